@@ -42,6 +42,8 @@ fn backup_has_everything_in_one_file_even_during_writes() {
     assert_ne!(ask(&place, "copy.db", MIRROR_ID), ask(&place, "mirror.db", MIRROR_ID));
     // The copy can replace the original mirror.
     let restored = place.set("CRM_MIRROR_DATABASE__PATH", "copy.db");
+    let planned = restored.run("sync --dry-run").done().err;
+    assert!(planned.contains("it is a mirror of its own"), "{planned}");
     restored.run("sync").done();
     restored.run("verify --full").done();
 }
@@ -123,6 +125,67 @@ fn only_the_newest_copies_of_a_folder_are_kept() {
     let left = std::fs::read_dir(&folder).unwrap().count();
     assert_eq!(left, 5, "the new copy, the newest other one, and what is none");
     assert!(place.run("backup --keep 1 nowhere").code(74).err.contains("nowhere"));
+}
+
+/// Edits wait in the WAL of a file, which SQLite finds by its name.
+#[test]
+fn copy_that_somebody_edited_is_replaced_and_removed_with_its_wal() {
+    let (service, place) = mirrored();
+    let contact = place.ask("SELECT id FROM contacts ORDER BY id LIMIT 1");
+    let edit = |file: &str| {
+        let args = ["edit", "contact", &contact, "position=CTO", "--database", file];
+        Ended::from(place.command(&args).output().unwrap()).done();
+        assert!(std::fs::metadata(place.path(&format!("{file}-wal"))).unwrap().len() > 0);
+    };
+    std::fs::create_dir(place.path("copies")).unwrap();
+    place.run("backup copy.db").done();
+    let old = place.run("backup --keep 1 copies --json").done().json()["file"].as_str().unwrap().to_string();
+    edit("copy.db");
+    edit(&old);
+    service.sandbox.with_world(|world| {
+        for id in world.ids(crm_mirror::model::Resource::Contacts).iter().take(100) {
+            world.edit(crm_mirror::model::Object::Contact, id, &serde_json::json!({ "name": "Changed ".repeat(9) }));
+        }
+    });
+    place.run("sync").done();
+    place.run("backup copy.db --force").done();
+    assert_eq!(ask(&place, "copy.db", "PRAGMA integrity_check"), "ok");
+    for sql in ["SELECT count(*), sum(length(name)) FROM contacts_full", "SELECT count(*) FROM outbox"] {
+        assert_eq!(ask(&place, "copy.db", sql), ask(&place, "mirror.db", sql), "{sql}");
+    }
+    // Its name has the second in which it was made.
+    let earlier = place.path("copies/mirror-20260101T000000Z.db");
+    for suffix in ["", "-wal", "-shm"] {
+        let path = place.path(&format!("{old}{suffix}"));
+        std::fs::rename(path, crm_mirror::store::beside(&earlier, suffix)).unwrap();
+    }
+    place.run("backup --keep 1 copies").done();
+    assert_eq!(std::fs::read_dir(place.path("copies")).unwrap().count(), 1);
+    let writer = Store::open(&place.path("copy.db")).unwrap();
+    assert!(place.run("backup copy.db --force").code(74).err.contains("is writing"));
+    drop(writer);
+}
+
+#[test]
+fn what_a_stopped_backup_left_is_removed_by_the_next_one() {
+    let (_service, place) = mirrored();
+    let folder = place.path("copies");
+    std::fs::create_dir(&folder).unwrap();
+    let left = [
+        "mirror-20260101T000000Z.db.0123456789abcdef.new",
+        "mirror-20260101T000000Z.db.0123456789abcdef.new-journal",
+        "mirror-20260102T000000Z.db.fedcba9876543210.new",
+        "other-20260101T000000Z.db.0123456789abcdef.new",
+        "mirror-20260101T000000Z.db.new",
+    ];
+    left.iter().for_each(|name| std::fs::write(folder.join(name), "x").unwrap());
+    // Of a backup that is under way.
+    let held = std::fs::File::open(folder.join(left[2])).unwrap();
+    held.lock().unwrap();
+    place.run("backup --keep 2 copies").done();
+    let is_there = left.map(|name| folder.join(name).exists());
+    assert_eq!(is_there, [false, false, true, true, true]);
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 4);
 }
 
 #[test]

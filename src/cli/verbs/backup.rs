@@ -11,6 +11,7 @@ use crate::exit::Exit;
 use crate::format;
 use crate::model::Instant;
 use crate::store::backup::{self, BackupError, BackupReport};
+use crate::store::remove_database;
 
 #[derive(clap::Args, Clone, Debug)]
 #[command(
@@ -60,7 +61,7 @@ impl Rotation<'_> {
         copies.sort_unstable();
         copies.truncate(copies.len().saturating_sub(self.keep - 1));
         for name in &copies {
-            std::fs::remove_file(self.folder.join(name))?;
+            remove_database(&self.folder.join(name))?;
         }
         Ok(copies)
     }

@@ -6,23 +6,25 @@
 //!
 //! # Invariants
 //! - The copy is complete and verified before it gets its name; a file is overwritten only on request.
+//! - A file is replaced together with its WAL. What a stopped backup left is removed by the next one: nobody holds its lock.
 //! - It contains everything that was committed before the copying began, as one snapshot.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, TryLockError};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rusqlite::Connection;
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
-use super::folder_of;
 use super::original::IN_A_COPY;
+use super::{folder_of, remove_database, remove_pages_beside};
 use crate::model::Instant;
+use crate::regular_file;
 use crate::store::{Doing, FileId, Requests, Result, StateKey, StoreError, beside, hold_open_edits, lock, open};
 
 /// The retry interval while another process changes the file's schema.
@@ -63,12 +65,14 @@ pub fn backup(mirror: &Path, target: &Path, replace: bool, now: Instant) -> Resu
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(io(target)(error)),
         _ => {}
     }
+    if let Some(pid) = lock::current_writer(target) {
+        return Err(StoreError::Locked { path: target.into(), pid }.into());
+    }
     let unfinished = Unfinished::make(target).map_err(io(target))?;
-    let held_edits = fill(&source.conn, &unfinished.0, now)?;
+    let held_edits = fill(&source.conn, &unfinished.path, now)?;
     source.unchanged()?;
-    let file = File::open(&unfinished.0).map_err(io(&unfinished.0))?;
-    file.sync_all().map_err(io(&unfinished.0))?;
-    let bytes = file.metadata().map_err(io(&unfinished.0))?.len();
+    let written = unfinished.file.sync_all().and_then(|()| unfinished.file.metadata());
+    let bytes = written.map_err(io(&unfinished.path))?.len();
     unfinished.finish(target, replace)?;
     Ok(BackupReport { bytes, held_edits })
 }
@@ -87,24 +91,56 @@ fn refuse_the_mirror(mirror: &Path, target: &Path) -> Result<(), BackupError> {
     Ok(())
 }
 
-/// An unfinished copy, deleted on drop.
-struct Unfinished(PathBuf);
+/// An unfinished copy, locked, and deleted on drop.
+struct Unfinished {
+    path: PathBuf,
+    file: File,
+}
 
 impl Unfinished {
     fn make(target: &Path) -> io::Result<Unfinished> {
-        let path = beside(target, &format!(".{:016x}.new", fastrand::u64(..)));
-        OpenOptions::new().write(true).create_new(true).mode(lock::MODE).open(&path)?;
-        Ok(Unfinished(path))
+        Unfinished::remove_others(target);
+        loop {
+            let path = beside(target, &format!(".{:016x}.new", fastrand::u64(..)));
+            let file = File::options().write(true).create_new(true).mode(lock::MODE).open(&path)?;
+            // Another backup may have found it before it was locked. Where files cannot be locked, none removes it.
+            let is_taken = matches!(file.try_lock(), Err(TryLockError::WouldBlock));
+            if !is_taken && FileId::of(&path) == Some(file.metadata()?.into()) {
+                return Ok(Unfinished { path, file });
+            }
+        }
+    }
+
+    /// Removes what others left, whose names differ in the digits of a time at most.
+    fn remove_others(target: &Path) {
+        let series = |name: &str| name.replace(|c: char| c.is_ascii_digit(), "0");
+        let target_name = target.file_name().unwrap_or_default().to_string_lossy();
+        let is_other = |name: &str| {
+            let parts = name.strip_suffix(".new").and_then(|rest| rest.rsplit_once('.'));
+            parts.is_some_and(|(of, id)| {
+                id.len() == 16 && id.bytes().all(|b| b.is_ascii_hexdigit()) && series(of) == series(&target_name)
+            })
+        };
+        for found in fs::read_dir(folder_of(target)).into_iter().flatten().flatten() {
+            if found.file_name().to_str().is_some_and(is_other)
+                && let Ok(file) = regular_file::open_own(&found.path())
+                && file.try_lock().is_ok()
+            {
+                // If it cannot be removed, the next one tries again.
+                let _ = remove_database(&found.path());
+            }
+        }
     }
 
     fn finish(self, target: &Path, replace: bool) -> Result<(), BackupError> {
         let io = |source| BackupError::Io { path: target.into(), source };
+        remove_pages_beside(target).map_err(io)?;
         let renamed = match replace {
-            true => fs::rename(&self.0, target),
-            false => match renameat_with(CWD, &self.0, CWD, target, RenameFlags::NOREPLACE) {
+            true => fs::rename(&self.path, target),
+            false => match renameat_with(CWD, &self.path, CWD, target, RenameFlags::NOREPLACE) {
                 Err(Errno::EXIST) => return Err(BackupError::Exists { path: target.into() }),
                 // The file system does not support an atomic check: the file did not exist a moment ago.
-                Err(Errno::INVAL | Errno::NOSYS) if !target.exists() => fs::rename(&self.0, target),
+                Err(Errno::INVAL | Errno::NOSYS) if !target.exists() => fs::rename(&self.path, target),
                 other => other.map_err(io::Error::from),
             },
         };
@@ -116,14 +152,15 @@ impl Unfinished {
 impl Drop for Unfinished {
     fn drop(&mut self) {
         // After success these files no longer exist.
-        for suffix in ["", "-journal", "-wal", "-shm"] {
-            let _ = fs::remove_file(beside(&self.0, suffix));
-        }
+        let _ = remove_database(&self.path);
     }
 }
 
 fn fill(source: &Connection, path: &Path, now: Instant) -> Result<u64, BackupError> {
-    let mut copy = Connection::open(path).map_err(StoreError::opening(path))?;
+    // Nobody else opens it. Some network file systems would not let SQLite lock a file that is locked already.
+    let copy = Connection::open_with_flags_and_vfs(path, OpenFlags::default(), "unix-none");
+    let mut copy = copy.map_err(StoreError::opening(path))?;
+    copy.pragma_update(None, "locking_mode", "exclusive").doing("begin a copy of the mirror")?;
     {
         let running = Backup::new(source, &mut copy).doing("begin a copy of the mirror")?;
         // In one step: one snapshot of the source, while its writer continues.

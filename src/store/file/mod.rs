@@ -8,6 +8,7 @@ pub(super) mod original;
 pub mod wal;
 
 use std::fs::{self, Metadata};
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -17,6 +18,19 @@ pub fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()
+}
+
+/// Removes a database with what SQLite keeps beside it, which it would lay over the next file of this name.
+pub fn remove_database(path: &Path) -> io::Result<()> {
+    remove_pages_beside(path)?;
+    fs::remove_file(path)
+}
+
+fn remove_pages_beside(path: &Path) -> io::Result<()> {
+    ["-wal", "-shm", "-journal"].into_iter().try_for_each(|suffix| match fs::remove_file(beside(path, suffix)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    })
 }
 
 fn folder_of(path: &Path) -> &Path {
