@@ -99,6 +99,31 @@ fn webhook_is_told_once_per_episode_across_restarts() {
 }
 
 #[test]
+fn what_begins_while_another_lasts_is_told_too() {
+    let hook = Hook::listen(0);
+    let fixture = DaemonFixture::with(40, 10).set("CRM_MIRROR_NOTIFY__WEBHOOK", &hook.address);
+    let daemon = fixture.start();
+    daemon.sync();
+    for (resource, said) in [(Resource::Contacts, "20 of 40 contacts"), (Resource::Companies, "5 of 10 companies")] {
+        fixture.service.sandbox.with_world(|world| {
+            let ids = world.ids(resource);
+            ids[..ids.len() / 2].iter().for_each(|id| _ = world.remove(resource.object().unwrap(), id));
+        });
+        assert_eq!(daemon.job("/resync", &json!({}))["exit"], 65);
+        let begins = hook.next();
+        assert_eq!((&begins["episode"], &begins["state"]), (&json!("refused-removals"), &json!("begins")));
+        assert!(begins["text"].as_str().unwrap().contains(&format!(": {said} vanished")), "{begins}");
+    }
+    // It is over when nothing is refused any more.
+    for resource in ["contacts", "companies"] {
+        assert_eq!(daemon.job("/resync", &json!({"objects": [resource], "accept_removals": true}))["exit"], 0);
+    }
+    let over = hook.next();
+    assert_eq!((&over["episode"], &over["state"]), (&json!("refused-removals"), &json!("over")), "{over}");
+    daemon.stop();
+}
+
+#[test]
 fn command_reads_the_message_and_gets_no_secret() {
     let fixture = DaemonFixture::with(6, 2);
     let (told, environment) = (fixture.place.path("told"), fixture.place.path("environment"));

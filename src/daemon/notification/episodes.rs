@@ -2,18 +2,18 @@
 //!
 //! No sentence contains a secret, a text of the service or a value of a record.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
+use super::told::{Episode, Found, Subject, Told};
 use crate::app::schedule;
 use crate::app::status::ObjectStatus;
 use crate::config::Config;
+use crate::daemon::state_machine::Trouble;
 use crate::daemon::status_reply::{DaemonStatus, StatusReply, public_reason};
 use crate::exit::Exit;
 use crate::format;
-use crate::model::{Instant, instant};
+use crate::model::Instant;
 use crate::store::PublishLag;
 
 /// How late an object may be, by what explains it: nothing, a hold, or a pause and a first copy.
@@ -33,158 +33,120 @@ const BEHIND: u64 = 900;
 /// How long ago a published copy may have been compared: the daemon compares once a day.
 const UNCOMPARED: Duration = Duration::from_secs(172_800);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum Subject {
-    Stale,
-    Incomplete,
-    /// Differences, or removals that are not proven, stay.
-    Differences,
-    RefusedRemovals,
-    Edits,
-    BudgetSpent,
-    KeyRefused,
-    MissingScope,
-    ReloadFailed,
-    /// The published copy is behind, lacks rows, differs, or was not compared.
-    Publishing,
-    /// A custom field is new or archived. It has no end.
-    Fields,
-}
-
-impl Subject {
-    /// What explains it: while one of these lasts, it does not begin.
-    const fn explained_by(self) -> &'static [Subject] {
-        match self {
-            Subject::BudgetSpent => &[Subject::KeyRefused],
-            Subject::Stale => &[Subject::KeyRefused, Subject::BudgetSpent],
-            Subject::Incomplete => &[Subject::KeyRefused, Subject::BudgetSpent, Subject::Stale],
-            _ => &[],
-        }
-    }
-
-    pub(super) const fn over(self) -> &'static str {
-        match self {
-            Subject::Stale => "every object is up to date again",
-            Subject::Incomplete => "the check for missing and removed records completed",
-            Subject::Differences => "no difference is left",
-            Subject::RefusedRemovals => "no removal is refused any more",
-            Subject::Edits => "no edit is held, in conflict or rejected any more",
-            Subject::BudgetSpent => "the budget has request units again",
-            Subject::KeyRefused => "the API key is accepted again",
-            Subject::MissingScope => "no scope is missing any more",
-            Subject::ReloadFailed => "the configuration is valid again",
-            Subject::Publishing => "nothing is owed to the published copy any more",
-            Subject::Fields => "",
-        }
-    }
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Episode {
-    pub text: String,
-    pub fix: String,
-    /// How long it lasts before anybody is told.
-    pub after: Duration,
-}
-
-impl Episode {
-    pub(super) fn new(text: impl Into<String>, fix: impl Into<String>) -> Episode {
-        Episode { text: text.into(), fix: fix.into(), after: Duration::ZERO }
-    }
-}
-
 /// The episodes of the moment, by the rules of `docs/monitoring/alerts.yml`. One whose beginning was told lasts until it is
 /// known to be over, whatever explains it meanwhile.
-pub(super) fn now(reply: &StatusReply, config: &Config, told: &Told, now: Instant) -> BTreeMap<Subject, Episode> {
+pub(super) fn now(reply: &StatusReply, config: &Config, told: &Told, now: Instant) -> Found {
     let mut found = conditions(reply, config, told, now);
     let subjects: BTreeSet<Subject> = found.keys().copied().collect();
-    let is_explained = |subject: &Subject| subject.explained_by().iter().any(|by| subjects.contains(by));
-    found.retain(|subject, _| told.is_open(*subject) || !is_explained(subject));
+    found.retain(|subject, of| {
+        let is_explained = subject.explained_by().iter().any(|by| subjects.contains(by));
+        of.retain(|about, _| !is_explained || told.since(*subject, about).is_some());
+        !of.is_empty()
+    });
     // Only what was read since shows that the key is accepted: a failure of another kind, a reload, a run without a
     // request and a restart end the trouble, too.
     let is_read_since = |since| reply.status.objects.iter().any(|object| object.changes_as_of > Some(since));
-    if told.open.get(&Subject::KeyRefused).is_some_and(|refused| refused.told && !is_read_since(refused.since)) {
-        found.entry(Subject::KeyRefused).or_insert_with(|| key_refused(config));
+    if told.since(Subject::KeyRefused, "").is_some_and(|since| !is_read_since(since)) {
+        add(&mut found, Subject::KeyRefused, [""], key_refused(config));
     }
     found
+}
+
+/// Adds an episode for each of what it is about; an empty text stands for all.
+fn add<'a>(found: &mut Found, subject: Subject, abouts: impl IntoIterator<Item = &'a str>, episode: Episode) {
+    let of = abouts.into_iter().map(|about| (about.to_string(), episode.clone()));
+    let of: Vec<(String, Episode)> = of.collect();
+    if !of.is_empty() {
+        found.entry(subject).or_default().extend(of);
+    }
 }
 
 fn key_refused(config: &Config) -> Episode {
     Episode::new("the API key is refused, or has no scope: nothing is mirrored", config.command("check"))
 }
 
-fn conditions(reply: &StatusReply, config: &Config, told: &Told, now: Instant) -> BTreeMap<Subject, Episode> {
+fn conditions(reply: &StatusReply, config: &Config, told: &Told, now: Instant) -> Found {
     let (status, daemon) = (&reply.status, reply.daemon.as_ref());
+    let mut found = Found::new();
     let trouble = daemon.and_then(|daemon| daemon.trouble.as_ref());
-    let refused_key = trouble.filter(|trouble| trouble.exit == Exit::KeyRefused.code());
-    let spent = (status.ru.left == 0).then(|| {
-        let text = format!("the budget is spent; the window ends at {}", format::moment(status.ru.refills_at));
-        Episode::new(text, "raise `budget.limit`, or poll less often")
-    });
-    let refused_removals = status.objects.iter().find_map(|object| {
-        let (outage, name) = (object.outage?, object.object);
+    let is_refused = trouble.is_some_and(|trouble| trouble.exit == Exit::KeyRefused.code());
+    add(&mut found, Subject::KeyRefused, is_refused.then_some(""), key_refused(config));
+    let text = format!("the budget is spent; the window ends at {}", format::moment(status.ru.refills_at));
+    let spent = Episode::new(text, "raise `budget.limit`, or poll less often");
+    add(&mut found, Subject::BudgetSpent, (status.ru.left == 0).then_some(""), spent);
+    let (objects, episode) = stale(reply, config, told, now);
+    add(&mut found, Subject::Stale, objects, episode);
+    let (objects, episode) = incomplete(reply, config, told, now);
+    add(&mut found, Subject::Incomplete, objects, episode);
+    for object in &status.objects {
+        removals(&mut found, object, config, told);
+    }
+    let (held, conflict, rejected) = (status.edits.held, status.edits.conflict, status.edits.rejected);
+    let text = format!("{held} edits are held, {conflict} in conflict, {rejected} rejected");
+    let states = [("held", held), ("conflict", conflict), ("rejected", rejected)];
+    let states = states.into_iter().filter(|(_, count)| *count > 0).map(|(state, _)| state);
+    add(&mut found, Subject::Edits, states, Episode::new(text, config.command("outbox")));
+    let scopes: BTreeSet<&str> = status.missing_scopes.iter().map(|missing| &*missing.scope).collect();
+    let text = format!("the API key lacks {}", Vec::from_iter(scopes.clone()).join(", "));
+    add(&mut found, Subject::MissingScope, scopes, Episode::new(text, config.command("check")));
+    let text = "the configuration on disk is invalid; the old one is active";
+    let invalid = Episode::new(text, config.command("check --offline"));
+    let has_failed = daemon.is_some_and(|daemon| daemon.reload_failed);
+    add(&mut found, Subject::ReloadFailed, has_failed.then_some(""), invalid);
+    if let Some(copy) = &status.publish {
+        publishing(&mut found, copy, config, now);
+    }
+    found
+}
+
+fn removals(found: &mut Found, object: &ObjectStatus, config: &Config, told: &Told) {
+    let name = object.object.as_str();
+    if let Some(outage) = object.outage {
         let (going, of) = (format::count(outage.going), format::count(outage.of));
         let text = format!("{going} of {of} {name} vanished from the service at once; nothing was removed");
         let command = config.command(&format!("resync {name} --accept-removals"));
-        Some(Episode::new(text, format!("if they are really gone, {command}")))
-    });
-    let is_known = |object: &ObjectStatus| object.outage.is_some() && !told.is_open(Subject::Differences);
-    let differing = status.objects.iter().find(|object| !is_known(object) && open(object) > 0).map(|object| {
-        let (count, name) = (format::count(open(object)), object.object);
-        let text = format!("{count} {name} differ from the service, or may be removed, for half a day");
-        Episode { after: UNREPAIRED, ..Episode::new(text, config.command(&format!("resync {name}"))) }
-    });
-    let (held, conflict, rejected) = (status.edits.held, status.edits.conflict, status.edits.rejected);
-    let edits = (held + conflict + rejected > 0).then(|| {
-        let text = format!("{held} edits are held, {conflict} in conflict, {rejected} rejected");
-        Episode::new(text, config.command("outbox"))
-    });
-    let scopes: BTreeSet<&str> = status.missing_scopes.iter().map(|missing| &*missing.scope).collect();
-    let scopes = (!scopes.is_empty()).then(|| {
-        let text = format!("the API key lacks {}", Vec::from_iter(scopes).join(", "));
-        Episode::new(text, config.command("check"))
-    });
-    let invalid = daemon.filter(|daemon| daemon.reload_failed).map(|_| {
-        let text = "the configuration on disk is invalid; the old one is active";
-        Episode::new(text, config.command("check --offline"))
-    });
-    let found = [
-        (Subject::KeyRefused, refused_key.map(|_| key_refused(config))),
-        (Subject::BudgetSpent, spent),
-        (Subject::Stale, stale(reply, config, told, now)),
-        (Subject::Incomplete, incomplete(reply, config, told, now)),
-        (Subject::RefusedRemovals, refused_removals),
-        (Subject::Differences, differing),
-        (Subject::Edits, edits),
-        (Subject::MissingScope, scopes),
-        (Subject::ReloadFailed, invalid),
-        (Subject::Publishing, status.publish.as_ref().and_then(|copy| publishing(copy, config, now))),
-    ];
-    found.into_iter().filter_map(|(subject, episode)| Some((subject, episode?))).collect()
+        let episode = Episode::new(text, format!("if they are really gone, {command}"));
+        add(found, Subject::RefusedRemovals, [name], episode);
+    }
+    let is_unknown = object.outage.is_none() || told.since(Subject::Differences, name).is_some();
+    let count = format::count(open(object));
+    let text = format!("{count} {name} differ from the service, or may be removed, for half a day");
+    let episode = Episode::new(text, config.command(&format!("resync {name}")));
+    let is_open = is_unknown && open(object) > 0;
+    add(found, Subject::Differences, is_open.then_some(name), Episode { after: UNREPAIRED, ..episode });
 }
 
-fn publishing(copy: &PublishLag, config: &Config, now: Instant) -> Option<Episode> {
-    let (text, verb) = if copy.seconds > BEHIND {
-        let late = format::duration(Duration::from_secs(copy.seconds));
-        (format!("the published copy is {late} behind"), "publish")
-    } else if copy.proof.differences > 0 {
-        let count = format::count(copy.proof.differences);
-        (format!("the published copy differs from the mirror in {count} values"), "publish --verify --repair")
-    } else if copy.refused > 0 {
-        (format!("PostgreSQL refuses {} rows", format::count(copy.refused)), "status")
-    } else {
-        let since = copy.unproven_since().filter(|at| now.since(*at) > UNCOMPARED)?;
-        (format!("the published copy is not proven equal since {}", format::moment(since)), "publish --verify")
-    };
-    Some(Episode::new(text, config.command(verb)))
+fn publishing(found: &mut Found, copy: &PublishLag, config: &Config, now: Instant) {
+    let (late, count) = (format::duration(Duration::from_secs(copy.seconds)), format::count(copy.proof.differences));
+    let since = copy.unproven_since();
+    let is_unproven = since.is_some_and(|since| now.since(since) > UNCOMPARED);
+    let is_known = copy.seconds > BEHIND || copy.proof.differences > 0 || copy.refused > 0;
+    for (about, holds, text, verb) in [
+        ("behind", copy.seconds > BEHIND, format!("the published copy is {late} behind"), "publish"),
+        (
+            "differs",
+            copy.proof.differences > 0,
+            format!("the published copy differs from the mirror in {count} values"),
+            "publish --verify --repair",
+        ),
+        ("refused", copy.refused > 0, format!("PostgreSQL refuses {} rows", format::count(copy.refused)), "status"),
+        (
+            "unproven",
+            is_unproven && !is_known,
+            format!("the published copy is not proven equal since {}", since.map_or(String::new(), format::moment)),
+            "publish --verify",
+        ),
+    ] {
+        let episode = Episode { after: LATE_FOR, ..Episode::new(text, config.command(verb)) };
+        add(found, Subject::Publishing, holds.then_some(about), episode);
+    }
 }
 
 fn open(object: &ObjectStatus) -> u64 {
     object.differences + object.undecided.map_or(0, |undecided| undecided.items)
 }
 
-fn incomplete(reply: &StatusReply, config: &Config, told: &Told, now: Instant) -> Option<Episode> {
+fn incomplete(reply: &StatusReply, config: &Config, told: &Told, now: Instant) -> (Vec<&'static str>, Episode) {
     let (status, daemon) = (&reply.status, reply.daemon.as_ref());
     let begun = daemon.map_or(now, |daemon| daemon.since);
     let late = |object: &&ObjectStatus| {
@@ -192,12 +154,12 @@ fn incomplete(reply: &StatusReply, config: &Config, told: &Told, now: Instant) -
         // What is not read at all is not checked either, which is told as the lists being late.
         let is_read = overdue(object, daemon, config, now).is_none_or(|overdue| overdue <= LATE[0]);
         let is_known = open(object) > 0 || object.outage.is_some();
-        let is_unexplained = is_read && !is_known || told.is_open(Subject::Incomplete);
-        is_unexplained && due.is_some_and(|due| now.since(due) > CHECK_LATE)
+        let is_told = told.since(Subject::Incomplete, object.object.as_str()).is_some();
+        (is_read && !is_known || is_told) && due.is_some_and(|due| now.since(due) > CHECK_LATE)
     };
-    let names: Vec<&str> = status.mirrored(config).filter(late).map(|object| object.object.as_str()).collect();
+    let names: Vec<&'static str> = status.mirrored(config).filter(late).map(|object| object.object.as_str()).collect();
     let text = format!("nobody knows whether {} are complete: the check is late", names.join(", "));
-    (!names.is_empty()).then(|| Episode { after: CHECK_LATE_FOR, ..Episode::new(text, config.command("verify")) })
+    (names, Episode { after: CHECK_LATE_FOR, ..Episode::new(text, config.command("verify")) })
 }
 
 /// How late an object is by its own schedule; `None` if it has none.
@@ -208,14 +170,19 @@ fn overdue(object: &ObjectStatus, daemon: Option<&DaemonStatus>, config: &Config
     due.map(|due| now.since(due))
 }
 
-fn stale(reply: &StatusReply, config: &Config, told: &Told, now: Instant) -> Option<Episode> {
+fn stale(reply: &StatusReply, config: &Config, told: &Told, now: Instant) -> (Vec<&'static str>, Episode) {
     let (status, daemon) = (&reply.status, reply.daemon.as_ref());
     let trouble = daemon.and_then(|daemon| daemon.trouble.as_ref());
     let paused = daemon.and_then(|daemon| daemon.paused_since);
+    let is_told = |about| told.since(Subject::Stale, about).is_some();
+    let of_one = paused.is_none() && status.hold_until.is_none() && trouble.is_some_and(Trouble::is_partial);
+    // What keeps everything from being read is told once, whenever each object is late.
+    let about =
+        |object: &ObjectStatus| Some(object.object.as_str()).filter(|name| of_one || is_told(name)).unwrap_or("");
     let late = |object: &&ObjectStatus| {
         let copying = object.sweep.is_some_and(|sweep| sweep.first_copy) && trouble.is_none();
         let [unexplained, held, excused] = LATE;
-        let allowed = if told.is_open(Subject::Stale) {
+        let allowed = if is_told(about(object)) {
             unexplained
         } else if paused.is_some() || copying {
             excused
@@ -227,9 +194,8 @@ fn stale(reply: &StatusReply, config: &Config, told: &Told, now: Instant) -> Opt
         overdue(object, daemon, config, now).is_some_and(|overdue| overdue > allowed)
     };
     let objects: Vec<&ObjectStatus> = status.mirrored(config).filter(late).collect();
-    let oldest = objects.iter().map(|object| object.changes_as_of).min()?;
     let names: Vec<&str> = objects.iter().map(|object| object.object.as_str()).collect();
-    let read = oldest.map_or("never".into(), format::moment);
+    let read = objects.iter().map(|object| object.changes_as_of).min().flatten().map_or("never".into(), format::moment);
     let (why, fix) = match (paused, status.hold_until, trouble) {
         (Some(_), ..) => ("the schedule is paused", config.command("resume")),
         (None, Some(_), _) => ("rate limits of the service", config.command("status")),
@@ -237,158 +203,14 @@ fn stale(reply: &StatusReply, config: &Config, told: &Told, now: Instant) -> Opt
         (None, None, None) => ("no run completed", config.command("status")),
     };
     let text = format!("{} last read {read}: {why}", names.join(", "));
-    Some(Episode { after: LATE_FOR, ..Episode::new(text, fix) })
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Lasting {
-    since: Instant,
-    told: bool,
-}
-
-/// What the mirror stores, so that a restart neither repeats a message nor begins to wait again.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Told {
-    open: BTreeMap<Subject, Lasting>,
-    /// The entry of the feed up to which changes of fields were told.
-    pub fields_after: Option<u64>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Notice {
-    pub workspace: String,
-    pub episode: Subject,
-    pub state: &'static str,
-    #[serde(serialize_with = "instant::utc_always")]
-    pub since: Instant,
-    /// The whole message, for programs that show one text.
-    pub text: String,
-    pub fix: Option<String>,
-}
-
-impl Notice {
-    pub(super) fn begins(config: &Config, subject: Subject, episode: &Episode, since: Instant) -> Notice {
-        let workspace = config.workspace();
-        let text = format!("{}: {}; fix: {}", sender(&workspace), episode.text, episode.fix);
-        Notice { workspace, episode: subject, state: "begins", since, text, fix: Some(episode.fix.clone()) }
-    }
-
-    fn over(config: &Config, subject: Subject, since: Instant) -> Notice {
-        let workspace = config.workspace();
-        let text = format!("{}: over: {}", sender(&workspace), subject.over());
-        Notice { workspace, episode: subject, state: "over", since, text, fix: None }
-    }
-}
-
-/// Who writes. The configuration file of a single mirror has the name of the program.
-fn sender(workspace: &str) -> String {
-    if workspace == "crm-mirror" { workspace.into() } else { format!("crm-mirror {workspace}") }
-}
-
-impl Told {
-    fn is_open(&self, subject: Subject) -> bool {
-        self.open.get(&subject).is_some_and(|episode| episode.told)
-    }
-
-    /// Records which episodes last. One that ends before it was told is forgotten.
-    pub(super) fn observe(&mut self, found: &BTreeMap<Subject, Episode>, now: Instant) {
-        self.open.retain(|subject, episode| episode.told || found.contains_key(subject));
-        for subject in found.keys() {
-            let episode = self.open.entry(*subject).or_insert(Lasting { since: now, told: false });
-            // A clock that was set back would make it wait for longer.
-            episode.since = episode.since.min(now);
-        }
-    }
-
-    /// The messages that are due. An end is told only if `may_end`: a daemon that has just started has not tried yet what
-    /// failed before.
-    pub(super) fn due(
-        &self,
-        found: &BTreeMap<Subject, Episode>,
-        may_end: bool,
-        config: &Config,
-        now: Instant,
-    ) -> Vec<Notice> {
-        let notice = |(subject, lasting): (&Subject, &Lasting)| match (found.get(subject), lasting.told) {
-            (Some(episode), false) if now.since(lasting.since) >= episode.after => {
-                Some(Notice::begins(config, *subject, episode, lasting.since))
-            }
-            (None, true) if may_end => Some(Notice::over(config, *subject, lasting.since)),
-            _ => None,
-        };
-        self.open.iter().filter_map(notice).collect()
-    }
-
-    /// Records that a message was delivered; `newest` is the last entry of the feed that it is about.
-    pub(super) fn delivered(&mut self, notice: &Notice, newest: u64) {
-        match (notice.episode, notice.state) {
-            (Subject::Fields, _) => self.fields_after = Some(newest),
-            (subject, "begins") => _ = self.open.insert(subject, Lasting { since: notice.since, told: true }),
-            (subject, _) => _ = self.open.remove(&subject),
-        }
-    }
+    (objects.into_iter().map(about).collect(), Episode { after: LATE_FOR, ..Episode::new(text, fix) })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Environment, Sources};
-    use crate::daemon::state_machine::Trouble;
-
-    fn config() -> Config {
-        let (environment, flags) = (Environment::default(), Vec::new());
-        Config::load(&Sources { file: None, default_file: "/nowhere".into(), environment, flags }).unwrap()
-    }
-
-    #[test]
-    fn message_names_the_program_once() {
-        assert_eq!(["acme", "crm-mirror"].map(sender), ["crm-mirror acme", "crm-mirror"]);
-    }
-
-    fn found(subjects: &[(Subject, Duration)]) -> BTreeMap<Subject, Episode> {
-        subjects
-            .iter()
-            .map(|(subject, after)| (*subject, Episode { after: *after, ..Episode::new("t", "f") }))
-            .collect()
-    }
-
-    #[test]
-    fn an_episode_is_told_once_when_it_begins_and_once_when_it_is_over() {
-        let (config, at) = (config(), Instant::EPOCH);
-        let mut told = Told::default();
-        let mut step = |subjects: &[Subject], may_end: bool| {
-            let found = found(&Vec::from_iter(subjects.iter().map(|subject| (*subject, Duration::ZERO))));
-            told.observe(&found, at);
-            let due = told.due(&found, may_end, &config, at);
-            due.iter().for_each(|notice| told.delivered(notice, 0));
-            due.iter().map(|notice| (notice.episode, notice.state)).collect::<Vec<_>>()
-        };
-        assert_eq!(step(&[Subject::Stale], true), [(Subject::Stale, "begins")]);
-        assert_eq!(step(&[Subject::Stale, Subject::Edits], true), [(Subject::Edits, "begins")]);
-        assert_eq!(step(&[Subject::Stale], false), [], "not tried yet");
-        assert_eq!(step(&[Subject::Stale], true), [(Subject::Edits, "over")]);
-        assert_eq!(step(&[], true), [(Subject::Stale, "over")]);
-        assert_eq!(step(&[], true), []);
-    }
-
-    #[test]
-    fn an_episode_lasts_across_restarts_and_a_clock_that_is_set_back() {
-        let (config, half_a_day) = (config(), Duration::from_secs(43_200));
-        let (found, late) = (found(&[(Subject::Differences, half_a_day)]), Instant::EPOCH.plus(10 * half_a_day));
-        let mut told = Told::default();
-        told.observe(&found, late);
-        assert_eq!(told.due(&found, true, &config, late), []);
-        // Stored and read again, on a clock that is days behind.
-        let mut told: Told = serde_json::from_str(&serde_json::to_string(&told).unwrap()).unwrap();
-        let begun = Instant::EPOCH;
-        told.observe(&found, begun);
-        let now = begun.plus(half_a_day);
-        told.observe(&found, now);
-        let due = told.due(&found, true, &config, now);
-        assert_eq!(due.iter().map(|notice| (notice.state, notice.since)).collect::<Vec<_>>(), [("begins", begun)]);
-        told.observe(&BTreeMap::new(), now);
-        assert_eq!(told, Told::default(), "nothing was told, so nothing is over");
-    }
+    use crate::daemon::notification::told::Lasting;
+    use crate::daemon::notification::told::tests::config;
 
     /// A mirror that was read so many minutes ago, with a run that failed like this.
     fn reply(config: &mut Config, minutes: u64, exit: Option<Exit>) -> (StatusReply, Instant) {
@@ -425,7 +247,7 @@ mod tests {
         // Half an hour before the status.
         let lasting = Lasting { since: "2026-03-04T11:30:00Z".parse().unwrap(), told: true };
         let told = |subjects: &[Subject]| Told {
-            open: subjects.iter().map(|subject| (*subject, lasting)).collect(),
+            open: subjects.iter().map(|subject| (*subject, [(String::new(), lasting)].into())).collect(),
             fields_after: None,
         };
         let mut check = |minutes: u64, exit: Option<Exit>, change: fn(&mut StatusReply), expected: [&[Subject]; 2]| {
@@ -444,5 +266,26 @@ mod tests {
         check(60, None, pause, [&[], &[Stale, KeyRefused]]);
         check(1, refused, |_| {}, [&[KeyRefused], &[KeyRefused]]);
         check(1, None, |_| {}, [&[], &[]]);
+    }
+
+    #[test]
+    fn what_keeps_everything_from_being_read_is_one_episode() {
+        let mut config = config();
+        let (mut reply, at) = reply(&mut config, 60, Some(Exit::Unavailable));
+        let about = |reply: &StatusReply, told: &Told| {
+            let found = now(reply, &config, told, at).remove(&Subject::Stale);
+            found.map(|found| Vec::from_iter(found.into_keys()).join(" "))
+        };
+        let told = |about: &str| Told {
+            open: [(Subject::Stale, [(about.to_string(), Lasting { since: at, told: true })].into())].into(),
+            fields_after: None,
+        };
+        assert_eq!(about(&reply, &Told::default()).as_deref(), Some(""));
+        assert_eq!(about(&reply, &told("contacts")).as_deref(), Some(" contacts"));
+        reply.daemon.as_mut().unwrap().trouble.as_mut().unwrap().partial = true;
+        assert_eq!(about(&reply, &told("contacts")).as_deref(), Some("companies contacts"));
+        // A hold that explains it is no reason to tell of another object.
+        reply.status.hold_until = Some(at);
+        assert_eq!(about(&reply, &told("contacts")).as_deref(), Some("contacts"));
     }
 }

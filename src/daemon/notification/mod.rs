@@ -1,14 +1,15 @@
 //! Tells people about trouble: one message when an episode begins, with what helps, and one when it is over.
 //!
-//! `episodes` decides, this module sends to a command or a webhook. What was told is in memory and stored in the mirror, so
-//! neither a restart nor a file that cannot be written repeats anything; a message that could not be delivered is sent again
-//! after a growing delay.
+//! `episodes` finds what lasts, `told` decides what is said, and this module sends it to a command or a webhook. What was told is
+//! in memory and stored in the mirror, so neither a restart nor a file that cannot be written repeats anything; a message that
+//! could not be delivered is sent again after a growing delay.
 //!
 //! # Invariants
 //! - Nothing waits for a delivery: mirroring goes on, whatever the receiver does.
 //! - No message and no log line contains a secret, the address of the webhook or a value of a record.
 
 mod episodes;
+mod told;
 
 use std::io::Write;
 use std::os::unix::process::CommandExt;
@@ -21,7 +22,7 @@ use futures_util::future::BoxFuture;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::time::MissedTickBehavior;
 
-use self::episodes::{Episode, Notice, Subject, Told};
+use self::told::{Episode, Notice, Subject, Told};
 use super::handler_state::{Control, PROMPT};
 use super::status_reply::StatusReply;
 use crate::api::transport::install_tls;
