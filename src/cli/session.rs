@@ -40,6 +40,7 @@ pub fn run(
     body: &Value,
     (trigger, max_ru): (Trigger, Option<Ru>),
 ) -> Result<Option<Finished>, Failure> {
+    let job = &within(config, job)?;
     let progress = ProgressView::of_process();
     logging::start(&config.log, &progress);
     let runtime = runtime()?;
@@ -75,6 +76,14 @@ pub fn run(
     // A second signal ends the program without waiting.
     runtime.shutdown_background();
     Ok(Some(Finished { summary: ran.summary, found: ran.findings }))
+}
+
+/// A job of a person, limited to the configured objects.
+pub(super) fn within(config: &Config, job: &Job) -> Result<Job, Failure> {
+    job.clone().within(config.sync.objects.as_deref()).map_err(|other| {
+        Failure::new(Exit::Usage, format!("`{other}` is not among `sync.objects`"))
+            .hint("add it there, or choose other objects")
+    })
 }
 
 pub(super) fn needs_the_mirror_alone() -> Failure {

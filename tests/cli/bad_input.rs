@@ -79,7 +79,9 @@ fn invalid_arguments_exit_with_2() {
     place.run("sandbox --latency soon").code(2);
     place.run("sandbox --key all").code(2);
     let limited = configured().set("CRM_MIRROR_SYNC__OBJECTS", "contacts");
-    refused(&limited, "sync companies", 2, &["`companies` is not among `sync.objects`"]);
+    for verb in ["sync", "resync", "verify"] {
+        refused(&limited, &format!("{verb} companies"), 2, &["`companies` is not among `sync.objects`"]);
+    }
 }
 
 #[test]

@@ -62,8 +62,39 @@ fn objects_that_were_not_copied_differ() {
     for options in ["", "--full", "--repair"] {
         let found = place.run(&format!("verify contacts {options}")).code(1);
         assert!(found.out.contains("contacts: 120 missing, 0 extra"), "{}", found.out);
+        assert!(!found.out.contains("repaired"), "{}", found.out);
         assert!(found.err.contains("contacts have not been copied yet: run `crm-mirror sync`"), "{}", found.err);
     }
+}
+
+#[test]
+fn refused_removals_are_neither_equal_nor_repaired() {
+    let service = Service::with(20, 40);
+    let place = TestDir::of(&service);
+    place.run("sync").done();
+    let company = crm_mirror::model::Object::Company;
+    service.sandbox.with_world(|world| {
+        for id in world.ids(company.resource()).iter().skip(10).take(20) {
+            world.remove(company, id);
+        }
+    });
+    let refused = place.run("verify companies --repair").code(65);
+    assert!(refused.out.contains("companies: 0 missing, 0 extra, 0 different; 20 refused ("), "{}", refused.out);
+    assert!(refused.err.contains("error: 20 of 40 companies would be removed at once"), "{}", refused.err);
+    let document = place.run("verify companies --repair --json").code(65).json();
+    let companies = &document["objects"][0];
+    assert_eq!((&companies["clean"], &companies["open"]), (&json!(false), &json!(20)));
+    let accepted = place.run("verify companies --repair --accept-removals").done();
+    assert!(accepted.out.contains("companies: 0 missing, 20 extra, 0 different, repaired ("), "{}", accepted.out);
+}
+
+#[test]
+fn objects_that_are_not_configured_are_not_compared() {
+    let service = Service::with(20, 5);
+    let place = TestDir::of(&service).set("CRM_MIRROR_SYNC__OBJECTS", "contacts");
+    place.run("sync").done();
+    let verified = place.run("verify").done();
+    assert!(verified.out.contains("contacts: equal") && !verified.out.contains("companies"), "{}", verified.out);
 }
 
 #[test]

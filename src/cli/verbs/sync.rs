@@ -70,9 +70,9 @@ pub fn rerun(global: &Global, args: &ResyncArgs) -> Result<Exit, Failure> {
 fn foreground(global: &Global, args: &RunArgs, job: Job, removals: bool, max_ru: Option<Ru>) -> Result<Exit, Failure> {
     let config = global.load_or_place(None)?;
     let accept = Acceptance { removals, workspace: args.accept_workspace };
-    let job = within(job.of(&args.objects).accepting(accept), config.sync.objects.as_deref())?;
+    let job = job.of(&args.objects).accepting(accept);
     if args.dry_run {
-        return forecast(&config, &job, args);
+        return forecast(&config, &session::within(&config, &job)?, args);
     }
     let trigger = if args.scheduled { Trigger::Schedule } else { Trigger::Manual };
     run_now(&config, &job, &args.objects, (trigger, max_ru), args.json)
@@ -151,13 +151,6 @@ fn stop(global: &Global) -> Result<Exit, Failure> {
         "the progress of the resync is discarded; no record was removed"
     });
     Ok(Exit::Done)
-}
-
-fn within(job: Job, configured: Option<&[Resource]>) -> Result<Job, Failure> {
-    job.within(configured).map_err(|other| {
-        Failure::new(Exit::Usage, format!("`{other}` is not among `sync.objects`"))
-            .hint("add it there, or choose other objects")
-    })
 }
 
 /// Prints on stderr which removals were refused; a command that accepts them begins with the words of `verb`.
@@ -360,13 +353,13 @@ pub(super) fn print(summary: &Summary, found: &[(Object, Findings)], repaired: b
         let verdict = if findings.is_clean() {
             "equal to the service".to_string()
         } else {
-            let repaired = if repaired && findings.count() > 0 { ", repaired" } else { "" };
-            let undecided = match findings.undecided {
-                0 => String::new(),
-                undecided => format!("; {} undecided", format::count(undecided)),
-            };
+            let repaired = if repaired && findings.open == 0 { ", repaired" } else { "" };
+            let refused = summary.outages.iter().find(|outage| outage.object == object.resource().as_str());
+            let kept = [(refused.map_or(0, |outage| outage.going), "refused"), (findings.undecided, "undecided")];
+            let kept = kept.into_iter().filter(|(records, _)| *records > 0);
+            let kept: String = kept.map(|(records, why)| format!("; {} {why}", format::count(records))).collect();
             format!(
-                "{} missing, {} extra, {} different{repaired}{undecided}",
+                "{} missing, {} extra, {} different{repaired}{kept}",
                 format::count(findings.missing),
                 format::count(findings.extra),
                 format::count(findings.different)
@@ -431,16 +424,4 @@ fn verified(summary: &Summary, found: &[(Object, Findings)], repaired: bool) -> 
         "hint: `crm-mirror verify --repair` repairs the differences"
     });
     Exit::Differences
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn object_that_is_not_configured_is_a_usage_error() {
-        let failure = within(Job::sync().of(&[Resource::Companies]), Some(&[Resource::Contacts])).unwrap_err();
-        assert_eq!(failure.exit(), Exit::Usage);
-        assert!(failure.text().contains("`companies` is not among"), "{}", failure.text());
-    }
 }

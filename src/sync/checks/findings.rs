@@ -47,7 +47,7 @@ pub struct Findings {
 
 impl Findings {
     pub fn is_clean(&self) -> bool {
-        self.count() == 0 && self.undecided == 0
+        self.count() == 0 && self.open == 0
     }
 
     pub fn count(&self) -> u64 {
