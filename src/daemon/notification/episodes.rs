@@ -54,8 +54,8 @@ pub(super) fn now(reply: &StatusReply, config: &Config, told: &Told, now: Instan
 
 /// Adds an episode for each of what it is about; an empty text stands for all.
 fn add<'a>(found: &mut Found, subject: Subject, abouts: impl IntoIterator<Item = &'a str>, episode: Episode) {
-    let of = abouts.into_iter().map(|about| (about.to_string(), episode.clone()));
-    let of: Vec<(String, Episode)> = of.collect();
+    let abouts = abouts.into_iter().map(ToString::to_string);
+    let of: Vec<(String, Episode)> = abouts.zip(std::iter::repeat(episode)).collect();
     if !of.is_empty() {
         found.entry(subject).or_default().extend(of);
     }

@@ -254,10 +254,10 @@ pub(super) mod tests {
         // Each has its own time; the end of one is none while another lasts, and is not told again.
         let both = ["companies", "contacts"];
         assert_eq!([&both, &both, &both].map(|of| step(of)), ["", "", "t companies"]);
-        assert_eq!([&both[..1], &both, &[], &[]].map(|of| step(of)), ["", "", "over", ""]);
+        assert_eq!([&both[..1], &both, &[], &[]].map(&mut step), ["", "", "over", ""]);
         // What ended before it was told leaves the one that was told.
-        assert_eq!([&contacts[..], &contacts, &contacts].map(|of| step(of)), ["", "", "t contacts"]);
-        assert_eq!([&both[..1], &[]].map(|of| step(of)), ["", "over"]);
+        assert_eq!([&contacts[..], &contacts, &contacts].map(&mut step), ["", "", "t contacts"]);
+        assert_eq!([&both[..1], &[]].map(&mut step), ["", "over"]);
         assert_eq!([&both, &both, &both].map(|of| step(of)), ["", "", "t companies; t contacts"]);
     }
 
