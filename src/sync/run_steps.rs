@@ -240,8 +240,9 @@ impl Run<'_> {
         let goes_on = error.refusals() > 0 && cost.is_progress(error.refusals());
         let resource = step.resource().filter(|_| error.concerns_one_resource() && !goes_on);
         let Some(resource) = resource else {
-            if error.suspension().is_some() {
-                if !self.was_answered() {
+            if let Some(suspension) = error.suspension() {
+                // A hold that concerns everything says nothing about a step.
+                if matches!(suspension, Suspension::Hold(_)) && !self.was_answered() {
                     self.results().failed_steps.clear();
                 }
                 let others: Vec<String> = self.results().errors.values().map(error_chain).collect();
