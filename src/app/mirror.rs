@@ -5,11 +5,11 @@ use std::time::{Duration, Instant as Monotonic};
 
 use tokio::sync::watch;
 
-use super::schedule;
+use super::schedule::{self, Allowance};
 use super::settings::{MirrorSettings, limits};
 use crate::api::{ApiError, ApiKey, Client, ClientSettings};
 use crate::app::summary::Summary;
-use crate::budget::{Ledger, Limits};
+use crate::budget::Limits;
 use crate::model::{Clock, Instant, Object};
 use crate::store::{MirrorTx, Store, StoreError, StoreOptions};
 use crate::sync::step_failures::StepFailures;
@@ -156,13 +156,16 @@ impl Mirror {
         Some(self.clock.now().plus(wait))
     }
 
-    pub async fn forecast(&self, job: &Job) -> Result<(Forecast, Ledger), SyncError> {
+    pub async fn forecast(&self, job: &Job) -> Result<(Forecast, Allowance), SyncError> {
         let known = self.parts();
         let forecast = known.engine.forecast(job).await;
         // The cost is stored, even if no run follows.
         let meter = known.meter.clone();
         known.store.write(move |tx| meter.enter(tx)).await?;
-        Ok((forecast?, known.meter.ledger()))
+        let (forecast, ledger, now) = (forecast?, known.meter.ledger(), self.clock.now());
+        let (purpose, config) = (forecast.purpose(), known.settings.config.clone());
+        let reading = known.store.read(move |tx| Allowance::of(purpose, tx, &config, &ledger, now));
+        Ok((forecast, reading.await?))
     }
 
     /// Discards the sweeps in progress and returns their objects. Nothing was removed by them.

@@ -8,12 +8,12 @@ use std::ops::Range;
 use std::time::Duration;
 
 use super::settings::{MirrorSettings, RUNS_OF_FORECAST, limits};
-use super::status;
-use crate::budget::{self, Limits};
+use crate::budget::{self, Ledger, Limits};
 use crate::config::{ChangesSchedule, Config, SyncConfig};
 use crate::model::{Instant, Object, Purpose, Resource, Ru};
-use crate::store::{ReadTx, Reader, StoreError, report};
+use crate::store::{ReadTx, Reader, StoreError, lock, report};
 use crate::sync::BudgetMeter;
+use crate::sync::budget_meter::{self, LEDGER};
 
 /// When an object that was read at an instant is due again; `None` for never. `poll` is the interval of the automatic
 /// schedule, as far as it is known.
@@ -50,12 +50,48 @@ pub(super) fn for_schedule(
     meter: &BudgetMeter,
     now: Instant,
 ) -> Result<[Ru; 2], StoreError> {
-    let (reader, sync, limits) = (Reader::open(&settings.config.database)?, &settings.config.sync, meter.limits());
-    let (tx, refills) = (reader.begin()?, meter.ledger().refills_at(limits));
-    Ok([
-        reserved(&tx, sync, limits, now..refills)?,
-        reserved(&tx, sync, limits, refills..refills.plus(limits.window()))?,
-    ])
+    let config = &settings.config;
+    reserves(&Reader::open(&config.database)?.begin()?, config, &meter.ledger(), now)
+}
+
+fn reserves(tx: &ReadTx<'_>, config: &Config, ledger: &Ledger, now: Instant) -> Result<[Ru; 2], StoreError> {
+    let (sync, limits) = (&config.sync, &limits(&config.budget));
+    let refills = ledger.refills_at(limits);
+    let next = refills..refills.plus(limits.window());
+    Ok([reserved(tx, sync, limits, now..refills)?, reserved(tx, sync, limits, next)?])
+}
+
+/// What a purpose may spend: the rest is spent, or reserved for scheduled runs.
+#[derive(Clone, Copy, Debug)]
+pub struct Allowance {
+    /// In this window.
+    pub left: Ru,
+    /// In each one after it.
+    later: Ru,
+}
+
+impl Allowance {
+    pub fn of(
+        purpose: Purpose,
+        tx: &ReadTx<'_>,
+        config: &Config,
+        ledger: &Ledger,
+        now: Instant,
+    ) -> Result<Allowance, StoreError> {
+        let limits = limits(&config.budget);
+        let [reserve, later] = reserves(tx, config, ledger, now)?;
+        let next = Ledger { used: Ru::ZERO, ..*ledger };
+        let left = ledger.left_for(purpose, &limits, reserve);
+        Ok(Allowance { left, later: next.left_for(purpose, &limits, later) })
+    }
+
+    /// The windows that so much takes, this one included; `None` if no window has any for it.
+    pub fn windows(&self, units: Ru) -> Option<u64> {
+        match units.saturating_sub(self.left).get() {
+            0 => Some(1),
+            rest => (self.later > Ru::ZERO).then(|| 1 + rest.div_ceil(self.later.get())),
+        }
+    }
 }
 
 /// What scheduled runs will spend in a time within one window.
@@ -76,6 +112,12 @@ pub fn reserved(tx: &ReadTx<'_>, sync: &SyncConfig, limits: &Limits, time: Range
     Ok(units.min(budget::most_reserved(limits.limit)))
 }
 
+pub(super) fn ledger(tx: &ReadTx<'_>, config: &Config) -> Result<Ledger, StoreError> {
+    let stored: Option<Ledger> = tx.state(&LEDGER)?;
+    let note = lock::note_beside(&config.database);
+    Ok(budget_meter::later(stored.unwrap_or_default(), note.as_deref()))
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct EditBudget {
     /// What is left for edits in this window: the rest is spent, or reserved for scheduled runs.
@@ -90,9 +132,8 @@ pub fn edit_budget(config: &Config, now: Instant) -> Result<EditBudget, StoreErr
     let limits = limits(&config.budget);
     let reader = Reader::open(&config.database)?;
     let tx = reader.begin()?;
-    let ledger = status::ledger(&tx, config)?.at(now, &limits);
-    let reserve = reserved(&tx, &config.sync, &limits, now..ledger.refills_at(&limits))?;
-    let left = ledger.left_for(Purpose::Outbox, &limits, reserve).get();
+    let ledger = ledger(&tx, config)?.at(now, &limits);
+    let left = Allowance::of(Purpose::Outbox, &tx, config, &ledger, now)?.left.get();
     Ok(EditBudget { left, limit: limits.limit.get(), refills_at: ledger.refills_at(&limits) })
 }
 
@@ -138,6 +179,16 @@ mod tests {
         for object in Resource::ALL {
             assert_eq!(next_read(&off, object, Instant::EPOCH, None), None);
             assert_eq!(next_check(&off, object, Instant::EPOCH), None);
+        }
+    }
+
+    #[test]
+    fn windows_are_counted_from_what_is_left() {
+        for (units, left, later, windows) in
+            [(10, 100, 100, Some(1)), (100, 99, 100, Some(2)), (250, 50, 60, Some(5)), (1, 0, 0, None)]
+        {
+            let allowance = Allowance { left: Ru::new(left), later: Ru::new(later) };
+            assert_eq!(allowance.windows(Ru::new(units)), windows, "{units} {left} {later}");
         }
     }
 

@@ -8,11 +8,12 @@ use std::time::Duration;
 use jiff::tz::TimeZone;
 use serde::Serialize;
 
+use super::schedule::{Allowance, ledger};
 use super::settings::{RUNS_OF_FORECAST, limits};
 use crate::app::summary::MissingScope;
 use crate::budget::{Hold, Ledger, forecast};
 use crate::config::{ChangesSchedule, Config};
-use crate::model::{ClockReading, Instant, Object, Resource, instant};
+use crate::model::{ClockReading, Instant, Object, Purpose, Resource, Ru, instant};
 use crate::store::outbox_report::{self, EditCounts};
 use crate::store::publishing::queue;
 use crate::store::report::{self, Failing, OddityLine};
@@ -20,7 +21,7 @@ use crate::store::{
     BrokenObject, Goal, PublishLag, ReadTx, Reader, RecordedRun, RefusedRemovals, StateKey, StoreError, guide, lock,
     people_report, record,
 };
-use crate::sync::budget_meter::{self, HOLD, LEDGER};
+use crate::sync::budget_meter::HOLD;
 use crate::sync::checks::identity::Identity;
 use crate::sync::checks::removal_gate::undecided;
 use crate::sync::progress::{self, ObjectProgress};
@@ -189,7 +190,7 @@ pub fn at_moment(
         wal_bytes,
         base_url: identity.map(|identity| identity.base_url),
         objects,
-        ru: ru(moment, config, pending, &ledger)?,
+        ru: ru(moment, config, pending, &ledger, now)?,
         hold_until: hold.and_then(|hold| hold.left(ledger.steady_time())).map(|left| now.plus(left)),
         missing_scopes: missing.map(|(object, scope)| MissingScope { object, scope: scope.into() }).collect(),
         edits: outbox_report::counts(moment)?,
@@ -293,26 +294,15 @@ fn is_stale(as_of: Instant, (schedule, zone): (&ChangesSchedule, &TimeZone), now
     now > as_of.plus(FRESH) && due.is_some_and(|due| due < now)
 }
 
-pub(super) fn ledger(tx: &ReadTx<'_>, config: &Config) -> Result<Ledger, StoreError> {
-    let stored: Option<Ledger> = tx.state(&LEDGER)?;
-    let note = lock::note_beside(&config.database);
-    Ok(budget_meter::later(stored.unwrap_or_default(), note.as_deref()))
-}
-
-fn ru(tx: &ReadTx<'_>, config: &Config, pending: u64, ledger: &Ledger) -> Result<RuStatus, StoreError> {
+fn ru(tx: &ReadTx<'_>, config: &Config, pending: u64, ledger: &Ledger, now: Instant) -> Result<RuStatus, StoreError> {
     let limits = &limits(&config.budget);
     let costs = report::cost_of_runs(tx, "sync", RUNS_OF_FORECAST)?;
-    let left = limits.limit.saturating_sub(ledger.used).get();
-    let later = pending.saturating_sub(left);
+    let allowance = Allowance::of(Purpose::Details, tx, config, ledger, now)?;
     Ok(RuStatus {
         per_run: forecast(&costs).get(),
-        windows_for_details: match (pending, limits.limit.get()) {
-            (0, _) => Some(0),
-            (_, 0) => None,
-            (_, limit) => Some(1 + later.div_ceil(limit)),
-        },
+        windows_for_details: if pending == 0 { Some(0) } else { allowance.windows(Ru::new(pending)) },
         used: ledger.used.get(),
-        left,
+        left: limits.limit.saturating_sub(ledger.used).get(),
         limit: limits.limit.get(),
         refills_at: ledger.refills_at(limits),
         total: ledger.total.get(),

@@ -28,10 +28,9 @@ pub struct PushTally {
 }
 
 impl PushTally {
-    /// The cost of the waiting edits: an update each, and a read for each that may have been applied.
+    /// The cost of the waiting edits, of which those that may have been applied are read first.
     pub fn will_cost(&self) -> Ru {
-        let updates = self.waiting.saturating_mul(Ru::PATCH.get());
-        Ru::new(updates.saturating_add(self.in_doubt.saturating_mul(Ru::GET.get())))
+        Ru::of_edits(self.waiting, self.in_doubt)
     }
 
     #[must_use]

@@ -2,16 +2,21 @@
 
 use serde::Serialize;
 
-use super::engine::{Engine, Share};
+use super::engine::Engine;
 use super::error::{Asking, SyncError};
 use super::job::Job;
+use super::plan::{self, Knowledge, Step};
 use super::run::Run;
 use crate::api::PageSize;
-use crate::model::{Object, Purpose, Resource, Ru, ServiceTime};
-use crate::store::{Goal, StateKey};
+use crate::model::{Object, Purpose, Resource, Ru, ServiceTime, TimeField};
+use crate::store::outbox_report::EditLine;
+use crate::store::{KnownChanges, ReadTx, StateKey, StoreError, outbox_report, unread};
+use crate::sync::checks::decide_missing::AT_ONCE;
 use crate::sync::checks::identity;
 use crate::sync::walks::changes::lower_bound;
 use crate::sync::walks::definitions::LISTS;
+use crate::sync::walks::details::old_details;
+use crate::sync::walks::sweep::Sweep;
 use crate::sync::walks::walk::WalkRange;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -35,12 +40,21 @@ pub fn of_sweep(rows: u64) -> Ru {
 pub struct Forecast {
     /// The cost of definitions and team members.
     pub short_lists: Ru,
+    /// The cost of edits that wait.
+    pub edits: Ru,
     pub objects: Vec<ObjectForecast>,
 }
 
 impl Forecast {
     pub fn total(&self) -> Ru {
-        self.objects.iter().map(|object| object.lists + object.details).sum::<Ru>() + self.short_lists
+        self.objects.iter().map(|object| object.lists + object.details).sum::<Ru>() + self.short_lists + self.edits
+    }
+
+    /// What the run spends its last RU for: only changes use what is reserved.
+    pub fn purpose(&self) -> Purpose {
+        let is_reserved_from = |object: &ObjectForecast| object.whole || object.details > Ru::ZERO;
+        let is_limited = self.edits > Ru::ZERO || self.objects.iter().any(is_reserved_from);
+        if is_limited { Purpose::Details } else { Purpose::Changes }
     }
 }
 
@@ -52,76 +66,109 @@ impl Engine {
         if !job.accept().workspace {
             identity::check_identity(&run).await?;
         }
+        let mut known = Knowledge::default();
+        run.learn(&mut known).await?;
+        let steps = plan::steps(known, job);
         let mut forecast = Forecast::default();
-        let resync = matches!(job, Job::Resync { .. });
-        let objects: Vec<Object> = Object::ALL.into_iter().filter(|object| job.concerns(object.resource())).collect();
-        if !objects.is_empty() && (resync || self.is_stored_list_due(Goal::Definitions, &Share::DEFINITIONS).await?) {
-            forecast.short_lists += LISTS;
+        for step in &steps {
+            match step {
+                Step::Edits => {
+                    let details = self.settings.details;
+                    forecast.edits += self.store.read(move |tx| of_edits(tx, details)).await?;
+                }
+                Step::Definitions => forecast.short_lists += LISTS,
+                Step::Team => forecast.short_lists += Ru::GET,
+                _ => {}
+            }
         }
-        if job.concerns(Resource::TeamMembers) && (resync || self.is_stored_list_due(Goal::Team, &Share::TEAM).await?) {
-            forecast.short_lists += Ru::GET;
-        }
-        for object in objects {
-            let of_object = run.guard(object.resource(), self.forecast_object(object, resync).await)?;
+        for object in Object::ALL.into_iter().filter(|object| job.concerns(object.resource())) {
+            let of_object = run.guard(object.resource(), self.forecast_object(&run, object, &steps).await)?;
             forecast.objects.extend(of_object);
         }
         Ok(forecast)
     }
 
-    async fn is_stored_list_due(&self, goal: Goal, share: &Share) -> Result<bool, SyncError> {
-        let fresh = self.store.read(move |tx| tx.goals().last_read(goal)).await?;
-        Ok(self.is_list_due(fresh, share, self.clock.now()))
-    }
-
-    async fn forecast_object(&self, object: Object, resync: bool) -> Result<ObjectForecast, SyncError> {
+    async fn forecast_object(
+        &self,
+        run: &Run<'_>,
+        object: Object,
+        steps: &[Step],
+    ) -> Result<ObjectForecast, SyncError> {
         let resource = object.resource();
-        let (is_copied, known, rows_here, due, sweeping) = self
-            .store
-            .write(move |tx| {
-                Ok((
-                    tx.is_copied(object)?,
-                    tx.known_changes(object)?,
-                    tx.count_rows(object)?,
-                    tx.knowledge().count_due_details(object)?,
-                    tx.goals().is_set(Goal::Sweeping(object))?,
-                ))
+        let takes = |step: fn(Object) -> Step| steps.contains(&step(object));
+        let (changes, whole) = (takes(Step::Changes), takes(Step::Sweep));
+        let (owed_counts, removals) = (takes(Step::Counts), takes(Step::Removals));
+        let here = self.store.write(move |tx| {
+            let mut lookups = Ru::ZERO;
+            for by in [TimeField::UpdatedAt, TimeField::CreatedAt] {
+                let owed = tx.unproven(object, by)?.filter(|_| owed_counts);
+                lookups += Ru::new(owed.map_or(0, |owed| owed.ranges.len() as u64));
+            }
+            if removals {
+                lookups += Ru::new(tx.count_nominated(object)?.div_ceil(AT_ONCE as u64));
+            }
+            Ok(RowsHere {
+                rows: tx.count_rows(object)?,
+                swept: Sweep::load(tx, object)?.map_or(0, |sweep| sweep.rows()),
+                due: tx.knowledge().count_due_details(object)? + unread::count_omitted(tx, object)?,
+                lookups,
+                known: tx.known_changes(object)?,
+                service_time: tx.state(&StateKey::ServiceTime)?,
             })
-            .await?;
-        let copying = !is_copied;
-        let whole = resync || copying || sweeping;
-        let range = if copying {
-            WalkRange::All { from: None }
-        } else {
-            let time: Option<ServiceTime> = self.store.read(|tx| tx.state(&StateKey::ServiceTime)).await?;
-            let now = time.and_then(|time| time.at_least());
+        });
+        let RowsHere { rows, swept, due, lookups, known, service_time } = here.await?;
+        let range = if changes {
+            let now = service_time.and_then(|time: ServiceTime| time.at_least());
             WalkRange::Changes { after: lower_bound(&known, now, self.settings.overlap), inclusive: false }
+        } else {
+            WalkRange::All { from: None }
         };
         let query = range.query(resource).asking("count", resource)?.limit(PageSize::ONE).count_exact();
         let counted = self.page(&query, Purpose::Changes, "count").await?.page.total.unwrap_or(0);
-        let pages = |rows: u64| Ru::new(rows.div_ceil(100).max(1));
-        // With the counts that end walks of several pages.
-        let changed = |rows: u64| pages(rows) + if pages(rows) > Ru::GET { Ru::new(2) } else { Ru::ZERO };
-        // A large list is read in slices side by side; the last page of each is only partly filled.
-        let slices = match (whole, self.workers()) {
-            (true, 2..) => {
-                let rows = if copying { counted } else { rows_here };
-                Ru::new(self.settings.slices(rows).unwrap_or(0))
-            }
-            _ => Ru::ZERO,
-        };
-        let lists = match (whole, copying) {
-            (false, _) => changed(counted),
-            (true, true) => of_sweep(counted.saturating_sub(rows_here)),
-            (true, false) => changed(counted) + of_sweep(rows_here),
-        };
-        let lists = lists + slices;
-        let rows = if whole && !copying { counted + rows_here } else { counted };
-        let details = match (self.reads_details(object), copying) {
-            (false, _) => 0,
+        let (changed, all) = if changes { (counted, rows) } else { (0, counted) };
+        let mut lists = lookups;
+        if changes {
+            let pages = Ru::new(changed.div_ceil(100).max(1));
+            // With the counts that end walks of several pages.
+            lists += pages + if pages > Ru::GET { Ru::new(2) } else { Ru::ZERO };
+        }
+        let to_sweep = if whole { all.saturating_sub(swept) } else { 0 };
+        if whole {
+            // A large list is read in slices side by side; the last page of each is only partly filled.
+            let slices = if self.workers() > 1 { self.settings.slices(all).unwrap_or(0) } else { 0 };
+            lists += of_sweep(to_sweep) + Ru::new(slices);
+        }
+        let mut details = 0;
+        if self.reads_details(object) && takes(Step::Details) {
             // Every record that is not mirrored yet is due too.
-            (true, true) => due + counted.saturating_sub(rows_here),
-            (true, false) => due + counted,
-        };
-        Ok(ObjectForecast { object: resource, whole, rows, lists, details: Ru::new(details) })
+            let new = if changes { changed } else { all.saturating_sub(rows) };
+            details = due + new + old_details(run, object, false).await?.len() as u64;
+        }
+        Ok(ObjectForecast { object: resource, whole, rows: changed + to_sweep, lists, details: Ru::new(details) })
     }
+}
+
+/// What the mirror knows of an object that determines the cost of a run.
+struct RowsHere {
+    rows: u64,
+    /// Those that a sweep under way has read.
+    swept: u64,
+    due: u64,
+    /// The cost of owed counts, and of the lookups of records in doubt.
+    lookups: Ru,
+    known: KnownChanges,
+    service_time: Option<ServiceTime>,
+}
+
+fn of_edits(tx: &ReadTx<'_>, details: bool) -> Result<Ru, StoreError> {
+    let mut edits = outbox_report::edits(tx, false)?;
+    edits.retain(EditLine::waits);
+    // The answer does not show when such a field was changed, so the detail is read again.
+    let is_stamped = |edit: &EditLine, column: &str| {
+        let stamp = format!("{column}At");
+        edit.object.fields().iter().any(|field| field.wire == stamp)
+    };
+    let reads_again = |edit: &EditLine| details && edit.fields.keys().any(|column| is_stamped(edit, column));
+    let reads = edits.iter().map(|edit| u64::from(edit.reads_first) + u64::from(reads_again(edit))).sum();
+    Ok(Ru::of_edits(edits.len() as u64, reads))
 }

@@ -109,6 +109,19 @@ pub fn next_step(known: &Knowledge, job: &Job) -> Step {
     order(known).find(|step| !known.done.contains(step) && is_needed(*step, known, job)).unwrap_or(Step::End)
 }
 
+/// All steps of a run without new knowledge.
+pub fn steps(mut known: Knowledge, job: &Job) -> Vec<Step> {
+    let mut steps = Vec::new();
+    loop {
+        let step = next_step(&known, job);
+        if step == Step::End {
+            return steps;
+        }
+        steps.push(step);
+        known.done.insert(step);
+    }
+}
+
 pub fn postpones_audits(known: &Knowledge, job: &Job) -> bool {
     let copy_waits = |object: Object| job.concerns(object.resource()) && known.objects[object as usize].copy_waits;
     matches!(job, Job::Verify { .. }) && !known.by_person && Object::ALL.into_iter().any(copy_waits)
@@ -213,19 +226,6 @@ mod tests {
     /// A copied mirror of a workspace where nothing is due.
     fn settled() -> Knowledge {
         Knowledge { objects: [COPIED; 2], ..Knowledge::default() }
-    }
-
-    /// All steps of a run without new knowledge.
-    fn steps(mut known: Knowledge, job: &Job) -> Vec<Step> {
-        let mut steps = Vec::new();
-        loop {
-            let step = next_step(&known, job);
-            if step == Step::End {
-                return steps;
-            }
-            steps.push(step);
-            known.done.insert(step);
-        }
     }
 
     #[test]

@@ -160,12 +160,7 @@ impl Engine {
 
 impl Run<'_> {
     async fn carry_out(&self) -> Result<(), SyncError> {
-        let mut known = Knowledge {
-            by_person: self.by_person,
-            write_back: self.engine.settings.write_back,
-            details: self.engine.settings.details,
-            ..Knowledge::default()
-        };
+        let mut known = Knowledge::default();
         service_clock::recall_service_time(self).await?;
         // A person tries at once, and so does a new key.
         if !self.by_person && identity::is_known(self).await? {
@@ -313,7 +308,9 @@ impl Run<'_> {
         Some(SyncError::NotDue { error: failure.error.clone(), due_at: self.now().plus(wait) })
     }
 
-    async fn learn(&self, known: &mut Knowledge) -> Result<(), SyncError> {
+    pub(super) async fn learn(&self, known: &mut Knowledge) -> Result<(), SyncError> {
+        let settings = &self.engine.settings;
+        (known.by_person, known.write_back, known.details) = (self.by_person, settings.write_back, settings.details);
         known.skipped = self.results().skipped.keys().copied().collect();
         let (now, first) = (self.now(), known.done.is_empty());
         let steady = self.steady_time();

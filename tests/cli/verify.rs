@@ -111,11 +111,48 @@ fn dry_run_shows_the_cost_and_changes_nothing() {
     let spent = service.sandbox.log().ru().get() - 4;
     let total = document["total"].as_u64().unwrap();
     assert!(spent.abs_diff(total) * 20 <= spent, "{spent} of {total}");
-    let forecast = place.run("resync --dry-run --json").done().json()["total"].as_u64().unwrap();
+    costs_what_it_says(&service, &place, "resync");
+}
+
+/// Runs a verb, and compares what it spends with its dry run.
+#[track_caller]
+fn costs_what_it_says(service: &Service, place: &TestDir, verb: &str) -> u64 {
+    let forecast = place.run(&format!("{verb} --dry-run --json")).done().json()["total"].as_u64().unwrap();
     let before = service.sandbox.log().ru().get();
-    place.run("resync").done();
+    place.run(verb).done();
     let spent = service.sandbox.log().ru().get() - before;
     assert!(spent.abs_diff(forecast) * 20 <= spent, "{spent} of {forecast}");
+    spent
+}
+
+#[test]
+fn dry_run_prices_every_step_that_the_run_takes() {
+    let service = Service::with(450, 60);
+    let place = TestDir::of(&service).set("CRM_MIRROR_WRITE_BACK__ENABLED", "true");
+    place.run("sync").done();
+    // A resync that stopped before its sweeps: the next run begins them.
+    place.run("resync --max-ru 5").code(75);
+    assert!(costs_what_it_says(&service, &place, "sync") >= 8, "with the sweeps that are wanted");
+    let aging = place.set("CRM_MIRROR_SYNC__DETAIL_MAX_AGE", "1s");
+    assert!(costs_what_it_says(&service, &aging, "sync") >= 102, "with fifty old details of each object");
+    let place = aging.unset("CRM_MIRROR_SYNC__DETAIL_MAX_AGE");
+    let ids = service.sandbox.world().ids(crm_mirror::model::Resource::Contacts);
+    for id in ids.iter().take(40) {
+        place.run(&format!("edit contact {id} notes=Seen")).done();
+    }
+    assert!(costs_what_it_says(&service, &place, "sync") >= 120, "with the edits that wait");
+}
+
+#[test]
+fn dry_run_and_status_leave_out_what_is_reserved() {
+    let service = Service::with(60, 0);
+    let place =
+        TestDir::of(&service).set("CRM_MIRROR_BUDGET__LIMIT", "100").set("CRM_MIRROR_SYNC__SCHEDULE", "0 * * * * *");
+    let cost = place.run("sync --dry-run --json").done().json();
+    assert!(cost["left"].as_u64().unwrap() + 20 < 100 && cost["windows"] == json!(2), "{cost}");
+    place.run("sync").code(75);
+    let ru = &place.run("status --json").done().json()["ru"];
+    assert_eq!(ru["windows_for_details"], json!(2), "{ru}");
 }
 
 #[test]

@@ -2,8 +2,7 @@
 
 use serde::Serialize;
 
-use crate::app::{self, EditBudget};
-use crate::budget::{Ledger, Limits};
+use crate::app::{self, Allowance, EditBudget};
 use crate::cli::Failure;
 use crate::config::Config;
 use crate::format;
@@ -22,19 +21,14 @@ pub struct Cost {
 }
 
 impl Cost {
-    pub fn new(forecast: Forecast, ledger: &Ledger, limits: &Limits) -> Cost {
-        let (total, limit) = (forecast.total(), limits.limit);
-        let left = limit.saturating_sub(ledger.used);
-        let windows = match total.saturating_sub(left).get() {
-            0 => Some(1),
-            later => (limit > Ru::ZERO).then(|| 1 + later.div_ceil(limit.get())),
-        };
-        Cost { forecast, total, left, limit, windows }
+    pub fn new(forecast: Forecast, allowance: &Allowance, limit: Ru) -> Cost {
+        let total = forecast.total();
+        Cost { forecast, total, left: allowance.left, limit, windows: allowance.windows(total) }
     }
 
     pub fn text(&self) -> String {
         let n = |units: Ru| format::count(units.get());
-        let Forecast { short_lists, objects } = &self.forecast;
+        let Forecast { short_lists, edits, objects } = &self.forecast;
         let mut text = String::new();
         for of in objects {
             let what = if of.whole { "read whole" } else { "changed since the last run" };
@@ -49,13 +43,16 @@ impl Cost {
         if *short_lists > Ru::ZERO {
             text.push_str(&format!("definitions and team members: {}\n", format::ru(*short_lists)));
         }
+        if *edits > Ru::ZERO {
+            text.push_str(&format!("edits that wait: {}\n", format::ru(*edits)));
+        }
         let windows = match self.windows {
             Some(1) => "which is enough".to_string(),
             Some(windows) => format!("so it takes {} windows", format::count(windows)),
             None => "and the budget is zero".to_string(),
         };
         text.push_str(&format!(
-            "together about {} RU; {} of {} are left in this window, {windows}\n",
+            "together about {} RU; {} of {} are left for it in this window, {windows}\n",
             n(self.total),
             n(self.left),
             n(self.limit)
@@ -74,8 +71,7 @@ pub struct EditPrice {
 impl EditPrice {
     /// The price of so many edits, so many of which read their record first.
     pub fn of(config: &Config, edits: u64, reads: u64) -> Result<EditPrice, Failure> {
-        let ru = edits.saturating_mul(Ru::PATCH.get()).saturating_add(reads.saturating_mul(Ru::GET.get()));
-        Ok(EditPrice { ru, budget: app::edit_budget(config, Instant::system_now())? })
+        Ok(EditPrice { ru: Ru::of_edits(edits, reads).get(), budget: app::edit_budget(config, Instant::system_now())? })
     }
 
     pub fn text(&self) -> String {
@@ -88,24 +84,5 @@ impl EditPrice {
             format::count(budget.limit),
             budget.refills_at
         )
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::time::Duration;
-
-    #[test]
-    fn windows_are_counted_from_what_is_left() {
-        let limits = |limit| Limits { limit: Ru::new(limit), window: Duration::from_secs(86_400), charge_failed: true };
-        let spent = |used| Ledger { used: Ru::new(used), ..Ledger::default() };
-        let cost = |total| Forecast { short_lists: Ru::new(total), objects: Vec::new() };
-        for (total, used, limit, windows) in
-            [(10, 0, 100, Some(1)), (100, 1, 100, Some(2)), (250, 50, 100, Some(3)), (1, 0, 0, None)]
-        {
-            let cost = Cost::new(cost(total), &spent(used), &limits(limit));
-            assert_eq!(cost.windows, windows, "{total} {used} {limit}");
-        }
     }
 }

@@ -91,14 +91,13 @@ fn forecast(config: &Config, job: &Job, args: &RunArgs) -> Result<Exit, Failure>
     if let Some(scratch) = &scratch {
         setup.config.database = scratch.path().join("mirror.db");
     }
-    let (forecast, ledger, limits) = runtime.block_on(async {
+    let (forecast, allowance) = runtime.block_on(async {
         let mirror = Mirror::open(setup, Arc::new(SystemClock), Arc::new(progress)).await?;
-        let limits = *mirror.meter().limits();
         let forecast = mirror.forecast(job).await;
         mirror.close().await;
-        Ok::<_, Failure>(forecast.map(|(forecast, ledger)| (forecast, ledger, limits))?)
+        Ok::<_, Failure>(forecast?)
     })?;
-    let cost = Cost::new(forecast, &ledger, &limits);
+    let cost = Cost::new(forecast, &allowance, config.budget.limit);
     Ok(output::report(args.json, &cost, || cost.text())?)
 }
 
@@ -244,13 +243,12 @@ pub fn push(global: &Global, args: &PushArgs) -> Result<Exit, Failure> {
 fn planned(config: &Config, json: bool) -> Result<Exit, Failure> {
     let edits = outbox_report::edits(&Reader::open(&config.database)?.begin()?, false)?;
     let count = |is: &dyn Fn(&outbox_report::EditLine) -> bool| edits.iter().filter(|edit| is(edit)).count() as u64;
-    let waits = |edit: &outbox_report::EditLine| matches!(edit.state, EditState::Queued | EditState::Sending);
-    let waiting = count(&waits);
+    let waiting = count(&outbox_report::EditLine::waits);
     let plan = PlannedPush {
         waiting,
         in_doubt: count(&|edit| edit.state == EditState::Sending),
         held: count(&|edit| edit.state == EditState::Held),
-        price: EditPrice::of(config, waiting, count(&|edit| waits(edit) && edit.reads_first))?,
+        price: EditPrice::of(config, waiting, count(&|edit| edit.waits() && edit.reads_first))?,
     };
     let mut text = format!("{} would be sent\n", format::counted(waiting, "edit", "edits"));
     if plan.in_doubt > 0 {

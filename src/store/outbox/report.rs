@@ -47,6 +47,13 @@ pub struct EditLine {
     pub unreadable: Option<String>,
 }
 
+impl EditLine {
+    /// Whether a push sends it.
+    pub const fn waits(&self) -> bool {
+        matches!(self.state, EditState::Queued | EditState::Sending)
+    }
+}
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct EditCounts {
     pub queued: u64,

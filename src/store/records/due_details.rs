@@ -97,28 +97,19 @@ impl ReadTx<'_> {
         let sql = format!("{} AND r.id IN (SELECT value FROM json_each(?1))", due("count(*)", object));
         self.count(&sql, [json_list(ids)])
     }
-}
 
-impl KnowledgeTx<'_> {
-    pub fn count_due_details(&self, object: Object) -> Result<u64> {
-        let counts = self.tx.records().counts_now(object)?;
-        Ok(counts.rows.saturating_sub(counts.details_current))
-    }
-
-    /// Details that were read before an instant, and are read again if RU are left over. Each call examines the next
-    /// 2,000 details (`EXAMINED_AT_ONCE`) in the order of row numbers, and after the last one begins again: a run reads
-    /// as much of a large table as of a small one. Where a call ended is stored; VACUUM may renumber rows, which only
-    /// changes when a detail is examined next.
-    pub fn aged_details(&self, object: Object, before: Instant, most: usize) -> Result<Vec<RecordId>> {
-        let reading = ReadOf::Ages(object);
-        let (from, before) = (self.tx.position::<i64>(reading)?.unwrap_or(0), before.to_string());
+    /// Details that were read before an instant, and are read again if RU are left over; and the row to go on at, if not
+    /// all were examined. Each call examines the next 2,000 details (`EXAMINED_AT_ONCE`) in the order of row numbers, and
+    /// after the last one begins again: a run reads as much of a large table as of a small one.
+    pub fn aged_details(&self, object: Object, before: Instant, most: usize) -> Result<(Vec<RecordId>, Option<i64>)> {
+        let (from, before) = (self.position::<i64>(ReadOf::Ages(object))?.unwrap_or(0), before.to_string());
         let sql = format!(
             "SELECT rowid, {key}, fetched_at < ?2 FROM {table} WHERE rowid > ?1 ORDER BY rowid LIMIT {EXAMINED_AT_ONCE}",
             key = object.detail_key(),
             table = object.detail_table()
         );
         let (mut aged, mut examined, mut last) = (Vec::new(), 0, from);
-        let mut stmt = self.tx.conn.prepare_cached(&sql)?;
+        let mut stmt = self.conn.prepare_cached(&sql)?;
         let mut rows = stmt.query(params![from, before])?;
         while let Some(row) = rows.next()?.filter(|_| aged.len() < most) {
             (examined, last) = (examined + 1, row.get(0)?);
@@ -128,9 +119,25 @@ impl KnowledgeTx<'_> {
         }
         let is_at_end = examined < EXAMINED_AT_ONCE && aged.len() < most;
         if is_at_end && from == 0 {
-            return Ok(aged);
+            return Ok((aged, None));
         }
-        self.tx.claims().keep_position(reading, &if is_at_end { 0 } else { last })?;
+        Ok((aged, Some(if is_at_end { 0 } else { last })))
+    }
+}
+
+impl KnowledgeTx<'_> {
+    pub fn count_due_details(&self, object: Object) -> Result<u64> {
+        let counts = self.tx.records().counts_now(object)?;
+        Ok(counts.rows.saturating_sub(counts.details_current))
+    }
+
+    /// The same, and where it ended is stored, so that the next call goes on there. VACUUM may renumber rows, which only
+    /// changes when a detail is examined next.
+    pub fn aged_details(&self, object: Object, before: Instant, most: usize) -> Result<Vec<RecordId>> {
+        let (aged, ended) = self.tx.aged_details(object, before, most)?;
+        if let Some(ended) = ended {
+            self.tx.claims().keep_position(ReadOf::Ages(object), &ended)?;
+        }
         Ok(aged)
     }
 

@@ -26,7 +26,7 @@ use crate::sync::walks::walk::Anomaly;
 /// details has not lost its records.
 pub(in crate::sync) const MANY_NOT_FOUND: usize = 20;
 /// The number of ids in one lookup; with the witness, as many as a list may contain.
-const AT_ONCE: usize = 49;
+pub(in crate::sync) const AT_ONCE: usize = 49;
 
 /// After so many lookups in a row that decide about no record, the others wait with theirs.
 pub(in crate::sync) const MAX_IN_VAIN: u32 = 3;

@@ -136,14 +136,7 @@ pub(super) async fn waiting(run: &Run<'_>, object: Object) -> Result<HashSet<Rec
 /// Reads old details again, a few per run, if RU are left over: the reference does not say whether a change of a
 /// field that only details contain changes the etag.
 pub(in crate::sync) async fn refresh_details(run: &Run<'_>, object: Object) -> Result<(), SyncError> {
-    let Some(age) = run.engine.settings.detail_max_age else {
-        return Ok(());
-    };
-    let waiting = waiting(run, object).await?;
-    let (before, most) = (run.now().minus(age), REFRESHED_AT_ONCE + waiting.len());
-    let aged = run.write(move |tx| tx.knowledge().aged_details(object, before, most)).await?;
-    let aged: VecDeque<RecordId> =
-        aged.into_iter().filter(|id| !waiting.contains(id)).take(REFRESHED_AT_ONCE).collect();
+    let aged = old_details(run, object, true).await?;
     if aged.is_empty() {
         return Ok(());
     }
@@ -152,6 +145,22 @@ pub(in crate::sync) async fn refresh_details(run: &Run<'_>, object: Object) -> R
         Err(error) if matches!(error.suspension(), Some(Suspension::Budget(_))) => Ok(()),
         other => other.map(|_| ()),
     }
+}
+
+/// The old details that a run reads again; the next run goes on behind them if this one `reads` them.
+pub(in crate::sync) async fn old_details(
+    run: &Run<'_>,
+    object: Object,
+    reads: bool,
+) -> Result<VecDeque<RecordId>, SyncError> {
+    let Some(age) = run.engine.settings.detail_max_age else { return Ok(VecDeque::new()) };
+    let waiting = waiting(run, object).await?;
+    let (before, most) = (run.now().minus(age), REFRESHED_AT_ONCE + waiting.len());
+    let aged = match reads {
+        true => run.write(move |tx| tx.knowledge().aged_details(object, before, most)).await?,
+        false => run.read(move |tx| Ok(tx.aged_details(object, before, most)?.0)).await?,
+    };
+    Ok(aged.into_iter().filter(|id| !waiting.contains(id)).take(REFRESHED_AT_ONCE).collect())
 }
 
 /// Reads these details; `rows` were read in this step before.
