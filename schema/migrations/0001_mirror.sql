@@ -384,13 +384,14 @@ SELECT c.seq, c.seen_at, c.object_type, c.record_id, f.key,
 FROM changes AS c CROSS JOIN json_each(c.fields) AS f
 WHERE c.kind <> 'schema';
 
--- What records held in a custom field before its type changed, until the values of the new type are here: they are the
--- old values of the changes that bring those.
-CREATE TABLE retyped_values (
+-- What records held in a column of a custom field that was dropped, because its type changed or it does not fit, until
+-- other values are here: they are the old values of the changes that bring those.
+CREATE TABLE ended_values (
     object_type TEXT NOT NULL, -- contact or company
     record_id TEXT NOT NULL,
     column_name TEXT NOT NULL,
     value TEXT NOT NULL, -- as JSON
+    ended_by INTEGER NOT NULL, -- the `seq` of the entry of `changes` that ended it
     PRIMARY KEY (object_type, record_id, column_name)
 ) STRICT, WITHOUT ROWID;
 

@@ -43,7 +43,7 @@ fn removed_record_is_erased_from_the_whole_file() {
     assert_eq!(place.ask("SELECT count(*) FROM removed_records"), "1");
     let erased = place.run(&format!("forget contact {contact} --yes --json")).done().json();
     assert_eq!((&erased["record"], &erased["edits"]), (&json!(true), &json!(1)));
-    for table in ["removed_records WHERE id", "retyped_values WHERE record_id", "outbox WHERE record_id"] {
+    for table in ["removed_records WHERE id", "ended_values WHERE record_id", "outbox WHERE record_id"] {
         assert_eq!(place.ask(&format!("SELECT count(*) FROM {table} = '{contact}'")), "0", "{table}");
     }
     // Who follows the feed drops the record too, and misses nothing.

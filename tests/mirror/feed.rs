@@ -293,6 +293,82 @@ async fn record_is_shown_as_it_was_before_an_edit_although_a_field_was_filled_si
     );
 }
 
+/// Whatever ends a type or a field, in whatever order.
+#[tokio::test]
+async fn what_a_field_held_before_its_column_was_dropped_is_in_the_history() {
+    let of_type = |data_type: &'static str| (Some(data_type), None);
+    let archived = |is: bool| (None, Some(is));
+    let orders = [
+        vec![of_type("COLOUR")],
+        vec![of_type("COLOUR"), of_type("INTEGER")],
+        vec![of_type("INTEGER"), of_type("BOOLEAN")],
+        vec![of_type("INTEGER"), archived(true), archived(false)],
+        vec![archived(true), of_type("INTEGER"), archived(false)],
+        vec![(Some("INTEGER"), Some(true)), archived(false)],
+        vec![archived(true), (Some("INTEGER"), Some(false))],
+    ];
+    for steps in orders {
+        let mut world = World::new(noon());
+        for (key, data_type) in [("tier", DataType::ShortText), ("fee", DataType::Decimal)] {
+            world.fields().define(NewField::new(Object::Contact, key, data_type));
+        }
+        for id in ["ct0", "ct1"] {
+            world.create(Object::Contact, &json!({"id": id, "customFields": {"tier": "gold", "fee": "1.50"}}));
+        }
+        let crm = Crm::serve(world).await;
+        let mirror = Mirror::one_at_a_time();
+        mirror.sync(&crm).await;
+        let mut follower = Follower::copy(&mirror.path);
+        let then = mirror.one("SELECT max(finished_at) FROM sync_runs");
+        let mut end = String::new();
+        for step in 0..steps.len() {
+            let (data_type, is_archived) = steps[step];
+            crm.wait(INTERVAL);
+            crm.sandbox.with_world(|world| {
+                for key in ["tier", "fee"] {
+                    world.fields().redefine(Object::Contact, key, |field| {
+                        field.data_type = data_type.map_or(field.data_type.clone(), Into::into);
+                        field.active = is_archived.map_or(field.active, |is_archived| !is_archived);
+                    });
+                }
+                let values = match data_type.unwrap_or("INTEGER") {
+                    "INTEGER" => json!({"tier": 7, "fee": 7}),
+                    "BOOLEAN" => json!({"tier": true, "fee": true}),
+                    _ => json!({"tier": "red", "fee": "red"}),
+                };
+                world.edit_silently(Object::Contact, "ct1", &json!({ "customFields": values }));
+                world.edit_silently(Object::Contact, "ct0", &json!({"customFields": {"tier": null, "fee": null}}));
+            });
+            mirror.sync(&crm).await;
+            if step == 0 {
+                end = mirror.one("SELECT max(seen_at) FROM changes WHERE kind = 'schema'");
+            }
+            follower.follow(&mirror.path);
+            assert_eq!(follower.rows, contacts(&mirror.path), "{steps:?}, {step}");
+            let reader = Reader::open(&mirror.path).unwrap();
+            for id in ["ct0", "ct1"] {
+                for (column, value) in [("cf_tier", "'gold'"), ("cf_fee", "'1.50'"), ("cf_fee_num", "1.5")] {
+                    let history = |what: &str| {
+                        mirror.one(&format!(
+                            "SELECT {what} FROM contact_history WHERE id = '{id}' AND column_name = '{column}' AND value IS NOT NULL
+                             AND (valid_from IS NULL OR valid_from <= {then}) AND (valid_to IS NULL OR valid_to > {then})"
+                        ))
+                    };
+                    assert_eq!(history("max(value)"), value, "{steps:?}, {step}: {id} {column}");
+                    assert_eq!(
+                        history("count(*) || max(valid_to)"),
+                        end.replacen('\'', "'1", 1),
+                        "{steps:?}, {step}: {id} {column}"
+                    );
+                    let at = then.trim_matches('\'').parse().unwrap();
+                    let shown = record(&reader.begin().unwrap(), Object::Contact, id, Some(at)).unwrap();
+                    assert!(shown.values.iter().any(|(name, _)| name == column), "{steps:?}, {step}: {id} {column}");
+                }
+            }
+        }
+    }
+}
+
 #[tokio::test]
 async fn values_of_retyped_and_archived_fields_are_in_the_history_until_their_end() {
     let mut world = World::new(noon());

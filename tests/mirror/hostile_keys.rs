@@ -252,3 +252,46 @@ async fn fields_beyond_the_column_limit_are_kept_in_extra_and_the_file_stays_usa
     assert_eq!(mirror.one("SELECT extra FROM contacts"), r#"'{"customFields":{"d0925":"925.5","d0926":"1.25"}}'"#);
     mirror.assert_exact(&crm);
 }
+
+/// Fields that have a column, and whose new type needs a companion beside it.
+#[tokio::test]
+async fn fields_whose_new_type_needs_more_columns_than_there_are_go_to_extra() {
+    let (fields, changed) = (MAX_COLUMNS - 10, 20);
+    let key = |n: usize| format!("f{n:04}");
+    let mut world = World::new(noon());
+    for n in 0..fields {
+        world.set_now(noon().plus(std::time::Duration::from_secs(n as u64)));
+        world.fields().define(NewField::new(Object::Contact, &key(n), DataType::ShortText));
+    }
+    let values: serde_json::Map<_, _> = (0..fields).map(|n| (key(n), json!(format!("{n}.5")))).collect();
+    world.create(Object::Contact, &json!({"id": "ct", "customFields": values}));
+    world.create(Object::Contact, &json!({"id": "other", "name": "Old"}));
+    let crm = Crm::serve(world).await;
+    let mirror = Mirror::empty();
+    mirror.sync(&crm).await;
+    crm.sandbox.with_world(|world| {
+        for n in 0..changed {
+            world.fields().redefine(Object::Contact, &key(n), |field| field.data_type = "DECIMAL".into());
+        }
+        world.edit(Object::Contact, "other", &json!({"name": "New"}));
+    });
+    crm.wait(6 * 3_600);
+    let report = mirror.sync(&crm).await;
+    assert_eq!(mirror.one("SELECT name FROM contacts WHERE id = 'other'"), "'New'");
+    let beyond = mirror.one("SELECT count(*) FROM custom_field_definitions WHERE column_name IS NULL");
+    assert_eq!(report.warnings.len().to_string(), beyond);
+    assert_eq!(beyond, "5", "each that has none leaves a column for another one");
+    crm.wait(600);
+    mirror.resync(&crm).await;
+    mirror.assert_exact(&crm);
+    let columns = "SELECT count(*) FROM pragma_table_info('contacts') WHERE name LIKE 'cf\\_%' ESCAPE '\\'";
+    assert_eq!(mirror.one(columns), MAX_COLUMNS.to_string());
+    // Archived ones that return have no more room than the others.
+    crm.sandbox.with_world(|world| world.fields().archive(Object::Contact, &key(0)));
+    crm.wait(600);
+    mirror.resync(&crm).await;
+    crm.sandbox.with_world(|world| world.fields().reactivate(Object::Contact, &key(0)));
+    crm.wait(600);
+    mirror.resync(&crm).await;
+    mirror.assert_exact(&crm);
+}

@@ -89,7 +89,7 @@ async fn dictionary_covers_every_public_column() {
         "changed_records",
         "outbox_delays",
         "outbox_values",
-        "retyped_values",
+        "ended_values",
         "filled_records",
         "unshown_columns",
     ];

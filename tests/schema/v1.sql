@@ -833,12 +833,12 @@ CREATE TABLE state (
     name TEXT PRIMARY KEY NOT NULL,
     value TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
-INSERT INTO state VALUES('built_from','{"revision":"1-4cadb775","layout":3,"options":{"keep_archived":false,"labels":"off","indexes":[],"folder":null,"search":"words","exclude":[]},"files":{"digest":"44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a","views":{},"refused":{}},"erased":[]}');
+INSERT INTO state VALUES('built_from','{"revision":"1-da7dc2e7","layout":3,"options":{"keep_archived":false,"labels":"off","indexes":[],"folder":null,"search":"words","exclude":[]},"files":{"digest":"44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a","views":{},"refused":{}},"erased":[],"erasure_chances":0}');
 INSERT INTO state VALUES('held:company','{"rows":3,"details_current":3}');
 INSERT INTO state VALUES('held:contact','{"rows":6,"details_current":6}');
 INSERT INTO state VALUES('history_marks','[{"clock":[1772625600000000,0,1772625600000000,[0,0]],"changes":0,"audits":0,"runs":1}]');
 INSERT INTO state VALUES('identity','{"base_url":"http://127.0.0.1:8080/v1","key":"dcd8083289ec23aa"}');
-INSERT INTO state VALUES('last_writer','{"nonce":"db7e87de7cb8403ba8f1efc2c08fa059","before":"dfe709c72eef4dd8b47ee1316b4fa9b8","file":{"inode":10174739,"born":"1795923756743762642","device":65024,"booted":1795837528}}');
+INSERT INTO state VALUES('last_writer','{"nonce":"919837314bb442ea8edc2999eb5d3415","before":"eae1b7ead2214971b61061c8ceeae224","file":{"inode":10608955,"born":"1795942082680047226","device":65024,"booted":1795936116}}');
 INSERT INTO state VALUES('ledger','{"since":"2026-03-04T00:00:00.000000000Z","used":19,"total":19,"window":1,"clock":[1772629200000000,3600000000,1772629200000000,[0,3600000000]],"set_back":{"secs":0,"nanos":0}}');
 INSERT INTO state VALUES('mirror_id','"c9a2990f70bdca2c913b8b4c"');
 INSERT INTO state VALUES('searched:company','["r.cf_account_code","d.cf_strategy"]');
@@ -872,7 +872,7 @@ CREATE TABLE goals (
 ) STRICT, WITHOUT ROWID;
 INSERT INTO goals VALUES('company','changes','','2026-03-04T13:00:00.000000Z','2026-03-04T13:00:00.000000Z',NULL,NULL,0);
 INSERT INTO goals VALUES('company','compared','','2026-03-04T12:00:00.000000Z',NULL,NULL,NULL,0);
-INSERT INTO goals VALUES('company','copied','',NULL,NULL,NULL,NULL,0);
+INSERT INTO goals VALUES('company','copied','',NULL,'2026-03-04T12:00:00.000000Z',NULL,NULL,0);
 INSERT INTO goals VALUES('company','filled','cf_43bceaba8a76',NULL,NULL,NULL,NULL,0);
 INSERT INTO goals VALUES('company','filled','cf_5049ec25924c',NULL,NULL,NULL,NULL,0);
 INSERT INTO goals VALUES('company','filled','cf_5cd6ed909a22',NULL,NULL,NULL,NULL,0);
@@ -885,7 +885,7 @@ INSERT INTO goals VALUES('company','filled','cf_efaa6fb125e3',NULL,NULL,NULL,NUL
 INSERT INTO goals VALUES('company','sweep','','2026-03-04T12:00:00.000000Z','2026-03-04T12:00:00.000000Z',NULL,NULL,0);
 INSERT INTO goals VALUES('contact','changes','','2026-03-04T13:00:00.000000Z','2026-03-04T13:00:00.000000Z',NULL,NULL,0);
 INSERT INTO goals VALUES('contact','compared','','2026-03-04T12:00:00.000000Z',NULL,NULL,NULL,0);
-INSERT INTO goals VALUES('contact','copied','',NULL,NULL,NULL,NULL,0);
+INSERT INTO goals VALUES('contact','copied','',NULL,'2026-03-04T12:00:00.000000Z',NULL,NULL,0);
 INSERT INTO goals VALUES('contact','filled','cf_08c47287358f',NULL,NULL,NULL,NULL,0);
 INSERT INTO goals VALUES('contact','filled','cf_155173f23d65',NULL,NULL,NULL,NULL,0);
 INSERT INTO goals VALUES('contact','filled','cf_21de755d453b',NULL,NULL,NULL,NULL,0);
@@ -1010,11 +1010,12 @@ INSERT INTO company_search_docsize VALUES(8,X'0004090002');
 INSERT INTO company_search_docsize VALUES(9,X'0004083902');
 CREATE TABLE IF NOT EXISTS 'company_search_config'(k PRIMARY KEY, v) WITHOUT ROWID;
 INSERT INTO company_search_config VALUES('version',4);
-CREATE TABLE retyped_values (
+CREATE TABLE ended_values (
     object_type TEXT NOT NULL, -- contact or company
     record_id TEXT NOT NULL,
     column_name TEXT NOT NULL,
     value TEXT NOT NULL, -- as JSON
+    ended_by INTEGER NOT NULL, -- the `seq` of the entry of `changes` that ended it
     PRIMARY KEY (object_type, record_id, column_name)
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE changed_records (
@@ -1250,8 +1251,9 @@ CROSS JOIN json_each(json_array(json_object('name', r.name, 'first_name', r.firs
 WHERE f.value IS NOT NULL AND (NOT f.key IN ('') OR (SELECT e.seen_at FROM changes AS e WHERE e.object_type = 'contact' AND e.record_id = '' AND e.kind = 'schema' AND json_extract(e.fields, '$.column') = f.key AND json_extract(e.fields, '$.op') IN ('archived', 'retyped', 'removed') AND f.key IN ('') ORDER BY e.seq DESC LIMIT 1) IS NOT NULL) AND NOT EXISTS (
     SELECT 1 FROM changes AS e WHERE e.object_type = 'contact' AND e.record_id = r.id AND (e.kind IN ('insert', 'remove') OR json_type(e.fields, '$."' || f.key || '"') IS NOT NULL))
 UNION ALL
-SELECT f.record_id, coalesce(f.key, NULL), json_extract(f.value, '$'), CAST(NULL AS TEXT), CAST((SELECT e.seen_at FROM changes AS e WHERE e.object_type = 'contact' AND e.record_id = '' AND e.kind = 'schema' AND json_extract(e.fields, '$.column') = f.key AND json_extract(e.fields, '$.op') IN ('archived', 'retyped', 'removed') ORDER BY e.seq DESC LIMIT 1) AS TEXT)
-FROM (SELECT record_id, column_name AS key, value FROM retyped_values WHERE object_type = 'contact') AS f
+SELECT f.record_id, coalesce(f.key, NULL), json_extract(f.value, '$'), CAST(NULL AS TEXT),
+    CAST((SELECT e.seen_at FROM changes AS e WHERE e.seq = f.ended_by) AS TEXT)
+FROM (SELECT record_id, column_name AS key, value, ended_by FROM ended_values WHERE object_type = 'contact') AS f
 WHERE NOT EXISTS (
     SELECT 1 FROM changes AS e WHERE e.object_type = 'contact' AND e.record_id = f.record_id AND (e.kind IN ('insert', 'remove') OR json_type(e.fields, '$."' || f.key || '"') IS NOT NULL))
 ;
@@ -1283,8 +1285,9 @@ CROSS JOIN json_each(json_array(json_object('name', r.name, 'registered_name', r
 WHERE f.value IS NOT NULL AND (NOT f.key IN ('') OR (SELECT e.seen_at FROM changes AS e WHERE e.object_type = 'company' AND e.record_id = '' AND e.kind = 'schema' AND json_extract(e.fields, '$.column') = f.key AND json_extract(e.fields, '$.op') IN ('archived', 'retyped', 'removed') AND f.key IN ('') ORDER BY e.seq DESC LIMIT 1) IS NOT NULL) AND NOT EXISTS (
     SELECT 1 FROM changes AS e WHERE e.object_type = 'company' AND e.record_id = r.id AND (e.kind IN ('insert', 'remove') OR json_type(e.fields, '$."' || f.key || '"') IS NOT NULL))
 UNION ALL
-SELECT f.record_id, coalesce(f.key, NULL), json_extract(f.value, '$'), CAST(NULL AS TEXT), CAST((SELECT e.seen_at FROM changes AS e WHERE e.object_type = 'company' AND e.record_id = '' AND e.kind = 'schema' AND json_extract(e.fields, '$.column') = f.key AND json_extract(e.fields, '$.op') IN ('archived', 'retyped', 'removed') ORDER BY e.seq DESC LIMIT 1) AS TEXT)
-FROM (SELECT record_id, column_name AS key, value FROM retyped_values WHERE object_type = 'company') AS f
+SELECT f.record_id, coalesce(f.key, NULL), json_extract(f.value, '$'), CAST(NULL AS TEXT),
+    CAST((SELECT e.seen_at FROM changes AS e WHERE e.seq = f.ended_by) AS TEXT)
+FROM (SELECT record_id, column_name AS key, value, ended_by FROM ended_values WHERE object_type = 'company') AS f
 WHERE NOT EXISTS (
     SELECT 1 FROM changes AS e WHERE e.object_type = 'company' AND e.record_id = f.record_id AND (e.kind IN ('insert', 'remove') OR json_type(e.fields, '$."' || f.key || '"') IS NOT NULL))
 ;

@@ -8,7 +8,7 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
-use rusqlite::params;
+use rusqlite::{Connection, params};
 
 use crate::model::{Choice, ColumnName, DataType, Definition, Instant, Object, Record, RecordId};
 use crate::store::custom::rows::{DefinitionRow, definition_in, exclusions, names, rows, table};
@@ -26,15 +26,13 @@ pub const MAX_COLUMNS: usize = 1_850;
 
 struct Names {
     taken: BTreeSet<String>,
-    /// The columns of the tables among them; a label is a column of the views only, where it is asked for.
-    columns: usize,
     /// The companion names of decimals that have no column yet: they take precedence over a key with that name.
     promised: Vec<(RecordId, String)>,
 }
 
 impl Names {
     fn of(rows: &[DefinitionRow]) -> Names {
-        let mut names = Names { taken: BTreeSet::new(), columns: 0, promised: Vec::new() };
+        let mut names = Names { taken: BTreeSet::new(), promised: Vec::new() };
         for row in rows {
             match &row.column {
                 Some(column) if row.name_is_taken(rows) => names.take(column, DataType::Unknown),
@@ -50,24 +48,22 @@ impl Names {
     }
 
     fn take(&mut self, column: &ColumnName, data_type: DataType) {
-        self.taken.insert(column.as_str().into());
-        self.columns += 1;
-        if data_type.has_num() {
-            self.taken.insert(column.num());
-            self.columns += 1;
-        }
+        self.taken.extend(names(column, data_type).into_iter().map(|(name, _)| name));
         if data_type.is_select() {
             self.taken.insert(column.label());
         }
     }
 
-    /// The column of a definition: its existing one, or a new one; `None` if its values cannot have a column.
-    fn assign_name(&mut self, row: &DefinitionRow, squeezed: bool) -> Option<ColumnName> {
+    /// The column of a definition: its existing one, or a new one; `None` if its values cannot have a column. An excluded
+    /// field is known by its name: that does not move, and a field made again under the key is excluded without one.
+    fn assign_name(&mut self, row: &DefinitionRow, rows: &[DefinitionRow]) -> Option<ColumnName> {
         let Definition { id, key, data_type, .. } = &row.definition;
-        if row.column.is_some() && !squeezed {
+        if row.column.is_some() && (row.excluded || !row.name_is_taken(rows)) {
             return row.column.clone();
         }
-        if *data_type == DataType::Unknown || self.columns + 2 > MAX_COLUMNS {
+        let hides_key =
+            |other: &DefinitionRow| other.excluded && other.column.is_some() && other.definition.key == *key;
+        if *data_type == DataType::Unknown || row.column.is_none() && rows.iter().any(hides_key) {
             return None;
         }
         let others = self.promised.iter().filter(|(other, _)| other != id).map(|(_, name)| name);
@@ -85,6 +81,26 @@ impl Names {
 struct TableColumns {
     by_table: BTreeMap<&'static str, BTreeSet<String>>,
     views_are_dropped: bool,
+}
+
+impl TableColumns {
+    fn of(&mut self, conn: &Connection, table: &'static str) -> Result<&mut BTreeSet<String>> {
+        Ok(match self.by_table.entry(table) {
+            Entry::Occupied(there) => there.into_mut(),
+            Entry::Vacant(there) => there.insert(physical(conn, table)?),
+        })
+    }
+
+    /// Whether there is room for a field's columns, in place of those that it `had`.
+    fn fit(&mut self, conn: &Connection, object: Object, needed: usize, had: &[(String, String)]) -> Result<bool> {
+        let (mut columns, mut own) = (0, 0);
+        for table in [object.table(), object.detail_table()] {
+            let there = self.of(conn, table)?;
+            columns += there.len();
+            own += had.iter().filter(|(name, archived)| there.contains(name) || there.contains(archived)).count();
+        }
+        Ok(columns - own + needed <= columns.max(MAX_COLUMNS))
+    }
 }
 
 impl CustomTx<'_> {
@@ -154,38 +170,42 @@ impl CustomTx<'_> {
         let rows = rows(&self.tx.conn, object)?;
         let is_kept = self.tx.is_copied(object)?;
         let feed = ColumnFeed { feed: self.tx.feed(), object, seen_at, is_kept };
-        let mut names = Names::of(&rows);
+        let mut taken = Names::of(&rows);
         // Cached statements on tables that are about to change must not be used afterwards.
         self.tx.conn.flush_prepared_statement_cache();
-        let squeezed: Vec<bool> = rows.iter().map(|row| row.name_is_taken(&rows)).collect();
+        let given: Vec<Option<ColumnName>> = rows.iter().map(|row| taken.assign_name(row, &rows)).collect();
         let exclusions = exclusions(&self.tx.conn)?;
         let mut there = TableColumns::default();
-        for (mut row, squeezed) in rows.into_iter().zip(squeezed) {
-            let given = names.assign_name(&row, squeezed);
+        for (mut row, given) in rows.into_iter().zip(given) {
             if let Some(column) = &given {
                 row.excluded = exclusions.takes_own_column(object, column.as_str());
             }
             let definition = &row.definition;
             let known = definition_in(before, &definition.id).map(|known| known.data_type);
-            if let (Some(known), Some(column)) = (known, &row.column)
-                && known != definition.data_type
-            {
-                self.retype(&feed, column, known, &row)?;
-                there = TableColumns::default();
-            }
             let Some(column) = given else {
                 if row.is_shown() {
                     out.without_column.push(definition.key.clone());
                 }
                 continue;
             };
+            let had =
+                row.column.as_ref().map(|had| names(had, known.unwrap_or(definition.data_type))).unwrap_or_default();
+            let needed = names(&column, definition.data_type).len();
+            let fits = definition.data_type != DataType::Unknown && there.fit(&self.tx.conn, object, needed, &had)?;
+            let mut is_announced = false;
+            if let (Some(known), Some(former)) = (known, &row.column)
+                && known != definition.data_type
+            {
+                is_announced = self.retype(&feed, former, known, &row, fits && *former == column)?;
+                there = TableColumns::default();
+            }
             if row.excluded {
                 self.withdraw(&feed, definition, &column)?;
                 there = TableColumns::default();
             } else if !row.is_shown() {
                 self.archive_column(&feed, definition, &column)?;
                 there = TableColumns::default();
-            } else if definition.data_type == DataType::Unknown {
+            } else if !fits {
                 if row.column.is_some() {
                     // It was dropped: only another answer brings the values to `extra`.
                     if known.is_some_and(DataType::detail_only) {
@@ -196,7 +216,11 @@ impl CustomTx<'_> {
                 }
                 out.without_column.push(definition.key.clone());
                 continue;
-            } else if let Some(is_new) = self.ensure_column(&feed, &mut there, &column, definition.data_type, known)? {
+            } else if let Some(is_made) =
+                self.ensure_column(&feed, &mut there, &column, definition.data_type, is_announced)?
+            {
+                // What `extra` has of a field of another type says nothing about the values now.
+                let is_new = is_made && known.is_none_or(|known| known == definition.data_type);
                 out.to_fill.push(FieldToBackFill { definition: definition.id.clone(), is_new });
             }
             if row.column.as_ref() != Some(&column) {
@@ -213,27 +237,24 @@ impl CustomTx<'_> {
         )
     }
 
-    /// Returns whether the column is new; `None` if it was there.
+    /// Returns whether the column was made, and not restored; `None` if it was there.
     fn ensure_column(
         &self,
         feed: &ColumnFeed<'_>,
         columns: &mut TableColumns,
         column: &ColumnName,
         data_type: DataType,
-        known: Option<DataType>,
+        is_announced: bool,
     ) -> Result<Option<bool>> {
         let (table, key) = table(feed.object, data_type.detail_only());
-        let there = match columns.by_table.entry(table) {
-            Entry::Occupied(there) => there.into_mut(),
-            Entry::Vacant(there) => there.insert(physical(&self.tx.conn, table)?),
-        };
-        if there.contains(column.as_str()) {
+        if columns.of(&self.tx.conn, table)?.contains(column.as_str()) {
             return Ok(None);
         }
         if !columns.views_are_dropped {
             self.tx.derived().drop_views()?;
             columns.views_are_dropped = true;
         }
+        let there = columns.of(&self.tx.conn, table)?;
         if there.contains(&column.archived()) {
             *columns = TableColumns::default();
             let names = names(column, data_type);
@@ -248,18 +269,16 @@ impl CustomTx<'_> {
             self.batch(&format!("ALTER TABLE {table} ADD COLUMN {} REAL", column.num()))?;
             there.insert(column.num());
         }
-        // The change of a type was announced when the old column was dropped; one that is not known had none.
-        if known.is_none_or(|known| known == data_type || known == DataType::Unknown) {
+        // The change of a type was announced when the old column was dropped.
+        if !is_announced {
             feed.announce(column, ColumnChange::Added, None, Some(data_type))?;
         }
-        // What `extra` has of a field of another type says nothing about the values now.
-        Ok(Some(known.is_none_or(|known| known == data_type)))
+        Ok(Some(true))
     }
 
     /// The last values of the column stay in the file.
     fn archive_column(&self, feed: &ColumnFeed<'_>, definition: &Definition, column: &ColumnName) -> Result<()> {
         let object = feed.object;
-        feed.forget_retyped(column)?;
         self.run(
             "DELETE FROM custom_multi_values WHERE object_type = ?1 AND field_key = ?2",
             (object, definition.key.as_str()),
@@ -282,7 +301,7 @@ impl CustomTx<'_> {
 
     fn withdraw(&self, feed: &ColumnFeed<'_>, definition: &Definition, column: &ColumnName) -> Result<()> {
         let (object, data_type) = (feed.object, definition.data_type);
-        feed.forget_retyped(column)?;
+        feed.forget_ended_values(column)?;
         for table in [object.table(), object.detail_table()] {
             if physical(&self.tx.conn, table)?.contains(column.as_str()) {
                 feed.announce(column, ColumnChange::Removed, Some(data_type), None)?;
@@ -302,23 +321,35 @@ impl CustomTx<'_> {
         Ok(filling)
     }
 
-    /// Drops the columns of a field whose type changed, and records that in the feed.
-    fn retype(&self, feed: &ColumnFeed<'_>, column: &ColumnName, known: DataType, row: &DefinitionRow) -> Result<()> {
+    /// Drops the columns of a field whose type changed, and leaves their values to the history. Returns whether the feed
+    /// says that the column goes on with the new type.
+    fn retype(
+        &self,
+        feed: &ColumnFeed<'_>,
+        column: &ColumnName,
+        known: DataType,
+        row: &DefinitionRow,
+        goes_on: bool,
+    ) -> Result<bool> {
         let (table, key) = table(feed.object, known.detail_only());
-        let data_type = row.definition.data_type;
-        if feed.is_kept && physical(&self.tx.conn, table)?.contains(column.as_str()) {
-            let change = match (row.is_shown(), data_type) {
-                (false, _) => ColumnChange::Archived,
-                (true, DataType::Unknown) => ColumnChange::Removed,
-                (true, _) => ColumnChange::Retyped,
-            };
-            let is_retyped = change == ColumnChange::Retyped;
-            if is_retyped {
-                feed.keep_retyped_values(table, key, column)?;
-            }
-            feed.announce(column, change, Some(known), is_retyped.then_some(data_type))?;
+        let there = physical(&self.tx.conn, table)?;
+        let change = match (row.is_shown(), goes_on) {
+            (false, _) => ColumnChange::Archived,
+            (true, false) => ColumnChange::Removed,
+            (true, true) => ColumnChange::Retyped,
+        };
+        let (is_retyped, is_active) = (change == ColumnChange::Retyped, there.contains(column.as_str()));
+        if is_active {
+            feed.announce(column, change, Some(known), is_retyped.then_some(row.definition.data_type))?;
         }
-        self.drop_columns(feed.object, column, known)
+        for (name, archived) in names(column, known) {
+            let source = if is_active { &name } else { &archived };
+            if there.contains(source) {
+                feed.keep_ended_values((table, key), source, &name)?;
+            }
+        }
+        self.drop_columns(feed.object, column, known)?;
+        Ok(is_retyped && is_active)
     }
 
     fn drop_columns(&self, object: Object, column: &ColumnName, known: DataType) -> Result<()> {

@@ -125,7 +125,7 @@ const PAIRS: usize = 25;
 const TOUCHES: &str = "(e.kind IN ('insert', 'remove') OR json_type(e.fields, '$.\"' || f.key || '\"') IS NOT NULL)";
 
 /// Whether an entry `e` of the columns ends every value of a column.
-fn ends(column: &str) -> String {
+pub(in crate::store) fn ends(column: &str) -> String {
     format!(
         "e.kind = 'schema' AND json_extract(e.fields, '$.column') = {column} \
          AND json_extract(e.fields, '$.op') IN ('archived', 'retyped', 'removed')"
@@ -173,7 +173,6 @@ pub(in crate::store) fn create_history(
             ends(column)
         )
     };
-    let last = "ORDER BY e.seq DESC";
     let mut names: Vec<String> = archived.iter().map(|(name, _)| format!("'{}'", plain(name))).collect();
     // A list that is empty is SQL of SQLite alone.
     names.push("''".into());
@@ -205,15 +204,15 @@ CROSS JOIN json_each(json_array({parts})) AS p CROSS JOIN json_each(p.value) AS 
 WHERE f.value IS NOT NULL AND (NOT {is_archived} OR {archived_at} IS NOT NULL) AND NOT EXISTS (
     SELECT 1 FROM changes AS e WHERE e.object_type = '{object}' AND e.record_id = r.id AND {TOUCHES})
 UNION ALL
-SELECT f.record_id, coalesce(f.key, NULL), json_extract(f.value, '$'), CAST(NULL AS TEXT), CAST({retyped_at} AS TEXT)
-FROM (SELECT record_id, column_name AS key, value FROM retyped_values WHERE object_type = '{object}') AS f
+SELECT f.record_id, coalesce(f.key, NULL), json_extract(f.value, '$'), CAST(NULL AS TEXT),
+    CAST((SELECT e.seen_at FROM changes AS e WHERE e.seq = f.ended_by) AS TEXT)
+FROM (SELECT record_id, column_name AS key, value, ended_by FROM ended_values WHERE object_type = '{object}') AS f
 WHERE NOT EXISTS (
     SELECT 1 FROM changes AS e WHERE e.object_type = '{object}' AND e.record_id = f.record_id AND {TOUCHES})",
         view = history_view(object),
         ends = ends("f.key"),
         ended_before = ended("f.key", "AND e.seq < c.seq ORDER BY e.seq"),
-        archived_at = ended("f.key", &format!("AND {is_archived} {last}")),
-        retyped_at = ended("f.key", last),
+        archived_at = ended("f.key", &format!("AND {is_archived} ORDER BY e.seq DESC")),
         table = list.table,
         details = detail.table,
         details_key = detail.key,

@@ -103,7 +103,7 @@ const DOCUMENTS: [(&str, &[&str]); 9] = [
     ("team_members", &["extra"]),
     ("changes", &["fields"]),
     ("removed_records", &["record"]),
-    ("retyped_values", &["value"]),
+    ("ended_values", &["value"]),
     ("custom_multi_values", &["value"]),
     ("outbox", &["fields", "body", "answer", "theirs"]),
     ("state", &["value"]),

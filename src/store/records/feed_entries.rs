@@ -11,7 +11,7 @@ use serde_json::{Map, json};
 use strum::IntoStaticStr;
 
 use crate::model::{ColumnName, DataType, Instant, Object};
-use crate::store::derived::views::json_argument;
+use crate::store::derived::views::{ends, json_argument};
 use crate::store::{FeedTx, FieldDifference, Result, Statements};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
@@ -46,11 +46,11 @@ impl FeedTx<'_> {
         if kind == "update" && differences.iter().all(|difference| difference.column == "etag") {
             return Ok(());
         }
-        let retyped = self.has_retyped_values()?;
+        let has_ended: bool = self.value("SELECT EXISTS (SELECT 1 FROM ended_values)", [])?;
         let mut fields = Map::new();
         for FieldDifference { column, mut here, there } in differences {
-            if retyped && here.is_null() {
-                here = self.take_retyped_value(object, id, &column)?.unwrap_or(here);
+            if has_ended && here.is_null() {
+                here = self.take_ended_value(object, id, &column)?.unwrap_or(here);
             }
             fields.insert(column, vec![here, there].into());
         }
@@ -69,13 +69,9 @@ impl FeedTx<'_> {
         self.run(sql, params![object, id, kind, fields.to_string(), seen_at])
     }
 
-    fn has_retyped_values(&self) -> Result<bool> {
-        self.value("SELECT EXISTS (SELECT 1 FROM retyped_values)", [])
-    }
-
-    fn take_retyped_value(&self, object: Object, id: &str, column: &str) -> Result<Option<serde_json::Value>> {
+    fn take_ended_value(&self, object: Object, id: &str, column: &str) -> Result<Option<serde_json::Value>> {
         let text: Option<String> = self.find_value(
-            "DELETE FROM retyped_values WHERE object_type = ?1 AND record_id = ?2 AND column_name = ?3
+            "DELETE FROM ended_values WHERE object_type = ?1 AND record_id = ?2 AND column_name = ?3
                  RETURNING value",
             (object, id, column),
         )?;
@@ -136,19 +132,33 @@ impl ColumnFeed<'_> {
         self.feed.tx.run(&sql, (self.object, self.seen_at))
     }
 
-    /// Keeps the values of a retyped column, for the changes that bring the new ones.
-    pub(in crate::store) fn keep_retyped_values(&self, table: &str, key: &str, column: &ColumnName) -> Result<()> {
-        self.forget_retyped(column)?;
-        let sql = format!(
-            "INSERT OR IGNORE INTO retyped_values (object_type, record_id, column_name, value)
-             SELECT ?1, {key}, ?2, json_quote({value}) FROM {table} WHERE {column} IS NOT NULL",
-            value = json_argument(column.as_str())
+    /// Keeps what records hold in a column that is dropped, and whose end was announced: for the history, and for the changes
+    /// that bring other values.
+    pub(in crate::store) fn keep_ended_values(
+        &self,
+        (table, key): (&str, &str),
+        source: &str,
+        column: &str,
+    ) -> Result<()> {
+        let last = format!(
+            "SELECT max(e.seq) FROM changes AS e WHERE e.object_type = ?1 AND e.record_id = '' AND {}",
+            ends("?2")
         );
-        self.feed.tx.run(&sql, (self.object, column.as_str()))
+        let ended: Option<i64> = self.feed.tx.value(&last, (self.object, column))?;
+        let Some(ended) = ended.filter(|_| self.is_kept) else { return Ok(()) };
+        let sql = format!(
+            "INSERT OR IGNORE INTO ended_values (object_type, record_id, column_name, value, ended_by)
+             SELECT ?1, {key}, ?2, json_quote({value}), ?3 FROM {table} WHERE {source} IS NOT NULL",
+            value = json_argument(source)
+        );
+        self.feed.tx.run(&sql, (self.object, column, ended))
     }
 
-    pub(in crate::store) fn forget_retyped(&self, column: &ColumnName) -> Result<()> {
-        let sql = "DELETE FROM retyped_values WHERE object_type = ?1 AND column_name = ?2";
-        self.feed.tx.run(sql, (self.object, column.as_str()))
+    /// Forgets the ended values of an excluded column and its companion.
+    pub(in crate::store) fn forget_ended_values(&self, column: &ColumnName) -> Result<()> {
+        let sql =
+            "DELETE FROM ended_values WHERE object_type = ?1 AND (column_name = ?2 OR column_name = ?3 AND NOT EXISTS
+                       (SELECT 1 FROM custom_field_definitions WHERE object_type = ?1 AND column_name = ?3))";
+        self.feed.tx.run(sql, (self.object, column.as_str(), column.num()))
     }
 }

@@ -49,14 +49,14 @@ impl RecordsTx<'_> {
         }
         let text = Value::Object(record.clone()).to_string();
         if self.tx.is_copied(object)? {
-            let retyped = "SELECT column_name FROM retyped_values WHERE object_type = ?1 AND record_id = ?2";
-            let retyped: Vec<String> = self.column(retyped, params![object, id])?;
+            let ended = "SELECT column_name FROM ended_values WHERE object_type = ?1 AND record_id = ?2";
+            let ended: Vec<String> = self.column(ended, params![object, id])?;
             let values = record
                 .into_iter()
                 .filter(|(column, value)| !value.is_null() && column != "synced_at" && column != "id")
                 .map(|(column, here)| (plain_name(&column).to_string(), here));
             // What waits for the value that was to take its place ends with the record, and has the name of its field.
-            let values = retyped.into_iter().map(|column| (column, Value::Null)).chain(values);
+            let values = ended.into_iter().map(|column| (column, Value::Null)).chain(values);
             let differences = values.map(|(column, here)| FieldDifference { column, here, there: Value::Null });
             self.tx.feed().remember(object, id.as_str(), "remove", differences.collect(), removed_at)?;
         }
@@ -107,7 +107,7 @@ impl FeedTx<'_> {
         )?;
         let others = "DELETE FROM changes WHERE object_type = ?1 AND record_id = ?2 AND fields <> '{}'";
         let changes = (first + erase(others)?) as u64;
-        erase("DELETE FROM retyped_values WHERE object_type = ?1 AND record_id = ?2")?;
+        erase("DELETE FROM ended_values WHERE object_type = ?1 AND record_id = ?2")?;
         erase(
             "DELETE FROM outbox_events WHERE outbox_id IN
                  (SELECT id FROM outbox WHERE object_type = ?1 AND record_id = ?2)",
@@ -181,14 +181,12 @@ impl FeedTx<'_> {
         self.run(&forget, values)?;
         for (sql, newest) in [
             ("DELETE FROM changes WHERE seq <= ?1", mark.changes),
+            ("DELETE FROM ended_values WHERE ended_by <= ?1", mark.changes),
             ("DELETE FROM audits WHERE id <= ?1", mark.audits),
             ("DELETE FROM sync_runs WHERE id <= ?1", mark.runs),
         ] {
             self.run(sql, [newest])?;
         }
-        let is_announced = "SELECT object_type, json_extract(fields, '$.column') FROM changes
-             WHERE record_id = '' AND kind = 'schema' AND json_extract(fields, '$.op') = 'retyped'";
-        self.batch(&format!("DELETE FROM retyped_values WHERE (object_type, column_name) NOT IN ({is_announced})"))?;
         self.tx.edits().forget_edits_before(before)
     }
 }
