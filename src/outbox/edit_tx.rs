@@ -39,7 +39,7 @@ pub(super) struct StoredRequest {
     /// The status of the last answer, to an earlier request.
     pub last_status: Option<u16>,
     pub custom: bool,
-    pub step: i64,
+    pub number: u64,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -208,7 +208,7 @@ impl<'a, 'b> EditTx<'a, 'b> {
             doubt: false,
             last_status,
             custom,
-            step: self.tx.newest_step()?,
+            number: self.tx.number_request()?,
         }))
     }
 
@@ -236,14 +236,14 @@ impl<'a, 'b> EditTx<'a, 'b> {
             key,
             doubt: true,
             last_status: first.status,
-            step: 0,
+            number: 0,
         })
     }
 
     pub(super) fn repeat(&self, request: StoredRequest) -> Result<StoredRequest, StoreError> {
         self.claim_update(request.custom)?;
         self.tx.edits().send_again(request.carrier, self.now)?;
-        Ok(StoredRequest { step: self.tx.newest_step()?, ..request })
+        Ok(StoredRequest { number: self.tx.number_request()?, ..request })
     }
 
     fn is_due(&self, scope: DelayScope) -> Result<bool, StoreError> {

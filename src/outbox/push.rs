@@ -233,7 +233,7 @@ impl RecordPush<'_> {
     /// Sends a request and processes its answer. Returns whether the record's next request may follow.
     pub(super) async fn send(&self, request: StoredRequest) -> Result<bool, OutboxError> {
         let RecordPush { pusher, pass, object, id } = *self;
-        pusher.store.store_step(request.step)?;
+        pusher.store.note_request(request.number)?;
         match pusher.client.patch(object, id, &request.body, &request.if_match, &request.key).await {
             Ok(answer) => {
                 lock(&pass.pushed).push.sent += 1;

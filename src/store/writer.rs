@@ -34,7 +34,7 @@ pub struct Store {
     files: OpenFiles,
     lock: Arc<Lock>,
     requests: RequestRegister,
-    current: Arc<LockedBy>,
+    current: Arc<Mutex<LockedBy>>,
     copy: Arc<Mutex<Option<FoundCopy>>>,
     thread: Arc<Mutex<Option<JoinHandle<()>>>>,
 }
@@ -96,10 +96,10 @@ impl Store {
                     tx.derived().catch_up()?;
                     tx.derived().refresh_view_files()?;
                     Object::ALL.into_iter().try_for_each(|object| tx.records().count_once(object))?;
-                    Ok((taken, tx.newest_step()?))
+                    Ok(taken)
                 })
             })
-            .and_then(|((current, copy), step)| current.note(&lock, step).map(|()| (current, copy)))?;
+            .and_then(|(current, copy)| current.note(&lock).map(|()| (current, copy)))?;
         writer.finish_erasure();
         writer.before_commit = options.before_commit;
         if let Some(wait) = options.lock_wait {
@@ -107,7 +107,8 @@ impl Store {
         }
         let lock = Arc::new(lock);
         let (held, files, path) = (lock.clone(), OpenFiles::of(path), Arc::new(path.to_path_buf()));
-        let place = path.clone();
+        let copy = Arc::new(Mutex::new(copy));
+        let (place, untold) = (path.clone(), copy.clone());
         let (queue, mut work) = mpsc::channel::<WriterJob>(QUEUE);
         let thread = std::thread::Builder::new()
             .name("mirror-writer".into())
@@ -123,13 +124,20 @@ impl Store {
                     tracing::warn!(%error, "The mirror could not be closed cleanly: {error}");
                 }
                 drop(writer);
-                // Before the next writer opens it. Who follows the file looks again, and gets the error.
-                let _ = files.make_way(&place);
-                if removes_lock { held.remove() } else { held.release() }
+                if let Some(copy) = untold.lock().unwrap_or_else(PoisonError::into_inner).take() {
+                    // No run has told it.
+                    tracing::warn!("{copy}");
+                }
+                // Only now, since the numbers of closed files are used again. While it is in the way, nobody gets the lock.
+                match files.make_way(&place) {
+                    Err(error) => tracing::error!(%error, "The WAL of a file that was replaced is in the way: {error}"),
+                    Ok(()) if removes_lock => held.remove(),
+                    Ok(()) => held.release(),
+                }
             })
             .map_err(StoreError::using(&path))?;
         let thread = Arc::new(Mutex::new(Some(thread)));
-        let (current, copy) = (Arc::new(current), Arc::new(Mutex::new(copy)));
+        let current = Arc::new(Mutex::new(current));
         Ok(Store { queue, layout, path, files, lock, requests, current, copy, thread })
     }
 
@@ -197,10 +205,10 @@ impl Store {
         self.copy.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Records, outside the file, that a request with this step is about to be sent: a copy of the file from before it is
-    /// recognised.
-    pub fn store_step(&self, step: i64) -> Result<()> {
-        self.current.note(&self.lock, step)
+    /// Records, outside the file, that the request with this number is about to be sent: a copy of the file from before it
+    /// is recognised.
+    pub fn note_request(&self, number: u64) -> Result<()> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner).note_request(&self.lock, number)
     }
 
     pub fn requests(&self) -> &RequestRegister {
@@ -220,11 +228,10 @@ impl Store {
 
     /// Closes the file for all clones, and then lets another one take its place: from here on they get
     /// [`StoreError::Closed`], and the lock may be another process's.
-    pub async fn end(&self) -> Result<()> {
+    pub async fn end(&self) {
         // It may have ended before.
         let _ = self.queue.send(None).await;
         join(&self.thread).await;
-        self.files.make_way(&self.path)
     }
 
     /// Whether what is written is in the mirror: this file is open, and at its path.

@@ -3,8 +3,7 @@
 
 use super::error::{Suspension, SyncError};
 use super::job::Job;
-use crate::format::counted;
-use crate::model::{HELD_COMMANDS, Instant, Object, RecordId};
+use crate::model::{Instant, Object, RecordId};
 use crate::outbox::{EditWatch, OutboxError, Pushed, Pusher};
 use crate::store::StateKey;
 use crate::sync::checks::decide_missing;
@@ -17,18 +16,6 @@ impl From<OutboxError> for SyncError {
             OutboxError::Api { doing, object, source } => SyncError::Api { doing, resource: object.resource(), source },
             OutboxError::Store(source) => SyncError::Store(source),
         }
-    }
-}
-
-/// The warning that the mirror's file is a copy, with so many edits that are held.
-pub(super) fn found_copy(held: u64) -> String {
-    let text = "this file is a copy of a mirror, or was restored: it is a mirror of its own from now on, with a new id";
-    match held {
-        0 => text.into(),
-        held => format!(
-            "{text}; {} held, because the original may have sent them: {HELD_COMMANDS}",
-            counted(held, "edit is", "edits are")
-        ),
     }
 }
 

@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::edits_in_run::found_copy;
 use super::engine::{Engine, Share};
 use super::error::{Suspension, SyncError};
 use super::job::Job;
@@ -43,7 +42,7 @@ impl Engine {
         let begun = self.begin(job, trigger).await?;
         let run = Run::new(self, job, (begun.id, trigger));
         if let Some(copy) = self.store.take_found_copy() {
-            run.warn(found_copy(copy.held));
+            run.warn(copy.to_string());
         }
         let result = run.carry_out().await;
         let results = run.into_results();

@@ -103,6 +103,37 @@ fn edits_made_while_the_daemon_was_stopped_are_sent_once_after_its_start() {
     assert_eq!(runs, after, "an applied edit starts no run");
 }
 
+/// The contents of a file, written over those of another one.
+fn write_over(from: &str, to: &str, fixture: &DaemonFixture) {
+    let [from, mut to] = [from, to].map(|name| rusqlite::Connection::open(fixture.place.path(name)).unwrap());
+    let copying = rusqlite::backup::Backup::new(&from, &mut to).unwrap();
+    assert_eq!(copying.step(-1).unwrap(), rusqlite::backup::StepResult::Done);
+}
+
+/// No edit that people make raises what tells older contents from the last ones.
+#[test]
+fn older_contents_are_a_copy_although_they_were_edited_since() {
+    let (fixture, daemon, id) = editing();
+    daemon.post("/pause", &json!({})).with(200);
+    daemon.post("/edits", &json!({"object": "contact", "id": id, "fields": {"position": "CFO"}})).with(202);
+    write_over("mirror.db", "older.db", &fixture);
+    daemon.post("/resume", &json!({})).with(200);
+    until_applied(&fixture, 1);
+    daemon.stop();
+    let set_back = json!({"position": "Set back"});
+    fixture.service.sandbox.with_world(|world| world.edit(Object::Contact, &id, &set_back));
+    write_over("older.db", "mirror.db", &fixture);
+    for other in fixture.column(&format!("SELECT id FROM contacts WHERE id <> '{id}' LIMIT 3")) {
+        fixture.place.run(&format!("edit contact {other} position=COO")).done();
+    }
+    let daemon = fixture.start();
+    daemon.post("/resume", &json!({})).with(200);
+    daemon.sync();
+    assert_eq!(fixture.column("SELECT state FROM outbox"), ["held"; 4]);
+    assert_eq!((patches(&fixture), there(&fixture, &id, "position")), (1, json!("Set back")));
+    daemon.stop();
+}
+
 #[test]
 fn without_write_back_no_edit_is_accepted() {
     let fixture = DaemonFixture::with(5, 1);

@@ -35,12 +35,12 @@ impl Lock {
     pub(super) fn take(mirror: &Path) -> Result<Lock> {
         let path = beside(mirror);
         let io = StoreError::using(&path);
-        let (file, found, found_writer) = loop {
+        let file = loop {
             let file = regular_file::open_or_create_own(&path, MODE).map_err(&io)?;
-            let (pid, found, found_writer) = lines_of(&file).map_err(&io)?;
             match file.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => {
+                    let (pid, ..) = lines_of(&file).map_err(&io)?;
                     return Err(StoreError::Locked { path: mirror.to_path_buf(), pid: pid.parse().ok() });
                 }
                 Err(TryLockError::Error(source)) => return Err(io(source)),
@@ -48,9 +48,11 @@ impl Lock {
             // The previous holder may have removed the file since it was opened: then the next process locks another
             // file.
             if FileId::of(&path) == Some(file.metadata().map_err(&io)?.into()) {
-                break (file, found, found_writer);
+                break file;
             }
         };
+        // Not before it is locked: the last holder may just have written its last lines.
+        let (_, found, found_writer) = lines_of(&file).map_err(&io)?;
         let lock = Lock { file, path: path.clone(), found, found_writer };
         lock.write_line(0, &std::process::id().to_string(), PID_WIDTH)?;
         Ok(lock)

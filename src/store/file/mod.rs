@@ -95,3 +95,31 @@ impl From<Metadata> for FileId {
         FileId { device: meta.dev(), inode: meta.ino() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_file_in_the_place_of_another_one_finds_no_wal_of_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let [path, other] = ["mirror.db", "other.db"].map(|name| dir.path().join(name));
+        let [log, index] = wal::files_beside(&path);
+        let written = [&path, &log, &index, &other];
+        written.iter().for_each(|file| fs::write(file, "pages").unwrap());
+        let left = beside(&log, ".left");
+        let there = || [&log, &index, &left].map(|file| file.exists());
+        let files = OpenFiles::of(&path);
+        files.make_way(&path).unwrap();
+        assert_eq!(there(), [true, true, false], "it is still there");
+        fs::rename(&path, dir.path().join("away.db")).unwrap();
+        files.make_way(&path).unwrap();
+        assert_eq!(there(), [true, true, false], "it may come back");
+        fs::rename(&other, &path).unwrap();
+        files.make_way(&path).unwrap();
+        assert_eq!(there(), [false, false, true], "what a reader kept in it is not lost");
+        fs::write(&log, "of the other file").unwrap();
+        files.make_way(&path).unwrap();
+        assert_eq!(there(), [true, false, true]);
+    }
+}

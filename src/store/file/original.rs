@@ -1,13 +1,15 @@
 //! Whether a file is the mirror that was written here last, or a copy of it: a restored backup, `cp`, a replica.
 //!
-//! The file names its last writer by a random nonce, and the file that it was. The lock file has the same, and the last
-//! step of an edit before a request was sent. A copy is another file; a file whose contents were replaced by older ones
-//! has another nonce, or lacks steps. Without the lock file nothing shows that the contents are the last ones, so such a
-//! file counts as a copy: a mirror is renamed, or moved within its file system, together with its lock file.
+//! The file names its last writer by a random nonce, and the file that it was. The lock file has the same, and both have
+//! the number of the last request that was sent for edits. A copy is another file; a file whose contents were replaced by
+//! older ones has another nonce, or lacks requests: only the program that sends them raises their number. Without the lock
+//! file nothing shows that the contents are the last ones, so such a file counts as a copy: a mirror is renamed, or moved
+//! within its file system, together with its lock file.
 //!
 //! What looks the same in every respect, such as a machine that was set back to a snapshot as a whole, cannot be told
 //! from the original.
 
+use std::fmt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -15,8 +17,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::model::Instant;
-use crate::store::{Lock, MirrorTx, Requests, Result, StateKey, Statements, StoreError, hold_open_edits};
+use crate::model::{HELD_COMMANDS, Instant};
+use crate::store::{Lock, MirrorTx, Requests, Result, StateKey, StoreError, hold_open_edits};
 
 pub(super) const IN_A_COPY: &str = "held in a copy of the mirror: the original may have sent it, or may still do so";
 
@@ -65,6 +67,8 @@ struct LastWriter {
     /// What the lock file may still have.
     before: String,
     file: FileIdentity,
+    /// The requests for edits that were stored, each in its transaction.
+    requests: u64,
 }
 
 /// The writer of a mirror, in its lock file.
@@ -72,15 +76,13 @@ struct LastWriter {
 #[serde(default)]
 pub(in crate::store) struct LockedBy {
     nonce: String,
-    /// The last step of an edit that was stored before a request was sent.
-    step: i64,
+    requests: u64,
     file: FileIdentity,
 }
 
-/// `step` is the last step of an edit that the file has.
-fn is_copy(last: &LastWriter, locked: Option<&LockedBy>, here: &FileIdentity, step: i64) -> bool {
+fn is_copy(last: &LastWriter, locked: Option<&LockedBy>, here: &FileIdentity) -> bool {
     let Some(locked) = locked.filter(|locked| last.file.is(here) && locked.file.is(here)) else { return true };
-    ![&last.nonce, &last.before].contains(&&locked.nonce) || locked.nonce.is_empty() || locked.step > step
+    ![&last.nonce, &last.before].contains(&&locked.nonce) || locked.nonce.is_empty() || locked.requests > last.requests
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,19 +90,44 @@ pub struct FoundCopy {
     pub held: u64,
 }
 
+impl fmt::Display for FoundCopy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(
+            "this file is a copy of a mirror, or was restored: it is a mirror of its own from now on, with a new id",
+        )?;
+        let edits = if self.held == 1 { "edit is" } else { "edits are" };
+        match self.held {
+            0 => Ok(()),
+            held => write!(f, "; {held} {edits} held, because the original may have sent them: {HELD_COMMANDS}"),
+        }
+    }
+}
+
 impl LockedBy {
-    pub(in crate::store) fn note(&self, lock: &Lock, step: i64) -> Result<()> {
-        let text = serde_json::to_string(&LockedBy { step, ..self.clone() })
-            .map_err(|source| StoreError::State { name: "the lock file".into(), source })?;
+    pub(in crate::store) fn note(&self, lock: &Lock) -> Result<()> {
+        let text =
+            serde_json::to_string(self).map_err(|source| StoreError::State { name: "the lock file".into(), source })?;
         lock.store_writer(&text)
+    }
+
+    /// Notes a request, unless a later one was noted.
+    pub(in crate::store) fn note_request(&mut self, lock: &Lock, number: u64) -> Result<()> {
+        if number > self.requests {
+            let next = LockedBy { requests: number, ..self.clone() };
+            next.note(lock)?;
+            *self = next;
+        }
+        Ok(())
     }
 }
 
 impl MirrorTx<'_> {
-    pub fn newest_step(&self) -> Result<i64> {
-        let sql = "SELECT seq FROM sqlite_sequence WHERE name = 'outbox_events'";
-        let step: Option<i64> = self.find_value(sql, [])?;
-        Ok(step.unwrap_or_default())
+    /// Numbers a request for edits, in the transaction that stores it.
+    pub fn number_request(&self) -> Result<u64> {
+        let last: LastWriter = self.state(&StateKey::LastWriter)?.unwrap_or_default();
+        let requests = last.requests + 1;
+        self.set_state(&StateKey::LastWriter, &LastWriter { requests, ..last })?;
+        Ok(requests)
     }
 
     /// A copy becomes a mirror of its own: it gets a new id, and its open edits are held with their requests.
@@ -114,7 +141,7 @@ impl MirrorTx<'_> {
         let last: Option<LastWriter> = self.state(&StateKey::LastWriter)?;
         let locked: Option<LockedBy> = lock.found_writer().and_then(|text| serde_json::from_str(text).ok());
         let copied = match &last {
-            Some(last) => is_copy(last, locked.as_ref(), &here, self.newest_step()?),
+            Some(last) => is_copy(last, locked.as_ref(), &here),
             // A new file has no id yet. In another one, somebody deleted the entry.
             None => self.state::<String>(&StateKey::MirrorId)?.is_some(),
         };
@@ -125,10 +152,11 @@ impl MirrorTx<'_> {
             }
             false => None,
         };
-        let current = LockedBy { nonce: random_id(), step: 0, file: here };
+        let requests = last.as_ref().map_or(0, |last| last.requests);
+        let current = LockedBy { nonce: random_id(), requests, file: here };
         if last.is_none() && !copied {
             // A file that is killed while it is made is no copy: its lock file comes first.
-            current.note(lock, 0)?;
+            current.note(lock)?;
         }
         // The lock file follows the file. If this process is killed before it does, it still has the nonce that it has now.
         let before = match (locked.filter(|_| !copied), last) {
@@ -136,7 +164,7 @@ impl MirrorTx<'_> {
             (None, last) => last.map(|last| last.nonce).unwrap_or_default(),
         };
         let LockedBy { nonce, file, .. } = current.clone();
-        self.set_state(&StateKey::LastWriter, &LastWriter { nonce, before, file })?;
+        self.set_state(&StateKey::LastWriter, &LastWriter { nonce, before, file, requests })?;
         Ok((current, found))
     }
 
@@ -169,12 +197,11 @@ mod tests {
     #[test]
     fn copy_is_another_file_or_has_older_contents() {
         let here = file(7, "1", 3, 5000);
-        let last = LastWriter { nonce: "n2".into(), before: "n1".into(), file: here.clone() };
         let locked =
-            |nonce: &str, step, file: &FileIdentity| LockedBy { nonce: nonce.into(), step, file: file.clone() };
-        for (name, locked, found, step, expected) in [
+            |nonce: &str, requests, file: &FileIdentity| LockedBy { nonce: nonce.into(), requests, file: file.clone() };
+        for (name, locked, found, requests, expected) in [
             ("the original", Some(locked("n2", 5, &here)), here.clone(), 5, false),
-            ("it was edited since in a shell", Some(locked("n2", 5, &here)), here.clone(), 9, false),
+            ("a kill before the lock file has the request", Some(locked("n2", 5, &here)), here.clone(), 6, false),
             ("a kill before the lock file was written", Some(locked("n1", 5, &here)), here.clone(), 5, false),
             ("no lock file", None, here.clone(), 5, true),
             ("renamed over another mirror", Some(locked("x", 9, &file(8, "1", 3, 5000))), here.clone(), 5, true),
@@ -185,7 +212,8 @@ mod tests {
             ("contents of an earlier writer", Some(locked("n3", 5, &here)), here.clone(), 5, true),
             ("contents from before a request", Some(locked("n2", 6, &here)), here.clone(), 5, true),
         ] {
-            assert_eq!(is_copy(&last, locked.as_ref(), &found, step), expected, "{name}");
+            let last = LastWriter { nonce: "n2".into(), before: "n1".into(), file: here.clone(), requests };
+            assert_eq!(is_copy(&last, locked.as_ref(), &found), expected, "{name}");
         }
     }
 }
