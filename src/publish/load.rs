@@ -213,7 +213,7 @@ impl Database {
         };
         let all = lock(names);
         for tries in 1.. {
-            match self.attempt(DOING, &all).await? {
+            match self.in_savepoint(DOING, &all).await? {
                 Ok(()) => break,
                 Err(error) if tries < LOCK_TRIES && error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
                     tokio::time::sleep(LOCK_DELAY).await;
@@ -309,8 +309,22 @@ impl Database {
         self.run(DOING, &format!("COMMENT ON TABLE {kept} IS {}", sql::literal(&about))).await
     }
 
-    /// Executes a statement in a transaction that goes on if the database refuses it.
+    /// Executes a statement in a transaction that goes on if the database refuses it. What is only unavailable is an error,
+    /// because it is possible later; what lacks something, as an identity its NOT NULL, is not.
     pub(super) async fn attempt(
+        &self,
+        doing: &'static str,
+        statement: &str,
+    ) -> Result<Result<(), PublishError>, PublishError> {
+        match self.in_savepoint(doing, statement).await? {
+            Err(error) if !error.is_refusal() && error.code() != Some(&SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE) => {
+                Err(error)
+            }
+            tried => Ok(tried),
+        }
+    }
+
+    async fn in_savepoint(
         &self,
         doing: &'static str,
         statement: &str,

@@ -172,6 +172,9 @@ async fn full_load_replaces_and_keeps_what_refers_to_the_rows() {
         .await;
     let identity = postgres.one("SELECT 'crm.contacts'::regclass::oid::text").await;
     let settings = PublishSettings { full: true, ..Postgres::settings(&mirror) };
+    postgres.run("BEGIN; SELECT count(*) FROM notes").await;
+    assert!(postgres.try_publish(&settings).await.is_err(), "what is only locked is left behind");
+    postgres.run("ROLLBACK").await;
     let report = postgres.try_publish(&settings).await.unwrap();
     assert!(report.left_behind.is_empty(), "{:?}", report.left_behind);
     assert_ne!(postgres.one("SELECT 'crm.contacts'::regclass::oid::text").await, identity);
