@@ -206,6 +206,30 @@ async fn retyped_field_has_a_new_column_and_views_keep_the_old_values() {
 }
 
 #[tokio::test]
+async fn field_whose_type_came_back_between_two_publishes_has_its_present_values() {
+    for other in ["A_NEW_TYPE", "INTEGER"] {
+        let Some((crm, mirror, postgres)) = with_field(DataType::ShortText).await else { return };
+        crm.sandbox.with_world(|world| {
+            for id in ["c0", "c1"] {
+                world.edit_silently(Object::Contact, id, &json!({"customFields": {"tier": null}}));
+            }
+        });
+        for data_type in [other, "SHORT_TEXT"] {
+            crm.sandbox.with_world(|world| {
+                assert!(world.fields().redefine(Object::Contact, "tier", |field| field.data_type = data_type.into()));
+            });
+            for _ in 0..2 {
+                crm.wait(7 * 3600);
+                mirror.sync(&crm).await;
+            }
+        }
+        let report = postgres.publish(&mirror).await;
+        assert_eq!((report.reloaded, mirror.one("SELECT count(cf_tier) FROM contacts")), (None, "1".into()));
+        assert_equal(&mirror, &postgres).await;
+    }
+}
+
+#[tokio::test]
 async fn forgotten_record_is_erased_in_the_database_and_a_return_keeps_its_new_history() {
     let Some((crm, mirror, postgres)) = published(20, 2).await else { return };
     let id = crm.sandbox.with_world(|world| {

@@ -354,13 +354,16 @@ impl CustomTx<'_> {
 
     fn drop_columns(&self, object: Object, column: &ColumnName, known: DataType) -> Result<()> {
         let names = names(column, known);
-        for table in [object.table(), object.detail_table()] {
+        for (table, key) in [table(object, false), table(object, true)] {
             let there = physical(&self.tx.conn, table)?;
             for name in names.iter().flat_map(|(name, archived)| [name, archived]).filter(|name| there.contains(*name))
             {
                 self.tx.derived().drop_views()?;
                 self.tx.derived().drop_index(table, name)?;
                 drop_indexes_on(&self.tx.conn, table, name)?;
+                // Where these records are published, a column of this name may be there again, and keep their values.
+                let filled = format!("SELECT ?1, {key} FROM {table} WHERE {name} IS NOT NULL");
+                self.tx.feed().requeue_selected(&filled, &[&object])?;
                 self.batch(&format!("ALTER TABLE {table} DROP COLUMN {name}"))?;
             }
         }
