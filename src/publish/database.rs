@@ -321,15 +321,29 @@ impl Database {
             return Ok(());
         }
         self.has_refused.store(true, Ordering::Relaxed);
-        let table: Param<'_> = (&rows.table, Type::TEXT);
-        let delete = sql::forget_refused(&self.schema, "row_name = ANY($2::text[])");
-        self.execute(NOTING, &delete, &[table.clone(), (&rows.names, Type::TEXT_ARRAY)]).await?;
+        self.forget_refused_rows(rows.table, &rows.names).await?;
         let (names, reasons): (Vec<&str>, Vec<&str>) = refused.iter().map(|(name, why)| (*name, why.as_str())).unzip();
         if !names.is_empty() {
             let insert = sql::private(&self.schema, sql::INSERT_REFUSED);
+            let table: Param<'_> = (&rows.table, Type::TEXT);
             self.execute(NOTING, &insert, &[table, (&names, Type::TEXT_ARRAY), (&reasons, Type::TEXT_ARRAY)]).await?;
         }
         Ok(())
+    }
+
+    pub(super) async fn forget_refused_rows(&self, table: &str, names: &[String]) -> Result<(), PublishError> {
+        let delete = sql::forget_refused(&self.schema, "row_name = ANY($2::text[])");
+        self.execute(NOTING, &delete, &[(&table, Type::TEXT), (&names, Type::TEXT_ARRAY)]).await.map(drop)
+    }
+
+    /// The names of a table's refused rows that are numbers.
+    pub(super) async fn refused_numbers(&self, table: &str) -> Result<Vec<String>, PublishError> {
+        if !self.has_refused.load(Ordering::Relaxed) {
+            return Ok(Vec::new());
+        }
+        let select = "SELECT row_name FROM {refused} WHERE table_name = $1 AND row_name ~ '^[0-9]+$'";
+        let rows = self.query(NOTING, &sql::private(&self.schema, select), &[(&table, Type::TEXT)]).await?;
+        Ok(rows.into_iter().flatten().flatten().collect())
     }
 
     /// Removes a table's rows from the list, because all its rows are about to be written.

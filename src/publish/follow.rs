@@ -1,7 +1,7 @@
 //! Sends one batch of changes: records, new entries of the feed, whole small tables and joined names, in one
 //! transaction with the cursor.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tokio_postgres::types::Type;
 
@@ -102,6 +102,7 @@ impl Sides<'_> {
         }
         self.send_names(("company_id", "company_name"), &batch.companies, false).await?;
         self.send_changes(&batch).await?;
+        self.forget_refused_changes().await?;
         if let Some((owners, _)) = &batch.owners {
             self.send_names(("owner_id", "owner_name"), owners, true).await?;
         }
@@ -198,6 +199,23 @@ impl Sides<'_> {
             self.database.write_whole("delete old changes", &statement, (table.name, "pruned history"), params).await?;
         }
         Ok(())
+    }
+
+    /// Removes the entries from the list of refused rows that are no part of the history any more.
+    async fn forget_refused_changes(&self) -> Result<(), PublishError> {
+        let name = "changes";
+        let listed = self.database.refused_numbers(name).await?;
+        if listed.is_empty() {
+            return Ok(());
+        }
+        let gone = self.mirror.moment(move |moment| {
+            let query = PageQuery { table: name.into(), columns: vec!["seq".into()], key: vec!["seq".into()] };
+            let numbers: Vec<&str> = listed.iter().map(String::as_str).collect();
+            let kept = moment.of_records(&query, "seq", None, &numbers)?;
+            let kept: BTreeSet<String> = kept.iter().map(|row| value::source(&row[0])).collect();
+            Ok::<_, StoreError>(listed.into_iter().filter(|listed| !kept.contains(listed)).collect::<Vec<String>>())
+        });
+        self.database.forget_refused_rows(name, &gone.await?).await
     }
 
     /// Updates a joined name where it differs, in the tables that have it: the feed has no entry for the name of another

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use super::tables::{Exclusions, PgType, Publication, PublishedColumn, PublishedTable};
+use super::tables::{self, Exclusions, PgType, Publication, PublishedColumn, PublishedTable};
 use super::value::{self, ESCAPED, PgValue};
 use crate::model::{HiddenMembers, Object, SqlValue};
 
@@ -117,12 +117,13 @@ impl HiddenMembers for Converter<'_> {
 
     fn hides_wire(&self, table: &str, wire: &str) -> bool {
         self.hidden.iter().any(|(of, hidden)| of == table && hidden == wire)
-            || wire.strip_prefix("customFields.").is_some_and(|key| self.exclusions.hides_key(table, key))
+            || wire.strip_prefix(tables::CUSTOM).is_some_and(|key| self.exclusions.hides_key(table, key))
     }
 
     fn hides_part_of(&self, table: &str, group: &str) -> bool {
         let is_part = |wire: &str| wire.strip_prefix(group).is_some_and(|member| member.starts_with('.'));
         self.hidden.iter().any(|(of, hidden)| of == table && is_part(hidden))
+            || tables::CUSTOM.strip_suffix('.') == Some(group) && self.exclusions.hides_some_key(table)
     }
 }
 

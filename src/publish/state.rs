@@ -120,7 +120,7 @@ pub(super) fn meanings(publication: &Publication) -> BTreeMap<String, String> {
 
 fn settings(publication: &Publication) -> String {
     let names: Vec<&str> = publication.tables.iter().map(|table| table.name).collect();
-    value::digest(format!("{names:?} {:?}", publication.exclusions).as_bytes())
+    value::digest(format!("{names:?} {:?} {}", publication.exclusions, publication.rewrites).as_bytes())
 }
 
 pub(super) fn appearance(publication: &Publication) -> String {
@@ -147,6 +147,7 @@ mod tests {
             left_out: Vec::new(),
             blocked: BTreeSet::new(),
             layout: 1,
+            rewrites: 0,
             tables: Vec::new(),
             others: Vec::new(),
             objects: Object::ALL.to_vec(),
@@ -171,6 +172,7 @@ mod tests {
             of(0, 6),
             Publication { feed: of(0, 9).feed, ..publication("mobile") },
             Publication { changed: 3, ..of(0, 9) },
+            Publication { rewrites: 1, ..of(0, 9) },
         ] {
             assert!(again.why_reload(&now).is_some(), "{now:?}");
         }

@@ -206,7 +206,7 @@ impl MirrorStream {
         let is_described = |table: &PublishedTable| table.object().is_none() && !table.is_small();
         let columns_of = |table| if is_described(table) { columns(table) } else { Columns::new() };
         let tables: Vec<_> = publication.tables.iter().map(|table| (table.name, columns_of(table))).collect();
-        let settings = format!("{tables:?} {:?}", publication.exclusions);
+        let settings = format!("{tables:?} {:?} {}", publication.exclusions, publication.rewrites);
         let digest_of = |object: Object| {
             let Some(table) = publication.table(object.table()).filter(|_| publication.copied.contains(&object)) else {
                 return ObjectDigest::default();

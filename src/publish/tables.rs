@@ -132,6 +132,8 @@ const MAX_COLUMNS: usize = 1_500;
 #[derive(Clone, Debug)]
 pub(super) struct Publication {
     pub(super) layout: u64,
+    /// What was erased is erased in the copies by sending everything again.
+    pub(super) rewrites: u32,
     pub(super) mirror: String,
     pub(super) feed: FeedSpan,
     /// The number of the newest changed record.
@@ -226,7 +228,7 @@ pub(super) fn publication(
     exclude: &[String],
 ) -> Result<Publication, PublishError> {
     let keys = SPECS.iter().flat_map(|spec| spec.key.iter().map(|column| (spec.name.to_string(), column.to_string())));
-    let exclusions = Exclusions { own: moment.custom_columns()?, ..Exclusions::new(exclude, keys.collect()) };
+    let mut exclusions = Exclusions { own: moment.custom_columns()?, ..Exclusions::new(exclude, keys.collect()) };
     let chosen = |resource: Resource| resources.is_none_or(|chosen| chosen.contains(&resource));
     let objects: Vec<Object> = Object::ALL.into_iter().filter(|object| chosen(object.resource())).collect();
     // What `sync.exclude` keeps out of the mirror is a column all the same.
@@ -247,6 +249,8 @@ pub(super) fn publication(
         if columns.is_empty() {
             continue;
         }
+        let keys = columns.iter().filter_map(|column| column.wire_name.as_deref()?.strip_prefix(CUSTOM));
+        exclusions.placed.extend(keys.map(|key| (spec.name.to_string(), key.to_string())));
         let mut table = table(&spec, columns, &exclusions);
         if spec.resource.map_or(!objects.is_empty(), chosen) {
             left_out.extend(table.leave_out());
@@ -272,6 +276,7 @@ pub(super) fn publication(
     }
     Ok(Publication {
         layout: moment.layout()?,
+        rewrites: moment.rewrites()?,
         mirror: moment.tx.state(&StateKey::MirrorId)?.unwrap_or_default(),
         feed: feed::span(moment.tx)?,
         changed: moment.newest_changed()?,
@@ -318,6 +323,9 @@ fn comment(column: &ColumnLine) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("; "))
 }
 
+/// What precedes the key in the wire name of a custom field.
+pub(super) const CUSTOM: &str = "customFields.";
+
 const MAX_NAME: usize = 63;
 
 /// A name that PostgreSQL accepts: a name that is too long is cut, and ends with a part of its digest.
@@ -344,6 +352,8 @@ pub(super) struct Exclusions {
     keys: BTreeSet<(String, String)>,
     /// Table and column of custom fields: such a column is no companion of another one.
     own: BTreeSet<(String, String)>,
+    /// Table and key of the custom fields that have a column now.
+    placed: BTreeSet<(String, String)>,
 }
 
 /// The settings, of which digests are stored; a new custom field changes none.
@@ -360,7 +370,7 @@ impl Exclusions {
             Some((table, column)) => (Some(table_of(table).to_string()), column.to_string()),
             None => (None, text.clone()),
         };
-        Exclusions { entries: entries.iter().map(entry).collect(), keys, own: BTreeSet::new() }
+        Exclusions { entries: entries.iter().map(entry).collect(), keys, ..Exclusions::default() }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -387,9 +397,21 @@ impl Exclusions {
         }
     }
 
-    /// Whether the values of a custom field are excluded, even if it has no column.
+    /// Whether the values of a custom field without a column may be those of an excluded one: its column has or had a
+    /// number if other keys have the same name.
     pub(super) fn hides_key(&self, table: &str, key: &str) -> bool {
-        self.hides(table, ColumnName::for_key(key, false, &BTreeSet::new()).as_str())
+        let mut of_table = self.of_table(table);
+        of_table.any(|column| ColumnName::may_name(column, key)) && !self.placed.contains(&(table.into(), key.into()))
+    }
+
+    /// Whether the values of all custom fields together may have those of an excluded one.
+    pub(super) fn hides_some_key(&self, table: &str) -> bool {
+        self.of_table(table).any(PublishedTable::is_custom)
+    }
+
+    fn of_table(&self, table: &str) -> impl Iterator<Item = &str> {
+        let entries = self.entries.iter().filter(move |(of, _)| of.as_deref().is_none_or(|of| of == table));
+        entries.map(|(_, column)| column.as_str())
     }
 
     /// Checks every entry against the existing columns: a mistake would publish what must not be published. A custom

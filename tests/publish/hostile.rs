@@ -2,7 +2,7 @@
 
 use crm_mirror::model::{DataType, Object, Resource};
 use crm_mirror::sandbox::{NewField, World, generate};
-use crm_mirror::store::ViewOptions;
+use crm_mirror::store::{Erasure, StoreError, ViewOptions, write_beside};
 use rusqlite::Connection;
 use serde_json::json;
 
@@ -310,4 +310,103 @@ async fn table_that_cannot_be_written_stops_no_other() {
         assert_eq!(said, is_rule, "{:?}", report.left_behind);
         assert_equal(&mirror, &postgres).await;
     }
+}
+
+#[tokio::test]
+async fn refused_rows_of_the_history_leave_the_list_with_the_history() {
+    let Some(postgres) = Postgres::start().await else { return };
+    let crm = Crm::serve(generate(4, 10, 3, noon())).await;
+    let mirror = Mirror::empty();
+    mirror.sync(&crm).await;
+    postgres.publish(&mirror).await;
+    let ids = crm.sandbox.with_world(|world| world.ids(Resource::Contacts));
+    // The first entry of a history stays, without its contents.
+    crm.sandbox.with_world(|world| world.edit(Object::Contact, &ids[2], &json!({"position": "first"})));
+    crm.wait(600);
+    mirror.sync(&crm).await;
+    let check = format!("CHECK (record_id NOT IN ('{}', '{}')) NOT VALID", ids[0], ids[1]);
+    postgres.run(&format!("ALTER TABLE crm.changes ADD CONSTRAINT ours {check}")).await;
+    crm.sandbox.with_world(|world| {
+        world.edit(Object::Contact, &ids[0], &json!({"position": "new"}));
+        world.edit(Object::Contact, &ids[1], &json!({"position": "new"}));
+    });
+    crm.wait(600);
+    mirror.sync(&crm).await;
+    assert_eq!(postgres.publish(&mirror).await.refused, 2);
+    crm.sandbox.with_world(|world| world.remove(Object::Contact, &ids[0]));
+    for _ in 0..2 {
+        crm.wait(7 * 3600);
+        mirror.resync(&crm).await;
+    }
+    let erased = write_beside(&mirror.path, |tx| tx.feed().erase_removed(Object::Contact, &ids[0]));
+    assert!(matches!(erased, Ok::<_, StoreError>(Erasure::Erased(_))), "{erased:?}");
+    let left = format!("SELECT count(*) FROM changes WHERE record_id IN ('{}', '{}')", ids[0], ids[1]);
+    let report = postgres.publish(&mirror).await;
+    assert_eq!(report.refused.to_string(), mirror.one(&left), "{report:?}");
+    let conn = Connection::open(&mirror.path).unwrap();
+    conn.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false).unwrap();
+    conn.execute("DELETE FROM changes WHERE seq <= (SELECT max(seq) FROM changes WHERE record_id = ?1)", [&ids[1]])
+        .unwrap();
+    let before = report.refused;
+    let report = postgres.publish(&mirror).await;
+    assert_eq!(report.refused.to_string(), mirror.one(&left), "{report:?}");
+    assert!(report.refused < before, "{report:?}");
+}
+
+#[tokio::test]
+async fn field_without_a_column_is_hidden_if_its_column_may_be_excluded() {
+    let Some(postgres) = Postgres::start().await else { return };
+    let mut world = World::new(noon());
+    for key in ["pay", "Pay"] {
+        world.fields().define(NewField::new(Object::Contact, key, DataType::ShortText));
+    }
+    world.create(Object::Contact, &json!({"id": "c1", "customFields": {"pay": "public", "Pay": "s3cret"}}));
+    let crm = Crm::serve(world).await;
+    let mirror = Mirror::empty();
+    mirror.sync(&crm).await;
+    assert_eq!(mirror.one("SELECT cf_pay_2 FROM contacts"), "'s3cret'");
+    let exclude = vec!["contacts.cf_pay_2".into()];
+    let settings = crm_mirror::publish::PublishSettings { exclude, ..Postgres::settings(&mirror) };
+    postgres.try_publish(&settings).await.unwrap();
+    crm.sandbox.with_world(|world| {
+        assert!(world.fields().redefine(Object::Contact, "Pay", |field| field.data_type = "A_NEW_TYPE".into()));
+    });
+    for n in 0..3 {
+        crm.sandbox.with_world(|world| {
+            world.edit(Object::Contact, "c1", &json!({"position": format!("moved {n}")}));
+            world.set_raw(Object::Contact, "c1", "customFields.Pay", &format!("\"s3cret {n}\""));
+        });
+        crm.wait(7 * 3600);
+        mirror.sync(&crm).await;
+    }
+    assert_eq!(mirror.one("SELECT count(*) FROM contacts WHERE extra LIKE '%s3cret%'"), "1");
+    postgres.try_publish(&settings).await.unwrap();
+    assert_nowhere(&postgres, "s3cret").await;
+    assert_eq!(postgres.one("SELECT cf_pay FROM crm.contacts").await, "public");
+}
+
+#[tokio::test]
+async fn erased_values_are_erased_where_they_were_published_whatever_is_excluded_later() {
+    let Some(postgres) = Postgres::start().await else { return };
+    let mut world = generate(5, 5, 3, noon());
+    let id = world.ids(Resource::Contacts)[0].clone();
+    world.edit(Object::Contact, &id, &json!({"position": "s3cret 0"}));
+    let crm = Crm::serve(world).await;
+    let mut mirror = Mirror::empty();
+    mirror.sync(&crm).await;
+    for position in ["s3cret 1", "known"] {
+        crm.sandbox.with_world(|world| world.edit(Object::Contact, &id, &json!({"position": position})));
+        crm.wait(600);
+        mirror.sync(&crm).await;
+    }
+    postgres.publish(&mirror).await;
+    for exclude in [vec!["contacts.position".into()], Vec::new()] {
+        mirror.views = Some(ViewOptions { exclude, ..ViewOptions::default() });
+        crm.wait(600);
+        mirror.sync(&crm).await;
+    }
+    assert_eq!(mirror.one("SELECT count(*) FROM changes WHERE fields LIKE '%s3cret%'"), "0");
+    postgres.publish(&mirror).await;
+    assert_nowhere(&postgres, "s3cret").await;
+    assert_equal(&mirror, &postgres).await;
 }

@@ -73,6 +73,8 @@ pub(in crate::store) struct BuiltFrom {
     pub erased: Vec<String>,
     /// How often a rewrite that would erase them failed or was put off; 0 if the next chance is taken.
     pub erasure_chances: u32,
+    /// How often values were erased from the history because their field was excluded.
+    pub rewrites: u32,
 }
 
 impl BuiltFrom {

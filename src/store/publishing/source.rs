@@ -48,6 +48,11 @@ impl Moment<'_> {
         Ok(BuiltFrom::read(&self.tx.conn)?.layout)
     }
 
+    /// A number that changes whenever values were erased from rows that may have been published.
+    pub fn rewrites(&self) -> Result<u32> {
+        Ok(BuiltFrom::read(&self.tx.conn)?.rewrites)
+    }
+
     /// The multi-selects with a column: object, field key and column.
     pub fn multi_selects(&self) -> Result<Vec<(Object, String, String)>> {
         let sql = "SELECT object_type, key, column_name FROM custom_field_definitions

@@ -65,6 +65,7 @@ impl CustomTx<'_> {
             let update = format!("UPDATE {table} SET {column} = ?2 WHERE {key} = ?1");
             self.rewrite(&select, &update, |text, object| without_excluded(&layout, object, text))?;
         }
+        self.tx.derived().now_built_from(|built| built.rewrites = built.rewrites.wrapping_add(1))?;
         // An answer may quote any value of its record.
         self.run("UPDATE outbox SET answer = NULL WHERE answer IS NOT NULL", [])
     }
