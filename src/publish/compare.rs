@@ -15,7 +15,7 @@ use super::sides::{PAGE, RowFilter, Sides};
 use super::state::TargetState;
 use super::tables::{PgType, Publication, PublishedTable};
 use super::{PublishError, follow, sql, value};
-use crate::model::SqlValue;
+use crate::model::{Object, SqlValue};
 use crate::store::{CopyDifference, CopyDifferenceKind, Moment, PageQuery, SourceRow, StoreError, feed};
 
 /// The maximum number of differences that a report names.
@@ -54,12 +54,14 @@ impl Comparison {
 pub(super) async fn compare(sides: &mut Sides<'_>, repairs: bool) -> Result<Comparison, PublishError> {
     let mut found = Comparison::default();
     let publication = sides.publication.clone();
+    // The names of companies are sent once the first copy of the companies is finished.
+    let has_names = sides.mirror.moment(|moment| moment.tx.is_copied(Object::Company)).await?;
     for table in publication.open_tables() {
         if !sides.state.is_loaded(table) {
             continue;
         }
-        let compared: Vec<usize> =
-            (0..table.columns.len()).filter(|n| !STAMPS.contains(&table.columns[*n].source.as_str())).collect();
+        let is_compared = |column: &str| !STAMPS.contains(&column) && (has_names || column != "company_name");
+        let compared = (0..table.columns.len()).filter(|n| is_compared(&table.columns[*n].source)).collect();
         let mut comparison = TableComparison { sides, table, compared, found: &mut found, repairs };
         comparison.compare_mirror().await?;
         comparison.compare_database().await?;

@@ -94,7 +94,7 @@ impl Sides<'_> {
                 self.replace_small(table, rows).await?;
             }
         }
-        for object in &publication.objects {
+        for object in &self.state.details.loaded {
             self.send_records(&batch, *object).await?;
             if multi_changed && publication.table("custom_multi_values").is_some() {
                 self.drop_other_multi_values(*object).await?;

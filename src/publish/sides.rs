@@ -154,7 +154,8 @@ impl Unsent {
         expect_layout(moment, publication.layout)?;
         let records = moment.changed_records(changed, PAGE as u32)?;
         let mut rows = BTreeMap::new();
-        for object in &publication.objects {
+        // Records of a first copy are sent once it is finished: part of a table is not published as the table.
+        for object in &state.details.loaded {
             let ids: Vec<&str> =
                 records.iter().filter(|record| record.object == *object).map(|record| record.id.as_str()).collect();
             for (name, key, of_object) in tables_of_record(*object) {
@@ -176,7 +177,7 @@ impl Unsent {
             });
             let filter = RowFilter::new(table, publication, state);
             entries = page.into_iter().filter(|row| filter.is_chosen(row)).collect();
-            for object in &publication.objects {
+            for object in &state.details.loaded {
                 let erased = records.iter().filter(|record| record.object == *object && record.erase > 0);
                 let ids: Vec<&str> = erased.map(|record| record.id.as_str()).collect();
                 if ids.is_empty() {

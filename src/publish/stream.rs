@@ -317,7 +317,7 @@ impl MirrorStream {
         let mut group = self.source.moment(read)?;
         let changed = group.records.last().map_or(cursor.changed, |record| record.seq);
         let seq = group.last.unwrap_or(cursor.seq);
-        group.records.retain(|record| publication.objects.contains(&record.object));
+        group.records.retain(|record| scene.state.details.loaded.contains(&record.object));
         let mut lines = Lines { out, announced: &mut self.announced };
         let mut wrote = false;
         for table in &publication.tables {

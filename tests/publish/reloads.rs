@@ -1,7 +1,7 @@
 //! What requires a full reload, and what a reload leaves in place.
 
 use crm_mirror::model::{Object, Resource};
-use crm_mirror::publish::PublishSettings;
+use crm_mirror::publish::{Check, PublishSettings};
 use crm_mirror::sandbox::generate;
 use crm_mirror::sync::Job;
 use rusqlite::Connection;
@@ -132,6 +132,25 @@ async fn records_are_published_once_their_first_copy_is_finished() {
 }
 
 #[tokio::test]
+async fn companies_that_are_copied_send_no_contact_of_a_first_copy() {
+    let Some(postgres) = Postgres::start().await else { return };
+    let crm = Crm::serve(generate(23, 900, 6, noon())).await;
+    let mut mirror = Mirror::one_at_a_time();
+    mirror.settings.details = false;
+    mirror.limits.limit = crm_mirror::model::Ru::new(8);
+    let _ = mirror.run(&crm, &Job::sync().of(&[Resource::Contacts])).await;
+    let settings = PublishSettings { objects: Some(vec![Resource::Contacts]), ..Postgres::settings(&mirror) };
+    postgres.try_publish(&settings).await.unwrap();
+    mirror.limits.limit = crm_mirror::model::Ru::new(100_000);
+    crm.wait(2 * 86_400);
+    mirror.run(&crm, &Job::sync().of(&[Resource::Companies])).await.unwrap();
+    assert_ne!(mirror.one("SELECT count(*) FROM contacts"), "0");
+    let report = postgres.try_publish(&settings).await.unwrap();
+    assert!(report.not_copied.contains(&Resource::Contacts), "{report:?}");
+    assert_eq!(postgres.one("SELECT count(*) FROM crm.contacts").await, "0");
+}
+
+#[tokio::test]
 async fn unpublished_objects_are_removed_and_company_names_are_published_without_companies() {
     let Some((crm, mirror, postgres)) = published().await else { return };
     let mut settings = Postgres::settings(&mirror);
@@ -152,6 +171,36 @@ async fn unpublished_objects_are_removed_and_company_names_are_published_without
     let named = mirror.one("SELECT count(*) FROM contacts_full WHERE company_name = 'Renamed'");
     assert_ne!(named, "0");
     assert_eq!(postgres.one("SELECT count(*) FROM crm.contacts WHERE company_name = 'Renamed'").await, named);
+}
+
+#[tokio::test]
+async fn names_of_companies_are_not_compared_during_the_first_copy_of_the_companies() {
+    let Some(postgres) = Postgres::start().await else { return };
+    let crm = Crm::serve(generate(23, 90, 900, noon())).await;
+    let mut mirror = Mirror::one_at_a_time();
+    mirror.settings.details = false;
+    mirror.run(&crm, &Job::sync().of(&[Resource::Contacts])).await.unwrap();
+    let settings = PublishSettings {
+        objects: Some(vec![Resource::Contacts]),
+        check: Check::Compare,
+        ..Postgres::settings(&mirror)
+    };
+    postgres.try_publish(&settings).await.unwrap();
+    mirror.limits.limit = crm_mirror::model::Ru::new(8);
+    crm.wait(2 * 86_400);
+    let _ = mirror.run(&crm, &Job::sync().of(&[Resource::Companies])).await;
+    let named = "SELECT count(company_name) FROM contacts_full";
+    let some = mirror.one(named);
+    let report = postgres.try_publish(&settings).await.unwrap();
+    assert_eq!(report.comparison.unwrap().differences, 0);
+    mirror.limits.limit = crm_mirror::model::Ru::new(100_000);
+    crm.wait(2 * 86_400);
+    mirror.sync(&crm).await;
+    let report = postgres.try_publish(&settings).await.unwrap();
+    assert_eq!(report.comparison.unwrap().differences, 0);
+    let all = mirror.one(named);
+    assert!(some != "0" && some != all, "{some} of {all}");
+    assert_eq!(postgres.one("SELECT count(company_name) FROM crm.contacts").await, all);
 }
 
 #[tokio::test]
