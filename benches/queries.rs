@@ -221,7 +221,7 @@ async fn seed(path: &Path, world: &World) -> Outcome<()> {
         .write(move |tx| {
             let mut records = fields.records;
             records.retain(|record| of_contacts.iter().any(|id| id == record.id.as_str()));
-            tx.custom().apply_definitions(Object::Contact, &records, &[], asked_at)
+            tx.custom().apply_definitions(Object::Contact, &records, &[], (asked_at, asked_at))
         })
         .await?;
     let layout = store.layout();
