@@ -273,7 +273,9 @@ async fn reload(mirror: &Mirror, sources: &Sources, before: &Config) -> Result<A
         match mirror.reconfigure(settings.clone()).await {
             Ok(()) => return Ok(Arc::new(config)),
             // Another process uses the database: no reason to refuse a configuration.
-            Err(MirrorError::Store(StoreError::Sqlite { .. })) => tokio::time::sleep(RETRY_AFTER).await,
+            Err(MirrorError::Store(StoreError::Sqlite { .. } | StoreError::Locked { .. } | StoreError::Closed)) => {
+                tokio::time::sleep(RETRY_AFTER).await;
+            }
             Err(error) => return Err(error.into()),
         }
     }

@@ -212,8 +212,17 @@ impl EditTx<'_, '_> {
     /// A request that was carried out just now found the version that it replaces: no other request on that version was
     /// carried out, nor ever will be. So in a copy, the record's other edits are not in doubt any more.
     fn settle_doubts_of(&mut self, request: &StoredRequest) -> Result<(), StoreError> {
-        let mut others = self.edits()?;
-        others.retain(|edit| !request.edits.contains(&edit.id) && edit.if_match.as_ref() == Some(&request.if_match));
+        let edits = self.edits()?;
+        // The carrier of a request has the version that its other edits replace, too.
+        let carrier = |edit: &Edit| -> Option<Etag> {
+            edits.iter().find(|of| Some(of.id) == edit.merged_into).map_or(&edit.if_match, |of| &of.if_match).clone()
+        };
+        let is_settled = |edit: &&Edit| {
+            matches!(edit.state, EditState::Sending | EditState::Held)
+                && !request.edits.contains(&edit.id)
+                && carrier(edit).as_ref() == Some(&request.if_match)
+        };
+        let others: Vec<Edit> = edits.iter().filter(is_settled).cloned().collect();
         for edit in &others {
             self.tx.edits().give_up_request(&[edit.id], false)?;
         }

@@ -321,6 +321,9 @@ pub fn plan_undo(tx: &MirrorTx<'_>, edits: &[i64]) -> Result<Vec<UndoEdit>, Deci
         of_record.fields.retain(|column, (written, restored)| {
             !pending.contains(column) && !field_verdict::same(editable.get(column), written, restored)
         });
+        of_record.between.retain(|column| of_record.fields.contains_key(column));
+        of_record.between.sort_unstable();
+        of_record.between.dedup();
         of_record.changed = changed(tx, of_record, editable)?;
     }
     Ok(undo)

@@ -185,6 +185,13 @@ impl World {
         Some((custom_slot(place), &self.definitions[place]))
     }
 
+    /// The definition that a key has: the newest active one, else the first that had it.
+    fn newest(&self, object: Object, key: &str) -> Option<usize> {
+        let has_key = |d: &CustomDefinition| d.object == object && d.key == key;
+        let active = self.definitions.iter().rposition(|d| d.active && has_key(d));
+        active.or_else(|| self.definitions.iter().position(has_key))
+    }
+
     /// Takes a record out, changes it and puts it back, so that the table's orders stay valid.
     pub(crate) fn change(
         &mut self,
@@ -280,7 +287,7 @@ impl World {
 
     fn apply_one(&self, resource: Resource, record: &mut WorldRecord, wire: &str, value: &Value) {
         let custom = wire.strip_prefix("customFields.").and_then(|key| {
-            let place = self.definitions.iter().rposition(|d| Some(d.object) == resource.object() && d.key == key)?;
+            let place = self.newest(resource.object()?, key)?;
             Some((custom_slot(place), self.definitions[place].kind() == DataType::DateTime))
         });
         let standard =
@@ -357,8 +364,8 @@ impl Fields<'_> {
 
     pub fn redefine(&mut self, object: Object, key: &str, change: impl FnOnce(&mut CustomDefinition)) -> bool {
         let now = self.world.tick();
-        let found = self.world.definitions.iter_mut().rfind(|d| d.object == object && d.key == key);
-        let Some(definition) = found else { return false };
+        let Some(place) = self.world.newest(object, key) else { return false };
+        let definition = &mut self.world.definitions[place];
         definition.updated_at = Some(now);
         change(definition);
         let row = definition.row();
@@ -384,8 +391,8 @@ impl Fields<'_> {
 
     /// Removes a field without a trace: no list contains it, and no record has its values.
     pub fn undefine(&mut self, object: Object, key: &str) -> bool {
-        let found = self.world.definitions.iter_mut().rfind(|d| d.object == object && d.key == key);
-        let Some(definition) = found else { return false };
+        let Some(place) = self.world.newest(object, key) else { return false };
+        let definition = &mut self.world.definitions[place];
         definition.active = false;
         let id = definition.id.clone();
         self.world.take(Resource::CustomFields, &id).is_some()

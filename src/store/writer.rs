@@ -12,7 +12,7 @@ use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::model::{Instant, Layout, Object, RequestRegister};
-use crate::store::file::original::LockedBy;
+use crate::store::file::locked_by::LockedBy;
 use crate::store::tx::RowOrder;
 use crate::store::user_objects::objects::drop_indexes_in_the_way;
 use crate::store::{

@@ -89,6 +89,11 @@ impl SyncError {
         matches!(self, SyncError::NotDue { .. })
     }
 
+    /// Whether the request itself failed, so that another one may take its place; a hold says nothing about what was asked.
+    pub fn allows_another(&self) -> bool {
+        self.concerns_one_resource() && self.suspension().is_none()
+    }
+
     /// Whether the error concerns only the requested object, so that other objects may still be read.
     pub fn concerns_one_resource(&self) -> bool {
         match self {

@@ -385,7 +385,9 @@ impl Run<'_> {
             },
             Step::Total(object) => match audit::count_between_audits(self, object).await {
                 Err(error) if error.concerns_one_resource() => {
-                    self.mark_uncounted(object, &error);
+                    if error.allows_another() {
+                        self.mark_uncounted(object, &error);
+                    }
                     // The comparison that it started may have cost much more than the count.
                     self.record_failure(step, error_chain(&error), self.cost().since(before).spent);
                     Ok(())

@@ -37,7 +37,7 @@ fn edits_are_sent_reverted_and_dropped_only_after_a_yes_to_their_price() {
         .set("CRM_MIRROR_WRITE_BACK__MAX_EDITS", "5");
     place.run("sync").done();
     let contact = place.ask("SELECT min(id) FROM contacts");
-    place.run(&format!("edit contact {contact} position=CTO")).done();
+    place.run(&format!("edit contact {contact} timezone=Europe/Paris")).done();
     place.run("push").done();
     std::fs::write(place.path("rows.csv"), format!("id,language\n{contact},de\n")).unwrap();
     let all = "UPDATE contacts_full SET position = 'everybody'";

@@ -196,6 +196,9 @@ fn long_hold_applies_to_every_job_and_ends_by_itself() {
     let log = inside.crm.sandbox.log();
     let over = refused_at.plus(std::time::Duration::from_secs(3_590));
     assert!(log.entries()[asked..].iter().all(|entry| entry.at >= over));
+    // The record whose request was refused is not the first one to be asked for.
+    inside.pass(900);
+    assert_eq!(inside.job("/sync")["exit"], 0);
     inside.mirror.assert_exact(&inside.crm);
 }
 

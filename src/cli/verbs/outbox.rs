@@ -251,7 +251,7 @@ fn undo(config: &Config, ids: &[i64], since: Option<Instant>, yes: bool, json: b
         let updates = planned.iter().filter(|of_record| !of_record.fields.is_empty()).count() as u64;
         lines.push_str(&format!("{}\n", EditPrice::of(config, updates, 0)?.text()));
         let question = format!("Revert {}?", format::counted(ids.len() as u64, "edit", "edits"));
-        if !output::confirm("this discards values", &format!("{lines}{question}"))? {
+        if updates > 0 && !output::confirm("this discards values", &format!("{lines}{question}"))? {
             output::note("nothing was changed");
             return Ok(Exit::Done);
         }

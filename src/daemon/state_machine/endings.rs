@@ -131,9 +131,9 @@ impl StateMachine {
             now.plus(growing(delays, delayed[of]))
         };
         let next_try = match kind {
-            FailureKind::Partial { next_try, .. } => {
+            FailureKind::Partial { next_try, attempted } => {
                 // The service answered, as in a run that ends well.
-                delayed = [0; 2];
+                delayed = if attempted { [0; 2] } else { delayed };
                 next_try
             }
             FailureKind::Key => after(0, KEY),

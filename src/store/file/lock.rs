@@ -122,6 +122,11 @@ fn lines_of(file: &File) -> std::io::Result<(String, Option<String>, Option<Stri
     Ok((line(0, PID_WIDTH)?.unwrap_or_default(), line(NOTE_AT, NOTE_WIDTH)?, line(WRITER_AT, WRITER_WIDTH)?))
 }
 
+/// What the lock file says of the last writer.
+pub(in crate::store) fn writer_beside(mirror: &Path) -> Option<String> {
+    lines_of(&regular_file::open_own(&beside(mirror)).ok()?).ok()?.2
+}
+
 pub(in crate::store) fn is_beside(mirror: &Path) -> bool {
     beside(mirror).exists()
 }

@@ -2,6 +2,7 @@
 
 pub mod backup;
 pub mod lock;
+pub(super) mod locked_by;
 pub mod migrate;
 pub mod open;
 pub(super) mod original;
@@ -9,6 +10,7 @@ pub mod wal;
 
 use std::fs::{self, Metadata};
 use std::io;
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -82,6 +84,7 @@ impl OpenFiles {
                     true => fs::rename(file, beside(file, ".left")),
                     false => fs::remove_file(file),
                 }
+                .or_else(|error| if error.kind() == ErrorKind::NotFound { Ok(()) } else { Err(error) })
                 .map_err(StoreError::using(file))?,
                 _ => {}
             }

@@ -12,6 +12,7 @@ use rustix::fs::{Access, access};
 
 use super::folder_of;
 use super::lock::MODE;
+use super::locked_by::is_written_elsewhere;
 use crate::store::file::migrate::APPLICATION_ID;
 use crate::store::{Doing, Lock, Result, StoreError, migrate, wal};
 
@@ -138,6 +139,9 @@ pub(in crate::store) fn before_close(conn: &Connection) -> Result<()> {
 /// writer no longer than the time to store a page. Commits are durable.
 pub(in crate::store) fn editor(path: &Path) -> Result<Connection> {
     require(path)?;
+    if is_written_elsewhere(path) {
+        return Err(StoreError::Replaced { path: path.into() });
+    }
     edited(path).map_err(StoreError::opening(path))
 }
 

@@ -10,55 +10,16 @@
 //! from the original.
 
 use std::fmt;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::locked_by::{FileIdentity, LockedBy};
 use crate::model::{HELD_COMMANDS, Instant};
 use crate::store::{Lock, MirrorTx, Requests, Result, StateKey, StoreError, hold_open_edits};
 
 pub(super) const IN_A_COPY: &str = "held in a copy of the mirror: the original may have sent it, or may still do so";
-
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-struct FileIdentity {
-    inode: u64,
-    /// When it was created, if the file system keeps that: numbers of deleted files are used again.
-    born: Option<String>,
-    device: u64,
-    /// When the machine was booted, in seconds: numbers of devices are those of one boot.
-    booted: u64,
-}
-
-impl FileIdentity {
-    fn of(path: &Path) -> Result<FileIdentity> {
-        let meta = std::fs::metadata(path).map_err(StoreError::using(path))?;
-        let born = meta.created().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
-        Ok(FileIdentity {
-            inode: meta.ino(),
-            born: born.map(|at| at.as_nanos().to_string()),
-            device: meta.dev(),
-            booted: booted(),
-        })
-    }
-
-    fn is(&self, other: &FileIdentity) -> bool {
-        let is_one_boot = self.booted.abs_diff(other.booted) < SAME_BOOT;
-        self.inode == other.inode && self.born == other.born && (self.device == other.device || !is_one_boot)
-    }
-}
-
-/// By how many seconds the time of one boot may seem to change: the wall clock is corrected meanwhile.
-const SAME_BOOT: u64 = 600;
-
-fn booted() -> u64 {
-    let up = rustix::time::clock_gettime(rustix::time::ClockId::Boottime).tv_sec;
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    now.saturating_sub(u64::try_from(up).unwrap_or_default())
-}
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -69,15 +30,6 @@ struct LastWriter {
     file: FileIdentity,
     /// The requests for edits that were stored, each in its transaction.
     requests: u64,
-}
-
-/// The writer of a mirror, in its lock file.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub(in crate::store) struct LockedBy {
-    nonce: String,
-    requests: u64,
-    file: FileIdentity,
 }
 
 fn is_copy(last: &LastWriter, locked: Option<&LockedBy>, here: &FileIdentity) -> bool {

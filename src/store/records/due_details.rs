@@ -191,11 +191,15 @@ impl RecordsTx<'_> {
     /// A version that the service refused is not that of the record: none is known until an answer shows one.
     pub fn forget_version(&self, object: Object, id: &RecordId, refused: &Etag) -> Result<()> {
         self.count_before(object, id.as_str())?;
-        self.tx.feed().mark_changed(object, id.as_str());
-        self.run(
-            &format!("UPDATE {} SET etag = NULL WHERE id = ?1 AND etag = ?2", object.table()),
-            params![id, refused],
-        )
+        let (records, details, key) = (object.table(), object.detail_table(), object.detail_key());
+        let forgotten = self
+            .change(&format!("UPDATE {records} SET etag = NULL WHERE id = ?1 AND etag = ?2"), params![id, refused])?;
+        if forgotten > 0 {
+            self.tx.feed().mark_changed(object, id.as_str());
+            // A detail that is due stays so: two unknown versions are not the same one.
+            self.run(&format!("UPDATE {details} SET etag = '' WHERE {key} = ?1 AND etag IS NULL"), [id])?;
+        }
+        Ok(())
     }
 }
 

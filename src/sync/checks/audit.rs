@@ -262,7 +262,7 @@ impl Audit<'_> {
             }
         }
         match self.compare(counted.clone()).await {
-            Err(error) if error.concerns_one_resource() => {
+            Err(error) if error.allows_another() => {
                 self.run.mark_uncounted(object, &error);
                 self.entered = self.findings.clone();
                 self.compare_listed(counted).await
@@ -371,7 +371,7 @@ impl Audit<'_> {
         let mut list = ShortList::new(if counts { query.clone().count_exact() } else { query.clone() });
         loop {
             let fetched = match compare::page_of_audit(self.run, &list.query(), "audit").await {
-                Err(error) if counts && list.is_new() && error.concerns_one_resource() && !error.is_unreadable() => {
+                Err(error) if counts && list.is_new() && error.allows_another() && !error.is_unreadable() => {
                     self.run.mark_uncounted(object, &error);
                     list = ShortList::new(query.clone());
                     compare::page_of_audit(self.run, &query, "audit").await?

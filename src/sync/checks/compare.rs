@@ -96,7 +96,7 @@ impl<'r> Audit<'r> {
         let (compared, tally) = compared.await?;
         self.run.count(&tally);
         for (updated_at, id, how, older) in compared {
-            // Without details, a repair reads what was omitted; otherwise another run does.
+            // Without details, a repair reads what was omitted; with them, the next run does.
             if older || how == Compared::Omitted && (details || !repair) {
                 self.older.insert(id);
                 continue;

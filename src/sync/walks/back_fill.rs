@@ -99,7 +99,7 @@ async fn is_complete(
     let doing = "count the values of a new field of";
     let query = query.limit(PageSize::ONE).count_exact();
     let page = match run.engine.page(&query, Purpose::Definitions, doing).await {
-        Err(error) if error.concerns_one_resource() => return Ok(false),
+        Err(error) if error.allows_another() => return Ok(false),
         arrived => arrived?.page,
     };
     let counted = field.clone();

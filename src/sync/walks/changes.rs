@@ -86,16 +86,19 @@ async fn behind_unsettled(
     let after = WalkRange::Changes { after: Some(low), inclusive: false };
     let (Some(watermark), Some(served_at)) = (known.watermark, known.served_at) else { return Ok(after) };
     // What has changed again since leaves what is left out only if that is not dated later than now.
-    let behind = watermark.whole_second().plus(SECOND).min(served_at);
-    let again = TimeRange::dated(TimeField::UpdatedAt, Some(low.whole_second()), Some(behind));
+    let (high, next) = (watermark.min(served_at), watermark.whole_second().plus(SECOND));
+    let again = TimeRange::dated(TimeField::UpdatedAt, Some(low.whole_second()), Some(next));
     if run.read(move |tx| tx.count_range(object, again)).await? <= u64::from(PageSize::MAX.get()) {
         return Ok(after);
     }
+    let (walk, behind) = match next <= served_at {
+        true => (after.starting_at(next), next),
+        false => (WalkRange::Changes { after: Some(high), inclusive: false }, high),
+    };
     if behind > served_at.minus(run.engine.settings.overlap) {
-        let high = watermark.min(served_at);
         run.write(move |tx| closing_counts::owe_changes(tx, object, Some(low), Some(high), 1)).await?;
     }
-    Ok(after.starting_at(behind))
+    Ok(walk)
 }
 
 #[cfg(test)]

@@ -254,7 +254,7 @@ async fn pages_of_list(run: &Run<'_>, list: &mut ListUnderWay, query: &ListQuery
 async fn has_ended(run: &Run<'_>, query: &ListQuery, rows: usize, last_page: usize) -> Result<bool, SyncError> {
     let counting = query.clone().limit(PageSize::ONE).count_exact();
     let total = match run.engine.page(&counting, Purpose::Definitions, "count").await {
-        Err(error) if error.concerns_one_resource() => None,
+        Err(error) if error.allows_another() => None,
         arrived => arrived?.page.total,
     };
     Ok(total.map_or(last_page < usize::from(query.page_size().get()), |total| total == rows as u64))

@@ -262,7 +262,7 @@ impl Walker<'_> {
                 None => self.pass_over_record(error).await,
             };
         }
-        if !walk.size.counted || !error.concerns_one_resource() {
+        if !walk.size.counted || !error.allows_another() {
             return Err(error);
         }
         self.run.mark_uncounted(self.job.object(), &error);

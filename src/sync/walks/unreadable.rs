@@ -205,7 +205,7 @@ impl Walker<'_> {
         let here = compare::count_here(self.run, object, moment).await?;
         match compare::count_there(self.run, object, moment).await {
             Ok(there) => Ok(there == here),
-            Err(error) if error.concerns_one_resource() => Ok(false),
+            Err(error) if error.allows_another() => Ok(false),
             Err(error) => Err(error),
         }
     }
