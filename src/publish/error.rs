@@ -121,6 +121,13 @@ impl PublishError {
         is_statement && self.code().is_some_and(|code| CLASSES.contains(&&code.code()[..2]))
     }
 
+    /// Whether what looks unavailable is a matter of the statement: a prerequisite, or an error within a function.
+    pub(super) fn fails_again(&self) -> bool {
+        self.code().is_some_and(|code| {
+            *code == SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE || ["58", "XX"].contains(&&code.code()[..2])
+        })
+    }
+
     /// Whether the database refuses what was wanted of one table. The others can be published.
     pub(super) const fn is_refusal(&self) -> bool {
         matches!(

@@ -310,16 +310,14 @@ impl Database {
     }
 
     /// Executes a statement in a transaction that goes on if the database refuses it. What is only unavailable is an error,
-    /// because it is possible later; what lacks something, as an identity its NOT NULL, is not.
+    /// because it is possible later; what lacks something, as an identity its NOT NULL, or fails inside a function, is not.
     pub(super) async fn attempt(
         &self,
         doing: &'static str,
         statement: &str,
     ) -> Result<Result<(), PublishError>, PublishError> {
         match self.in_savepoint(doing, statement).await? {
-            Err(error) if !error.is_refusal() && error.code() != Some(&SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE) => {
-                Err(error)
-            }
+            Err(error) if !error.is_refusal() && !error.fails_again() => Err(error),
             tried => Ok(tried),
         }
     }

@@ -133,9 +133,13 @@ fn dry_run_prices_every_step_that_the_run_takes() {
     // A resync that stopped before its sweeps: the next run begins them.
     place.run("resync --max-ru 5").code(75);
     assert!(costs_what_it_says(&service, &place, "sync") >= 8, "with the sweeps that are wanted");
-    let aging = place.set("CRM_MIRROR_SYNC__DETAIL_MAX_AGE", "1s");
-    assert!(costs_what_it_says(&service, &aging, "sync") >= 102, "with fifty old details of each object");
-    let place = aging.unset("CRM_MIRROR_SYNC__DETAIL_MAX_AGE");
+    let conn = rusqlite::Connection::open(place.path("mirror.db")).unwrap();
+    conn.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false).unwrap();
+    let at = "SET fetched_at = '2001-01-01T00:00:00.000000Z'";
+    conn.execute_batch(&format!("UPDATE contact_details {at}; UPDATE company_details {at}")).unwrap();
+    drop(conn);
+    assert_eq!(costs_what_it_says(&service, &place, "sync"), 102, "with fifty old details of each object");
+    let place = place.set("CRM_MIRROR_SYNC__DETAIL_MAX_AGE", "0");
     let ids = service.sandbox.world().ids(crm_mirror::model::Resource::Contacts);
     for id in ids.iter().take(40) {
         place.run(&format!("edit contact {id} notes=Seen")).done();

@@ -23,6 +23,9 @@ const LATE: [Duration; 3] = [Duration::from_secs(1800), Duration::from_secs(3600
 const LATE_FOR: Duration = Duration::from_secs(300);
 const CHECK_LATE_FOR: Duration = Duration::from_secs(900);
 
+/// How long a copy may stay uncompared then: the comparison that is due may be under way.
+const UNCOMPARED_FOR: Duration = Duration::from_secs(7_200);
+
 const CHECK_LATE: Duration = Duration::from_secs(21_600);
 
 /// How long differences may stay: the next runs repair what they can.
@@ -137,7 +140,8 @@ fn publishing(found: &mut Found, copy: &PublishLag, config: &Config, now: Instan
             "publish --verify",
         ),
     ] {
-        let episode = Episode { after: LATE_FOR, ..Episode::new(text, config.command(verb)) };
+        let after = if about == "unproven" { UNCOMPARED_FOR } else { LATE_FOR };
+        let episode = Episode { after, ..Episode::new(text, config.command(verb)) };
         add(found, Subject::Publishing, holds.then_some(about), episode);
     }
 }

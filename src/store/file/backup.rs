@@ -134,6 +134,9 @@ impl Unfinished {
 
     fn finish(self, target: &Path, replace: bool) -> Result<(), BackupError> {
         let io = |source| BackupError::Io { path: target.into(), source };
+        if !replace && target.exists() {
+            return Err(BackupError::Exists { path: target.into() });
+        }
         remove_pages_beside(target).map_err(io)?;
         let renamed = match replace {
             true => fs::rename(&self.path, target),
