@@ -44,7 +44,8 @@ pub(super) fn now(reply: &StatusReply, config: &Config, told: &Told, now: Instan
     found.retain(|subject, of| {
         let is_explained = subject.explained_by().iter().any(|by| subjects.contains(by));
         of.retain(|about, _| !is_explained || told.since(*subject, about).is_some());
-        !of.is_empty()
+        // What was told is not over because what is left of it is explained.
+        !of.is_empty() || told.open.get(subject).is_some_and(|known| known.values().any(|lasting| lasting.told))
     });
     // Only what was read since shows that the key is accepted: a failure of another kind, a reload, a run without a
     // request and a restart end the trouble, too.
@@ -288,6 +289,10 @@ mod tests {
         assert_eq!(about(&reply, &told("contacts")).as_deref(), Some(" contacts"));
         reply.daemon.as_mut().unwrap().trouble.as_mut().unwrap().partial = true;
         assert_eq!(about(&reply, &told("contacts")).as_deref(), Some("companies contacts"));
+        // What was told of all lasts in the objects, though the budget explains them now.
+        let left = std::mem::take(&mut reply.status.ru.left);
+        assert_eq!(about(&reply, &told("")).as_deref(), Some(""));
+        reply.status.ru.left = left;
         // A hold that explains it is no reason to tell of another object.
         reply.status.hold_until = Some(at);
         assert_eq!(about(&reply, &told("contacts")).as_deref(), Some("contacts"));
