@@ -9,6 +9,7 @@ use super::custom::Choice;
 use super::field_value::{FieldValue, SqlValue};
 use super::ids::{FieldKey, RecordId};
 use super::instant::Instant;
+use super::time_range::TimeField;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record {
@@ -43,6 +44,13 @@ pub struct Extra {
 impl Record {
     pub fn version(&self, object: Object) -> Option<&str> {
         self.text(object.resource(), "etag")
+    }
+
+    pub const fn time(&self, field: TimeField) -> Option<Instant> {
+        match field {
+            TimeField::CreatedAt => self.created_at,
+            TimeField::UpdatedAt => self.updated_at,
+        }
     }
 
     /// The text of a standard field, by its wire name.

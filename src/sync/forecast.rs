@@ -8,7 +8,7 @@ use super::job::Job;
 use super::plan::{self, Knowledge, Step};
 use super::run::Run;
 use crate::api::PageSize;
-use crate::model::{Object, Purpose, Resource, Ru, ServiceTime, TimeField};
+use crate::model::{Object, Purpose, Resource, Ru, ServiceTime, TimeField, TimeRange};
 use crate::store::outbox_report::EditLine;
 use crate::store::{KnownChanges, ReadTx, StateKey, StoreError, outbox_report, unread};
 use crate::sync::checks::decide_missing::AT_ONCE;
@@ -17,7 +17,7 @@ use crate::sync::walks::changes::lower_bound;
 use crate::sync::walks::definitions::LISTS;
 use crate::sync::walks::details::old_details;
 use crate::sync::walks::sweep::Sweep;
-use crate::sync::walks::walk::WalkRange;
+use crate::sync::walks::walk::Walk;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ObjectForecast {
@@ -117,13 +117,13 @@ impl Engine {
             })
         });
         let RowsHere { rows, swept, due, lookups, known, service_time } = here.await?;
-        let range = if changes {
+        let walk = if changes {
             let now = service_time.and_then(|time: ServiceTime| time.at_least());
-            WalkRange::Changes { after: lower_bound(&known, now, self.settings.overlap), inclusive: false }
+            Walk::of_changes(lower_bound(&known, now, self.settings.overlap))
         } else {
-            WalkRange::All { from: None }
+            Walk::new(TimeRange::WHOLE)
         };
-        let query = range.query(resource).asking("count", resource)?.limit(PageSize::ONE).count_exact();
+        let query = walk.query(resource).asking("count", resource)?.limit(PageSize::ONE).count_exact();
         let counted = self.page(&query, Purpose::Changes, "count").await?.page.total.unwrap_or(0);
         let (changed, all) = if changes { (counted, rows) } else { (0, counted) };
         let mut lists = lookups;

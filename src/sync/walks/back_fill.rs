@@ -13,10 +13,10 @@ use serde_json::value::RawValue;
 
 use super::omitted_values;
 use super::pages::WalkPurpose;
-use super::walk::{Walk, WalkRange};
+use super::walk::Walk;
 use crate::api::{ErrorClass, ListQuery, PageSize, decode};
 use crate::model::record::Extra;
-use crate::model::{CustomField, Definition, FieldKey, Object, Purpose, RecordId, RequestStamp, TimeBounds};
+use crate::model::{CustomField, Definition, FieldKey, Object, Purpose, RecordId, RequestStamp, TimeBounds, TimeRange};
 use crate::store::{Checkpoint, Goal, ReadOf, StoreError};
 use crate::sync::checks::compare::Audit;
 use crate::sync::checks::decide_missing;
@@ -210,7 +210,7 @@ async fn fill_from(run: &Run<'_>, object: Object, definition: Arc<Definition>) -
         }
         tx.claims().end_read(ReadOf::Fill(object))?;
         tx.custom().clear_filled(object)?;
-        let position = Walk::new(WalkRange::All { from: None });
+        let position = Walk::new(TimeRange::WHOLE);
         let position = if may_count { position.counted() } else { position };
         let read = Checkpoint { part: field, bounds: TimeBounds::Whole, done: false, as_of: None, position };
         tx.claims().keep_read(ReadOf::Fill(object), &read)?;

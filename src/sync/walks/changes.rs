@@ -23,7 +23,7 @@ use std::time::Duration;
 use super::closing_counts;
 use super::pages::{WalkEnd, WalkPurpose};
 use super::range::SECOND;
-use super::walk::{Walk, WalkRange};
+use super::walk::Walk;
 use crate::api::PageSize;
 use crate::model::{Instant, Object, TimeField, TimeRange};
 use crate::store::{KnownChanges, LastRead, ReadOf};
@@ -66,24 +66,23 @@ pub(in crate::sync) async fn walk_changes(run: &Run<'_>, object: Object) -> Resu
 
 async fn new_changes_walk(run: &Run<'_>, object: Object, known: &KnownChanges) -> Result<Walk, SyncError> {
     let served_at = service_clock::boundary(run, object).await?;
-    let range = match lower_bound(known, served_at, run.engine.settings.overlap) {
+    let mut walk = match lower_bound(known, served_at, run.engine.settings.overlap) {
         Some(low) => behind_unsettled(run, object, low, known).await?,
-        None => WalkRange::Changes { after: None, inclusive: false },
+        None => Walk::of_changes(None),
     };
-    let mut walk = Walk::new(range);
     walk.seen.served_at = served_at;
     Ok(walk)
 }
 
-/// The walk's range: after `low`, but behind what that would read again if it is more than a page. What is left out is counted
+/// The walk: after `low`, but behind what that would read again if it is more than a page. What is left out is counted
 /// once the walk is applied, unless nothing is committed there any more.
 async fn behind_unsettled(
     run: &Run<'_>,
     object: Object,
     low: Instant,
     known: &KnownChanges,
-) -> Result<WalkRange, SyncError> {
-    let after = WalkRange::Changes { after: Some(low), inclusive: false };
+) -> Result<Walk, SyncError> {
+    let after = Walk::of_changes(Some(low));
     let (Some(watermark), Some(served_at)) = (known.watermark, known.served_at) else { return Ok(after) };
     // What has changed again since leaves what is left out only if that is not dated later than now.
     let (high, next) = (watermark.min(served_at), watermark.whole_second().plus(SECOND));
@@ -91,9 +90,13 @@ async fn behind_unsettled(
     if run.read(move |tx| tx.count_range(object, again)).await? <= u64::from(PageSize::MAX.get()) {
         return Ok(after);
     }
-    let (walk, behind) = match next <= served_at {
-        true => (after.starting_at(next), next),
-        false => (WalkRange::Changes { after: Some(high), inclusive: false }, high),
+    let mut walk = after;
+    let behind = if next <= served_at {
+        walk.range = walk.range.starting_at(next);
+        next
+    } else {
+        walk = Walk::of_changes(Some(high));
+        high
     };
     if behind > served_at.minus(run.engine.settings.overlap) {
         run.write(move |tx| closing_counts::owe_changes(tx, object, Some(low), Some(high), 1)).await?;

@@ -17,9 +17,9 @@ use futures_util::future::join_all;
 use super::pages::WalkPurpose;
 use super::short_list::FetchedPage;
 use super::slice_cuts::{KnownSlice, PAGE, next_cuts};
-use super::walk::{Frontier, Walk, WalkRange, gap};
+use super::walk::{Frontier, Walk, gap};
 use crate::api::{ListQuery, PageSize, SortBy};
-use crate::model::{Instant, Object, Purpose, TimeBounds};
+use crate::model::{Instant, Object, Purpose, TimeBounds, TimeField, TimeRange};
 use crate::store::{Checkpoint, ReadOf};
 use crate::sync::apply;
 use crate::sync::error::{Asking, SyncError};
@@ -101,7 +101,7 @@ pub(in crate::sync) async fn cut_first_copy(run: &Run<'_>, object: Object) -> Re
     let (end, on_page) = newest.whole_from.unzip();
     let rows = newest.dated.saturating_sub(walk.seen.rows + on_page.unwrap_or(0));
     let end = end.filter(|end| *end > from);
-    walk.range = WalkRange::Created { from: None, to: end };
+    walk.range = TimeRange::dated(TimeField::CreatedAt, None, end);
     let mut slices = vec![CopySlice { read: whole, from, rows }];
     // What the slices of dates leave out, until they are stored.
     let mut others = Some((no_dates(dateless), end.map(|end| newest.as_part(end))));
@@ -111,14 +111,14 @@ pub(in crate::sync) async fn cut_first_copy(run: &Run<'_>, object: Object) -> Re
     let mut spent = newest.cost() + u64::from(total.saturating_sub(newest.dated) > u64::from(PageSize::MAX.get()));
     while let Some((n, cuts)) = next_cuts(&known(&slices, &newest), walkers, allowed.saturating_sub(spent)) {
         let slice = &slices[n];
-        let end = slice.read.position.range.dates().1;
+        let end = slice.read.position.range.bounds.dates().1;
         let Some(parts) = slice.read.position.cut(slice.from, &cuts, end) else { break };
         let first = slice.read.bounds.dates().0;
         let mut parts: Vec<Checkpoint<Walk>> = parts
             .into_iter()
             .enumerate()
             .map(|(n, position)| {
-                let (from, to) = position.range.dates();
+                let (from, to) = position.range.bounds.dates();
                 let part = if n == 0 { slice.read.part.clone() } else { (made + n).to_string() };
                 let bounds = TimeBounds::Dated { from: if n == 0 { first } else { from }, to };
                 Checkpoint { part, bounds, done: false, as_of: None, position }
@@ -151,7 +151,7 @@ pub(in crate::sync) async fn cut_first_copy(run: &Run<'_>, object: Object) -> Re
 async fn whole_walk(run: &Run<'_>, object: Object) -> Result<Option<Checkpoint<Walk>>, SyncError> {
     let slices: Vec<Checkpoint<Walk>> = run.read(move |tx| tx.reads(ReadOf::Sweep(object))).await?;
     let is_counted = |walk: &Walk| walk.size.counted || walk.size.total.is_some();
-    let is_whole = |walk: &Walk| matches!(walk.range, WalkRange::All { .. });
+    let is_whole = |walk: &Walk| walk.range.bounds != TimeBounds::Dateless;
     let mut whole = slices.into_iter().filter(|slice| slice.bounds == TimeBounds::Whole && !slice.done);
     Ok(whole.next().filter(|slice| is_whole(&slice.position) && is_counted(&slice.position)))
 }
@@ -224,7 +224,7 @@ async fn newest_records(run: &Run<'_>, object: Object, walk: &Walk) -> Result<Op
         Err(error) if error.allows_another() => return Ok(None),
         page => page?,
     };
-    let mut facts = pages::facts(run, &walk.range, &page);
+    let mut facts = pages::facts(run, walk.range.field, &page);
     facts.keys.reverse();
     let (Some(Some(at)), Some(dated)) = (facts.keys.last().copied(), facts.total) else { return Ok(None) };
     let (whole_from, gap) = (whole_from(&facts.keys), gap(&facts.keys));
@@ -235,7 +235,7 @@ fn known(slices: &[CopySlice], newest: &NewestRecords) -> Vec<KnownSlice> {
     let seconds = |micros: Option<u64>| micros.map(|micros| micros as f64 / 1e6);
     let one = |n: usize| {
         let slice = &slices[n];
-        let to = slice.read.position.range.dates().1;
+        let to = slice.read.position.range.bounds.dates().1;
         // Where a later slice begins, a bulk import may begin too.
         let end = if n + 1 == slices.len() { newest.gap } else { None };
         KnownSlice {
@@ -251,7 +251,7 @@ fn known(slices: &[CopySlice], newest: &NewestRecords) -> Vec<KnownSlice> {
 
 /// A slice of which nothing was read.
 pub(super) fn new_slice(number: usize, bounds: TimeBounds, may_count: bool) -> Checkpoint<Walk> {
-    let walk = Walk::new(WalkRange::of(bounds));
+    let walk = Walk::new(TimeRange::of(TimeField::CreatedAt, bounds));
     // The totals of two pages show whether there are rows without a date, which would take one more.
     let walk = if may_count && bounds == TimeBounds::Whole { walk.counted() } else { walk };
     Checkpoint { part: number.to_string(), bounds, done: false, as_of: None, position: walk }

@@ -10,11 +10,11 @@ use std::sync::Arc;
 use futures_util::future::{Either, select};
 use tokio::sync::Semaphore;
 
-use super::walk::{Anomaly, Facts, Frontier, Next, Walk, WalkRange};
+use super::walk::{Anomaly, Facts, Frontier, Next, Walk};
 use super::{closing_counts, omitted_values};
 use crate::api::query::QueryError;
 use crate::api::{ListAnswer, ListQuery, PageSize};
-use crate::model::{Definition, Object, Purpose, Record, RecordId, TimeBounds};
+use crate::model::{Definition, Object, Purpose, Record, RecordId, TimeBounds, TimeField};
 use crate::store::{Checkpoint, KnownChanges, MirrorTx, ReadOf, StateKey, StoreError, Tally};
 use crate::sync::apply::{self, ApplyReport};
 use crate::sync::error::{Asking, SyncError};
@@ -142,14 +142,14 @@ fn mark_missing(
     let ids: Vec<&str> = records.iter().map(|record| record.id.as_str()).collect();
     let ids = serde_json::Value::from(ids).to_string();
     let after = walk.frontier;
-    let (from, to) = walk.range.dates();
+    let (from, to) = walk.range.bounds.dates();
     let low = match before {
         Frontier::Start => from.map(|from| (from, true)),
         Frontier::At(at) => Some((at, false)),
         Frontier::Nulls => None,
     };
-    let has_dates = !matches!(walk.range, WalkRange::WithoutCreated) && before != Frontier::Nulls;
-    let has_nulls = matches!(walk.range, WalkRange::All { from: None } | WalkRange::WithoutCreated);
+    let has_dates = walk.range.bounds != TimeBounds::Dateless && before != Frontier::Nulls;
+    let has_nulls = !matches!(walk.range.bounds, TimeBounds::Dated { .. });
     if has_dates {
         match after {
             Frontier::At(at) if !is_last => tx.knowledge().nominate_between(object, low, Some((at, true)), &ids)?,
@@ -204,13 +204,13 @@ impl Walker<'_> {
                     continue;
                 }
             };
-            if let (Some(total), WalkRange::All { .. }, 0) =
-                (arrived.page.total, &self.walk.range, self.walk.seen.pages)
+            if let (Some(total), TimeBounds::Whole, 0) =
+                (arrived.page.total, self.walk.range.bounds, self.walk.seen.pages)
             {
                 self.run.engine.observer.on(RunEvent::Total { resource, total });
                 self.run.store_total(object, total).await?;
             }
-            let facts = facts(self.run, &self.walk.range, &arrived);
+            let facts = facts(self.run, self.walk.range.field, &arrived);
             let mut walk = self.walk.clone();
             let (next, anomalies) = walk.take(&facts);
             let next = match next {
@@ -358,9 +358,8 @@ impl Walker<'_> {
 }
 
 /// What a page says, as far as the walk decides by it.
-pub(super) fn facts(run: &Run<'_>, range: &WalkRange, arrived: &FetchedPage) -> Facts {
-    let by_updated = matches!(range, WalkRange::Changes { .. });
-    let key = |record: &Record| if by_updated { record.updated_at } else { record.created_at };
+pub(super) fn facts(run: &Run<'_>, by: TimeField, arrived: &FetchedPage) -> Facts {
+    let key = |record: &Record| record.time(by);
     let keys = arrived.page.records.iter().map(key).collect();
     let updates = arrived.page.records.iter().filter_map(|record| record.updated_at);
     let ListAnswer { date, asked, .. } = &arrived.answer;

@@ -9,11 +9,11 @@ use std::time::Duration;
 use super::anomaly::Anomaly;
 use super::pages::{WalkPurpose, Walker};
 use super::range::SECOND;
-use super::walk::{Frontier, Next, Walk, WalkRange};
+use super::walk::{Frontier, Next, Walk};
 use crate::api::query::QueryError;
 use crate::api::{Bound, ListQuery, PageSize, SortBy};
 use crate::error_chain::error_chain;
-use crate::model::{Instant, Record, TimeField, TimeRange};
+use crate::model::{Instant, Record, TimeBounds, TimeField, TimeRange};
 use crate::sync::checks::compare;
 use crate::sync::error::SyncError;
 use crate::sync::plan::Step;
@@ -109,7 +109,7 @@ impl Walker<'_> {
             results.passed_over
         };
         // A service that answers nothing readable at all is no matter of one record.
-        let behind_all = walk.range.between(Some(Instant::MAX), None).list(resource);
+        let behind_all = part_of(walk, Instant::MAX, None).list(resource);
         let is_down = match self.first_row(behind_all).await {
             Err(refused) if refused.is_refused() => false,
             answered => answered?.is_none(),
@@ -118,7 +118,7 @@ impl Walker<'_> {
             return Err(error);
         }
         // It may be among the rows of the frontier's moment: those are read first, by their other date.
-        if let (WalkRange::Changes { .. }, Frontier::At(at)) = (&walk.range, walk.frontier)
+        if let (TimeField::UpdatedAt, Frontier::At(at)) = (walk.range.field, walk.frontier)
             && !self.is_read(at).await?
         {
             return self.go_on(walk.tied_in(at), None).await;
@@ -153,10 +153,9 @@ impl Walker<'_> {
         }
         let time = run.results().service_time;
         let mut walk = walk.clone().passing_to(at);
-        let changed = match walk.range {
-            WalkRange::Changes { .. } => Some(at),
-            WalkRange::Tied { at, .. } => Some(at.plus(SECOND)),
-            WalkRange::All { .. } | WalkRange::Created { .. } | WalkRange::WithoutCreated => None,
+        let changed = match walk.range.field {
+            TimeField::UpdatedAt => Some(at),
+            TimeField::CreatedAt => walk.range.within.and_then(|second| second.dates().1),
         };
         // The next walk begins behind it, and does not search for it again.
         walk.seen.high = walk.seen.high.max(changed.filter(|at| time.is_plausible(*at) == Some(true)));
@@ -164,11 +163,10 @@ impl Walker<'_> {
     }
 
     async fn search(&self, search: &mut Search) -> Result<Place, SyncError> {
-        let is_by_update = matches!(self.walk.range, WalkRange::Changes { .. });
         while search.low < search.end {
             let (from, resource) = (search.low, self.job.object().resource());
-            let range = self.walk.range.between(Some(from), Some(search.next())).list(resource);
-            let key = |record: Record| if is_by_update { record.updated_at } else { record.created_at };
+            let range = part_of(&self.walk, from, Some(search.next())).list(resource);
+            let key = |record: Record| record.time(self.walk.range.field);
             let shown = match self.first_row(range).await?.map(|row| row.map(key)) {
                 None => RangeStart::Unreadable,
                 Some(None) => RangeStart::Nothing,
@@ -185,10 +183,12 @@ impl Walker<'_> {
     /// The walk over the second in which a walk over changes has found the record, by `createdAt`, if others were changed in
     /// it as well: that distinguishes the rows of a bulk change.
     async fn tied_with(&self, place: Place) -> Result<Option<Walk>, SyncError> {
-        let WalkRange::Changes { after, .. } = self.walk.range else { return Ok(None) };
+        if self.walk.range.field != TimeField::UpdatedAt {
+            return Ok(None);
+        }
         let second = match (place, self.walk.frontier) {
             (Place::NotBefore(_), Frontier::At(at)) => Some(at),
-            (Place::NotBefore(_), _) => after,
+            (Place::NotBefore(_), _) => self.walk.range.bounds.dates().0,
             (Place::Before(at), _) => {
                 let moment = at.minus(MILLISECOND);
                 self.is_shared(moment.whole_second()).await?.then_some(moment)
@@ -233,13 +233,18 @@ impl Walker<'_> {
     }
 }
 
+/// The rows of a walk's kind between these instants.
+const fn part_of(walk: &Walk, from: Instant, to: Option<Instant>) -> TimeRange {
+    TimeRange { bounds: TimeBounds::Dated { from: Some(from), to }, ..walk.range }
+}
+
 /// The search behind the frontier.
 fn unread(walk: &Walk) -> Search {
-    let (from, to) = walk.range.dates();
+    let (from, to) = walk.range.bounds.dates();
     let end = to.unwrap_or(Instant::MAX);
     let low = match walk.frontier {
         Frontier::Nulls => end,
-        _ if walk.range == WalkRange::WithoutCreated => end,
+        _ if walk.range.bounds == TimeBounds::Dateless => end,
         Frontier::Start => from.unwrap_or(Instant::EPOCH).millisecond_before(),
         Frontier::At(at) => at.millisecond_before().plus(MILLISECOND),
     };

@@ -21,10 +21,9 @@ use serde::{Deserialize, Serialize};
 
 pub use super::anomaly::Anomaly;
 use super::range::SECOND;
-pub use super::range::WalkRange;
 use crate::api::query::QueryError;
-use crate::api::{ListQuery, PageSize};
-use crate::model::{Cursor, Instant, RecordId, Resource, TimeField, TimeRange};
+use crate::api::{Bound, ListQuery, PageSize, SortBy};
+use crate::model::{Cursor, Instant, RecordId, Resource, TimeBounds, TimeField, TimeRange};
 use crate::store::Checkpoint;
 pub(in crate::sync) use by_value::MAX_STRETCHES;
 
@@ -96,7 +95,9 @@ pub enum Next {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Walk {
-    pub range: WalkRange,
+    /// The rows that it reads, in the order of their timestamp: of changes those by `updatedAt`, of all others by `createdAt`.
+    /// Changes of one second, where the cursor does not lead through all of them, are read by `createdAt` within it.
+    pub range: TimeRange,
     pub frontier: Frontier,
     /// Whether every page so far was in order.
     orderly: bool,
@@ -107,7 +108,7 @@ pub struct Walk {
     pub seen: Seen,
     /// What the range's rows are like.
     pub size: RangeSize,
-    /// Where the first of the walks that it restarts started, if it is a changes walk.
+    /// What was known when the first of the walks that it restarts started, if it is a changes walk: rows later than this.
     pub origin: Option<Instant>,
     /// As of when it will have read all changes, if it walks changes.
     pub present: Present,
@@ -141,8 +142,8 @@ pub struct RangeSize {
     /// Microseconds from one row's timestamp to the next one's, on average over the later half of the page: how densely
     /// rows follow each other there.
     pub gap: Option<u64>,
-    /// Whether the totals of the first two pages show that every row has a date.
-    dated: bool,
+    /// Whether rows without a date follow: by value, no page has them.
+    dateless: bool,
     /// How many rows of the last page are before the next one by value.
     behind: u64,
 }
@@ -201,11 +202,7 @@ struct Turn {
 }
 
 impl Walk {
-    pub fn new(range: WalkRange) -> Walk {
-        let origin = match &range {
-            WalkRange::Changes { after, .. } => *after,
-            _ => None,
-        };
+    pub fn new(range: TimeRange) -> Walk {
         Walk {
             range,
             frontier: Frontier::Start,
@@ -214,10 +211,16 @@ impl Walk {
             page_size: None,
             seen: Seen::default(),
             size: RangeSize::default(),
-            origin,
+            origin: None,
             present: Present::default(),
             turn: Turn::default(),
         }
+    }
+
+    /// A walk over what changed after this; `None` where everything is a change.
+    pub fn of_changes(after: Option<Instant>) -> Walk {
+        let bounds = after.map_or(TimeBounds::Whole, |_| TimeBounds::Dated { from: after, to: None });
+        Walk { origin: after, ..Walk::new(TimeRange::of(TimeField::UpdatedAt, bounds)) }
     }
 
     pub fn of(read: Checkpoint<Walk>) -> Walk {
@@ -259,18 +262,17 @@ impl Walk {
     #[must_use]
     pub fn passing_to(self, at: Instant) -> Walk {
         let mut walk = self;
-        let is_undated = walk.frontier == Frontier::Nulls || walk.range == WalkRange::WithoutCreated;
+        let is_undated = walk.frontier == Frontier::Nulls || walk.range.bounds == TimeBounds::Dateless;
         walk.note_paged(walk.frontier, Some(at).filter(|_| !is_undated));
-        match walk.range {
-            WalkRange::Changes { after, .. } => {
-                // The newest row that is read may be earlier than what is passed over.
-                let from = if let Frontier::At(at) = walk.frontier { Some(at) } else { after };
-                let passed = TimeRange::dated(TimeField::UpdatedAt, from.map(Instant::whole_second), Some(at));
-                passed.join(&mut walk.seen.paged, 1);
-            }
+        if walk.is_of_changes() {
+            // The newest row that is read may be earlier than what is passed over.
+            let from = if let Frontier::At(at) = walk.frontier { Some(at) } else { walk.range.bounds.dates().0 };
+            let passed = TimeRange::dated(TimeField::UpdatedAt, from.map(Instant::whole_second), Some(at));
+            passed.join(&mut walk.seen.paged, 1);
+        } else if walk.range.bounds == TimeBounds::Dateless {
             // Nothing tells them apart.
-            WalkRange::WithoutCreated => walk.range = WalkRange::Created { from: Some(at), to: None },
-            WalkRange::All { .. } | WalkRange::Created { .. } | WalkRange::Tied { .. } => {}
+            walk.range = TimeRange::dated(TimeField::CreatedAt, Some(at), None);
+            walk.size.dateless = false;
         }
         walk.frontier = Frontier::At(at);
         walk.seen.pages += 1;
@@ -282,7 +284,21 @@ impl Walk {
     /// The rows of a second that a walk over changes has reached, by `createdAt`: that tells those of a bulk change apart.
     #[must_use]
     pub fn tied_in(&self, second: Instant) -> Walk {
-        Walk { page_size: None, ..self.with_range(WalkRange::Tied { at: second.whole_second(), from: None }) }
+        Walk { page_size: None, ..self.with_range(second_of_changes(second)) }
+    }
+
+    pub(super) fn is_of_changes(&self) -> bool {
+        self.range.field == TimeField::UpdatedAt
+    }
+
+    /// Whether it reads all records that were created in a time, so that it can go on by value.
+    fn is_by_creation(&self) -> bool {
+        !self.is_of_changes() && self.range.within.is_none() && self.range.bounds != TimeBounds::Dateless
+    }
+
+    /// What its range begins after, if rows of that very moment are not asked for.
+    fn begins_after(&self) -> Option<Instant> {
+        self.origin.filter(|_| self.is_of_changes() && self.range.bounds.dates().0 == self.origin)
     }
 
     /// This walk, stopping after its next page, although there are more.
@@ -309,8 +325,12 @@ impl Walk {
     }
 
     pub fn query(&self, resource: Resource) -> Result<ListQuery, QueryError> {
-        let range = self.value().map_or_else(|| self.range.clone(), |at| self.range.starting_at(at));
-        let query = range.query(resource)?;
+        let query = match self.begins_after() {
+            Some(known) => {
+                ListQuery::new(resource).sort(SortBy::UpdatedAsc)?.bounded(TimeField::UpdatedAt, Bound::Gt(known))?
+            }
+            None => self.value().map_or(self.range, |at| self.range.starting_at(at)).list(resource)?,
+        };
         let query = query.limit(self.page_size());
         // A page that was halved is halved again rather than repeated.
         let is_part = self.page_size() > PageSize::ONE && self.page_size.is_some();
@@ -347,13 +367,14 @@ impl Walk {
         self.seen.pages += 1;
         self.seen.high = self.seen.high.max(facts.high);
         let mut previous = if value.is_some() { Frontier::Start } else { before };
+        let known = self.begins_after().map(Instant::millisecond_before);
         for key in &facts.keys {
             let at = key.map_or(Frontier::Nulls, Frontier::At);
             if at < previous {
                 self.orderly = false;
                 anomalies.push(Anomaly::UnorderedPage);
             }
-            if !self.range.holds(*key) {
+            if !self.range.holds(*key) || known.is_some() && *key == known {
                 anomalies.push(Anomaly::RowOutsideFilter);
             }
             previous = previous.max(at);
@@ -387,7 +408,7 @@ impl Walk {
         let (reader, last) = (facts.reader.clone(), facts.ids.last().cloned());
         if self.goes_by_value(facts, before) {
             self.turn.empty = 0;
-            self.size.counted &= matches!(self.range, WalkRange::All { from: None });
+            self.size.counted &= self.range.bounds == TimeBounds::Whole;
             self.next = Some(NextPage { cursor: None, reader, tied: false, behind: None, last });
             return Next::Page;
         }
@@ -415,7 +436,7 @@ impl Walk {
         let behind = self.next.take().and_then(|page| page.cursor);
         self.next = Some(NextPage { cursor: Some(next.clone()), reader, tied, behind, last });
         let is_beyond = |key: &Option<Instant>| self.turn.began.is_some_and(|began| key.is_some_and(|key| key > began));
-        if matches!(self.range, WalkRange::Changes { .. }) && facts.keys.first().is_some_and(is_beyond) {
+        if self.is_of_changes() && facts.keys.first().is_some_and(is_beyond) {
             self.turn.beyond += 1;
             if self.turn.beyond >= MAX_PAGES_BEYOND {
                 self.turn.beyond = 0;
@@ -424,6 +445,12 @@ impl Walk {
         }
         Next::Page
     }
+}
+
+/// What was changed in the second of an instant, by `createdAt`.
+fn second_of_changes(at: Instant) -> TimeRange {
+    let (from, to) = (Some(at.whole_second()), Some(at.whole_second().plus(SECOND)));
+    TimeRange { within: Some(TimeBounds::Dated { from, to }), ..TimeRange::WHOLE }
 }
 
 fn hash_of(value: &impl Hash) -> u64 {

@@ -1,7 +1,6 @@
 //! Walks: ties, refused cursors, disorder, repeated cursors, constant changes.
 
 use super::*;
-use crate::model::{TimeBounds, TimeField};
 
 fn at(second: i64) -> Instant {
     Instant::from_secs(1_700_000_000 + second).unwrap()
@@ -26,7 +25,11 @@ fn page(keys: &[i64], next: Option<&str>) -> Facts {
 }
 
 fn changes(after: i64) -> Walk {
-    Walk::new(WalkRange::Changes { after: Some(at(after)), inclusive: false })
+    Walk::of_changes(Some(at(after)))
+}
+
+fn changed_from(second: i64) -> TimeRange {
+    TimeRange::dated(TimeField::UpdatedAt, Some(at(second)), None)
 }
 
 #[test]
@@ -61,7 +64,7 @@ fn refused_cursor_restarts_with_gte_the_last_row() {
     let mut walk = changes(0);
     walk.take(&page(&[1, 5, 5], Some("a")));
     let Next::Restart(walk) = walk.restart() else { panic!() };
-    assert_eq!(walk.range, WalkRange::Changes { after: Some(at(5)), inclusive: true });
+    assert_eq!(walk.range, changed_from(5));
     let params = walk.query(Resource::Contacts).unwrap().to_params();
     assert!(params.contains(&("filter[updatedAt][gte]".into(), at(5).to_wire())), "{params:?}");
 }
@@ -75,8 +78,8 @@ fn tie_that_no_cursor_leads_through_is_read_by_creation() {
         let Next::Restart(rest) = walk.restart() else { panic!() };
         walk = *rest;
         let expected = match from {
-            None => WalkRange::Changes { after: Some(at(5)), inclusive: true },
-            Some(_) => WalkRange::Tied { at: at(5), from: None },
+            None => changed_from(5),
+            Some(_) => second_of_changes(at(5)),
         };
         assert_eq!(walk.range, expected);
     }
@@ -88,9 +91,9 @@ fn tie_that_no_cursor_leads_through_is_read_by_creation() {
     walk.take(&page(&[1, 3], Some("d")));
     let Next::Restart(rest) = walk.restart() else { panic!() };
     walk = *rest;
-    assert_eq!(walk.range, WalkRange::Tied { at: at(5), from: Some(at(3)) });
+    assert_eq!(walk.range, second_of_changes(at(5)).starting_at(at(3)));
     let (Next::Restart(walk), _) = walk.take(&page(&[3, 4], None)) else { panic!() };
-    assert_eq!(walk.range, WalkRange::Changes { after: Some(at(6)), inclusive: true });
+    assert_eq!(walk.range, changed_from(6));
     assert_eq!((walk.seen.high, walk.seen.pages), (Some(at(5)), 4));
 }
 
@@ -109,7 +112,7 @@ fn dated(from: impl Into<Option<i64>>, to: impl Into<Option<i64>>) -> TimeRange 
 
 #[test]
 fn page_that_shows_a_row_of_the_page_before_follows_it_without_a_gap() {
-    let mut walk = Walk::new(WalkRange::All { from: None });
+    let mut walk = Walk::new(TimeRange::WHOLE);
     assert_eq!(walk.take(&ten(0, Some("a"))), (Next::Page, vec![]));
     assert_eq!(walk.cursor(), None);
     assert!(sent(&walk).contains(&("filter[createdAt][gte]".into(), at(9).to_wire())), "{:?}", sent(&walk));
@@ -124,14 +127,14 @@ fn page_that_shows_a_row_of_the_page_before_follows_it_without_a_gap() {
     assert_eq!(walk.take(&ten(28, Some("d"))), (Next::Page, vec![]));
     assert_eq!(walk.seen.paged, [dated(26, 29)]);
     let (Next::Restart(rest), _) = walk.take(&ten(37, None)) else { panic!() };
-    assert_eq!(rest.range, WalkRange::WithoutCreated, "no page by value has them");
+    assert_eq!(rest.range.bounds, TimeBounds::Dateless, "no page by value has them");
     assert_eq!((rest.seen.rows, rest.seen.pages), (47, 5));
 }
 
 #[test]
 fn totals_of_two_pages_show_that_every_row_has_a_date() {
     let walked = |totals: [u64; 2], second: i64| {
-        let mut walk = Walk::new(WalkRange::All { from: None }).counted();
+        let mut walk = Walk::new(TimeRange::WHOLE).counted();
         walk.take(&Facts { total: Some(totals[0]), ..ten(0, Some("a")) });
         assert!(sent(&walk).contains(&("count".into(), "exact".into())));
         walk.take(&Facts { total: Some(totals[1]), ..ten(second, Some("b")) });
@@ -153,7 +156,7 @@ fn tie_is_read_by_cursor_and_owes_a_count_of_its_own() {
         let ids = (0..keys.len()).map(|row| RecordId::new(format!("{n}-{row}"))).collect();
         Facts { ids, ..page(&keys, next) }
     };
-    let mut walk = Walk::new(WalkRange::Created { from: None, to: Some(at(100)) });
+    let mut walk = Walk::new(dated(None, 100));
     walk.take(&of((0..60).chain([60; 40]).collect(), 0, Some("a")));
     assert_eq!(walk.cursor(), Some(&Cursor::from("a")));
     walk.take(&of(vec![60; 100], 1, Some("b")));
@@ -162,7 +165,7 @@ fn tie_is_read_by_cursor_and_owes_a_count_of_its_own() {
     assert_eq!((walk.cursor(), &walk.seen.paged), (None, &vec![dated(59, 61)]), "behind the tie by value");
     // Few rows of one time are repeated, as long as that is cheap.
     let tail = |first: i64| (first..first + 40).chain([first + 40; 9]).collect::<Vec<_>>();
-    let mut walk = Walk::new(WalkRange::All { from: None });
+    let mut walk = Walk::new(TimeRange::WHOLE);
     walk.take(&page(&tail(0), Some("a")));
     assert_eq!(walk.cursor(), None);
     walk.take(&page(&[vec![40; 9], tail(41)].concat(), Some("b")));
@@ -173,7 +176,7 @@ fn tie_is_read_by_cursor_and_owes_a_count_of_its_own() {
 #[test]
 fn page_by_value_that_leads_nowhere_is_followed_by_cursor() {
     // The filter compares whole minutes.
-    let mut walk = Walk::new(WalkRange::All { from: None });
+    let mut walk = Walk::new(TimeRange::WHOLE);
     walk.take(&ten(0, Some("a")));
     assert_eq!(walk.take(&ten(0, Some("b"))).0, Next::Page);
     assert_eq!(walk.cursor(), Some(&Cursor::from("b")));
@@ -217,7 +220,7 @@ fn walk_that_was_given_up_is_retried_in_the_next_run() {
     let stored = serde_json::to_string(&walk).unwrap();
     let walk: Walk = serde_json::from_str(&stored).unwrap();
     let Next::Restart(walk) = walk.resumed(&reader(2, "k")).restart() else { panic!("no progress") };
-    assert_eq!(walk.range, WalkRange::Tied { at: at(5), from: Some(at(5)) });
+    assert_eq!(walk.range, second_of_changes(at(5)).starting_at(at(5)));
 }
 
 #[test]
@@ -267,13 +270,13 @@ fn checkpoint_round_trips_through_storage() {
 
 #[test]
 fn a_cut_walk_ends_at_the_cut_and_keeps_its_cursor() {
-    let mut walk = Walk::new(WalkRange::All { from: None }).counted();
+    let mut walk = Walk::new(TimeRange::WHOLE).counted();
     walk.take(&page(&[1, 5], Some("a")));
     let parts = walk.cut(at(5), &[at(20), at(30)], None).unwrap();
     assert_eq!((parts[0].cursor(), parts[0].seen.rows), (None, 2));
-    assert_eq!(parts[0].range, WalkRange::Created { from: None, to: Some(at(20)) });
-    assert_eq!(parts[1].range, WalkRange::Created { from: Some(at(20)), to: Some(at(30)) });
-    assert_eq!(parts[2].range, WalkRange::Created { from: Some(at(30)), to: None });
+    assert_eq!(parts[0].range, dated(None, 20));
+    assert_eq!(parts[1].range, dated(20, 30));
+    assert_eq!(parts[2].range, dated(30, None));
     assert!(parts[1].size.counted && !parts[0].size.counted && parts[1].cursor().is_none());
     let mut low = parts[0].clone();
     assert!(sent(&low).contains(&("filter[createdAt][gte]".into(), at(5).to_wire())));
@@ -305,7 +308,7 @@ fn sizes_where(fit: u8, mut walk: Walk, pages: usize, shows: impl Fn(u8) -> Fact
 
 #[test]
 fn pages_that_were_made_smaller_grow_again() {
-    let small = |range: WalkRange| {
+    let small = |range: TimeRange| {
         let mut walk = Walk::new(range);
         while let Some(smaller) = walk.with_smaller_pages() {
             walk = smaller;
@@ -318,15 +321,11 @@ fn pages_that_were_made_smaller_grow_again() {
         next.set(first + i64::from(size) - 1);
         page(&(first..first + i64::from(size)).collect::<Vec<_>>(), Some(&format!("c{first} {size}")))
     };
-    for range in [WalkRange::All { from: None }, changes(0).range, WalkRange::Tied { at: at(0), from: None }] {
+    for range in [TimeRange::WHOLE, changes(0).range, second_of_changes(at(0))] {
         next.set(1);
-        assert_eq!(
-            sizes_where(100, small(range.clone()), 10, rows),
-            [1, 2, 4, 8, 16, 32, 64, 100, 100, 100],
-            "{range:?}"
-        );
+        assert_eq!(sizes_where(100, small(range), 10, rows), [1, 2, 4, 8, 16, 32, 64, 100, 100, 100], "{range:?}");
         next.set(1);
-        let heavy = sizes_where(8, small(range.clone()), 20, rows);
+        let heavy = sizes_where(8, small(range), 20, rows);
         assert_eq!(heavy, [1, 2, 4, 8, 16, 8, 16, 8, 8, 16, 8, 8, 8, 8, 16, 8, 8, 8, 8, 8], "{range:?}");
     }
     // A tie is read through by its cursor: by value it would be read again.
@@ -334,7 +333,7 @@ fn pages_that_were_made_smaller_grow_again() {
     let walk = Walk { page_size: Some(4), ..changes(0) };
     assert_eq!(sizes_where(100, walk, 4, tied), [4; 4]);
     // The stored size is one that was read.
-    let mut walk = Walk { page_size: Some(4), ..Walk::new(WalkRange::All { from: None }) };
+    let mut walk = Walk { page_size: Some(4), ..Walk::new(TimeRange::WHOLE) };
     walk.take(&ten(0, Some("a")));
     assert_eq!(walk.page_size().get(), 8);
     assert_eq!(walk.resumed(&reader(2, "k")).page_size().get(), 4);
@@ -346,8 +345,8 @@ fn requests_for(rng: &mut fastrand::Rng, rows: usize) -> usize {
     keys.sort_unstable();
     let (bad, fit, refuses) = (rng.usize(..2 * rows), rng.usize(1..40), rng.u8(..3) == 0);
     let range = match rng.u8(..3) {
-        0 => WalkRange::All { from: None },
-        1 => WalkRange::Tied { at: at(0), from: None },
+        0 => TimeRange::WHOLE,
+        1 => second_of_changes(at(0)),
         _ => changes(-1).range,
     };
     let (mut walk, mut requests) = (Walk::new(range), 0);
@@ -355,12 +354,7 @@ fn requests_for(rng: &mut fastrand::Rng, rows: usize) -> usize {
         requests += 1;
         assert!(requests < 100_000, "{bad} {fit} {refuses} {walk:?}");
         let from = |from: Instant| keys.partition_point(|key| at(*key) < from);
-        let by_range = match &walk.range {
-            WalkRange::All { from } | WalkRange::Tied { from, .. } => *from,
-            WalkRange::Changes { after, .. } => *after,
-            _ => None,
-        };
-        let start = match (walk.cursor(), walk.value().or(by_range)) {
+        let start = match (walk.cursor(), walk.value().or(walk.range.bounds.dates().0)) {
             (Some(cursor), _) => cursor.as_str().parse().unwrap(),
             (None, value) => value.map_or(0, from),
         };
@@ -400,7 +394,7 @@ fn every_walk_ends_whatever_cannot_be_read() {
 fn cursor_is_followed_in_its_run_and_later_only_where_values_lead_nowhere() {
     let resumed = |walk: &Walk, reader: CursorOwner| walk.clone().resumed(&reader);
     let (same, later, other) = (reader(1, "k"), reader(2, "k"), reader(2, "other"));
-    let mut walk = Walk::new(WalkRange::All { from: None });
+    let mut walk = Walk::new(TimeRange::WHOLE);
     for (keys, cursor, behind, by_value) in [
         (vec![1, 5], "a", None, Some(5)),
         (vec![5, 5], "b", Some("a"), Some(5)),

@@ -6,7 +6,7 @@
 //! pages), among rows without a date, and in disorder, the walk follows the cursor. What lies at the edge of such a page, or
 //! of one by value that shows no row of the page before, is *paged*: it is counted after the walk.
 
-use super::{Facts, Frontier, Next, RangeSize, SECOND, Walk, WalkRange, hash_of};
+use super::{Facts, Frontier, Next, RangeSize, SECOND, Walk, hash_of};
 use crate::model::{Instant, TimeBounds, TimeField, TimeRange};
 
 /// Pages of fewer rows are not followed by value: the row that both have would make them much dearer.
@@ -23,9 +23,8 @@ pub(in crate::sync) const MAX_STRETCHES: usize = 15;
 impl Walk {
     /// The instant from which the next page is requested by value, if it is.
     pub(super) fn value(&self) -> Option<Instant> {
-        let is_by_creation = matches!(self.range, WalkRange::All { .. } | WalkRange::Created { .. });
         match self.frontier {
-            Frontier::At(at) if is_by_creation && self.cursor().is_none() => Some(at),
+            Frontier::At(at) if self.is_by_creation() && self.cursor().is_none() => Some(at),
             _ => None,
         }
     }
@@ -45,13 +44,14 @@ impl Walk {
         } else {
             facts.ids.iter().filter(|id| self.turn.shown.contains(&hash_of(id))).count()
         } as u64;
-        let is_whole = matches!(self.range, WalkRange::All { from: None });
-        let totals = self.size.total.zip(facts.total).filter(|_| self.seen.pages == 1 && is_whole);
-        let behind = self.size.behind;
-        self.size.dated |= totals.is_some_and(|(all, left)| {
-            // A filter that is coarser than what is shown leaves more rows.
-            self.seen.rows.checked_sub(behind) == Some(repeated) && all == behind + left
-        });
+        if self.range.bounds == TimeBounds::Whole {
+            let totals = self.size.total.zip(facts.total).filter(|_| self.seen.pages == 1);
+            let behind = self.size.behind;
+            self.size.dateless = !totals.is_some_and(|(all, left)| {
+                // A filter that is coarser than what is shown leaves more rows.
+                self.seen.rows.checked_sub(behind) == Some(repeated) && all == behind + left
+            });
+        }
         self.range = self.range.starting_at(value);
         self.seen.repeated += repeated.saturating_sub(1);
         if repeated == 0 {
@@ -62,13 +62,10 @@ impl Walk {
 
     /// Notes that rows may be missing behind the frontier and up to the next row, if that has a date.
     pub(super) fn note_paged(&mut self, before: Frontier, next: Option<Instant>) {
-        let by = TimeField::CreatedAt;
-        let (has_dates, has_nulls) = match self.range {
-            WalkRange::All { from } => (true, from.is_none()),
-            WalkRange::Created { .. } => (true, false),
-            WalkRange::WithoutCreated => (false, true),
-            WalkRange::Changes { .. } | WalkRange::Tied { .. } => return,
-        };
+        let (by, bounds) = (TimeField::CreatedAt, self.range.bounds);
+        if self.is_of_changes() || self.range.within.is_some() {
+            return;
+        }
         // A second more: the service may compare at another precision than it shows.
         let (from, to) = match before {
             Frontier::At(at) if self.orderly => {
@@ -76,10 +73,10 @@ impl Walk {
             }
             _ => (None, None),
         };
-        if has_dates && before != Frontier::Nulls {
-            TimeRange::dated(by, from, to.or(self.range.dates().1)).join(&mut self.seen.paged, MAX_STRETCHES);
+        if bounds != TimeBounds::Dateless && before != Frontier::Nulls {
+            TimeRange::dated(by, from, to.or(bounds.dates().1)).join(&mut self.seen.paged, MAX_STRETCHES);
         }
-        if has_nulls && next.is_none() {
+        if !matches!(bounds, TimeBounds::Dated { .. }) && next.is_none() {
             TimeRange::of(by, TimeBounds::Dateless).join(&mut self.seen.paged, MAX_STRETCHES);
         }
     }
@@ -90,20 +87,20 @@ impl Walk {
         let from = at.millisecond_before();
         let tail = facts.keys.iter().filter(|key| key.is_none_or(|key| key >= from)).count();
         let rows = facts.keys.len();
-        let is_by_creation = matches!(self.range, WalkRange::All { .. } | WalkRange::Created { .. });
         let affordable =
             self.seen.repeated + tail.saturating_sub(1) as u64 <= MAX_REPEATED + self.seen.rows / REPEATED_SHARE;
         self.size.behind = (rows - tail) as u64;
-        is_by_creation && self.orderly && self.frontier > before && rows >= MIN_PAGE && tail < rows && affordable
+        self.is_by_creation() && self.orderly && self.frontier > before && rows >= MIN_PAGE && tail < rows && affordable
     }
 
     /// What follows once the range was read to its end.
     pub fn ended(&mut self) -> Next {
         self.next = None;
-        let rest = match self.range {
-            WalkRange::Tied { at, .. } => WalkRange::Changes { after: Some(at.plus(SECOND)), inclusive: true },
-            // By value, no page had the rows without a date.
-            WalkRange::All { from: Some(_) } if !self.size.dated => WalkRange::WithoutCreated,
+        let rest = match (self.range.within, self.range.bounds) {
+            (Some(second), _) => TimeRange::dated(TimeField::UpdatedAt, second.dates().1, None),
+            (None, TimeBounds::Dated { .. }) if self.size.dateless => {
+                TimeRange::of(TimeField::CreatedAt, TimeBounds::Dateless)
+            }
             _ => {
                 // What was read by cursor is counted in parts, which tell more.
                 if self.is_short() && self.seen.paged.is_empty() {

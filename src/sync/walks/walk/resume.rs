@@ -7,35 +7,37 @@
 //! a page, and after twice as many pages each time that it cannot be read: where the rows are large for ever, the attempts are
 //! few.
 
-use super::{CursorOwner, Frontier, MAX_RESTARTS, Next, NextPage, RangeSize, Seen, Turn, Walk, WalkRange};
+use super::{CursorOwner, Frontier, MAX_RESTARTS, Next, NextPage, RangeSize, Seen, Turn, Walk, second_of_changes};
 use crate::api::PageSize;
-use crate::model::Instant;
+use crate::model::{Instant, TimeBounds, TimeField, TimeRange};
 
 impl Walk {
     /// Cuts what is left of a dated range at these instants, in their order: the first part goes on where this walk is, by
     /// value, and ends at the first cut, the others have read nothing and ask for their totals; `end` is the end of the last.
     /// `None` where the walk's pages were not in order, or a cut is not inside what is left.
     pub fn cut(&self, from: Instant, cuts: &[Instant], end: Option<Instant>) -> Option<Vec<Walk>> {
-        let is_by_creation = matches!(self.range, WalkRange::All { .. } | WalkRange::Created { .. });
         let inside = |cut: &Instant| *cut > from && end.is_none_or(|end| *cut < end);
-        if !is_by_creation || !self.orderly || !cuts.is_sorted_by(|a, b| a < b) || !cuts.iter().all(inside) {
+        if !self.is_by_creation() || !self.orderly || !cuts.is_sorted_by(|a, b| a < b) || !cuts.iter().all(inside) {
             return None;
         }
-        let range = WalkRange::Created { from: self.range.dates().0, to: cuts.first().copied().or(end) };
+        let dated = |from, to| TimeRange::dated(TimeField::CreatedAt, from, to);
+        let range = dated(self.range.bounds.dates().0, cuts.first().copied().or(end));
         let next = self.next.clone().map(|page| NextPage { cursor: None, behind: None, ..page });
-        let first = Walk { range, next, size: RangeSize { counted: false, total: None, ..self.size }, ..self.clone() };
+        let size = RangeSize { counted: false, total: None, dateless: false, ..self.size };
+        let first = Walk { range, next, size, ..self.clone() };
         let ends = cuts.iter().skip(1).copied().map(Some).chain([end]);
-        let further = cuts.iter().zip(ends).map(|(from, to)| {
-            let range = WalkRange::Created { from: Some(*from), to };
-            Walk { page_size: self.page_size, ..Walk::new(range) }.counted()
-        });
+        let further = cuts
+            .iter()
+            .zip(ends)
+            .map(|(from, to)| Walk { page_size: self.page_size, ..Walk::new(dated(Some(*from), to)) }.counted());
         Some(std::iter::once(first).chain(further).collect())
     }
 
     /// This walk, going on with a range that it has read nothing of.
-    pub(super) fn with_range(&self, range: WalkRange) -> Walk {
+    pub(super) fn with_range(&self, range: TimeRange) -> Walk {
         let (origin, page_size, present, seen) = (self.origin, self.page_size, self.present, self.seen.clone());
-        Walk { origin, page_size, present, seen, ..Walk::new(range) }
+        let size = RangeSize { dateless: self.size.dateless, ..RangeSize::default() };
+        Walk { origin, page_size, present, seen, size, ..Walk::new(range) }
     }
 
     /// What to do if the cursor is unusable: refused, of an earlier run, or going in circles.
@@ -45,20 +47,23 @@ impl Walk {
         }
         let Turn { reached, restarts, patience, .. } = self.turn;
         let turn = Turn { reached, restarts: restarts + 1, patience, ..Turn::default() };
-        let walk = match (&self.range, self.frontier) {
+        let may_be_dateless = self.range.bounds == TimeBounds::Whole || self.size.dateless;
+        let walk = match self.frontier {
             // By value as well, it does not get through the rows that share this timestamp: they are told apart by the
             // other one.
-            (WalkRange::Changes { .. }, Frontier::At(at)) if self.turn.restarts > 0 => {
-                return Next::Restart(Box::new(self.with_range(WalkRange::Tied { at: at.whole_second(), from: None })));
+            Frontier::At(at) if self.is_of_changes() && self.turn.restarts > 0 => {
+                return Next::Restart(Box::new(self.with_range(second_of_changes(at))));
             }
-            (WalkRange::All { .. } | WalkRange::Created { .. }, Frontier::At(_)) if self.orderly => {
+            Frontier::At(_) if self.orderly && self.is_by_creation() => {
                 let next = self.next.clone().map(|page| NextPage { cursor: None, behind: None, ..page });
                 let turn = Turn { shown: self.turn.shown.clone(), ..turn };
                 return Next::Restart(Box::new(Walk { next, turn, ..self.clone() }));
             }
-            (range, Frontier::At(at)) if self.orderly => self.with_range(range.starting_at(at)),
-            (WalkRange::All { .. }, Frontier::Nulls) if self.orderly => self.with_range(WalkRange::WithoutCreated),
-            (range, _) => self.with_range(range.clone()),
+            Frontier::At(at) if self.orderly => self.with_range(self.range.starting_at(at)),
+            Frontier::Nulls if self.orderly && self.is_by_creation() && may_be_dateless => {
+                self.with_range(TimeRange::of(TimeField::CreatedAt, TimeBounds::Dateless))
+            }
+            _ => self.with_range(self.range),
         };
         // Its pages count once.
         let seen = Seen { rows: 0, ..walk.seen };
@@ -107,7 +112,7 @@ impl Walk {
         };
         let is_dated = self.orderly && matches!(self.frontier, Frontier::At(_));
         let leads_on = is_dated && self.frontier > before && (!page.tied || rows == 1);
-        let is_tie = matches!(self.range, WalkRange::Changes { .. }) && self.turn.restarts > 0;
+        let is_tie = self.is_of_changes() && self.turn.restarts > 0;
         match self.restart() {
             Next::Restart(walk) if leads_on && !is_tie => {
                 let turn = Turn { larger, restarts: self.turn.restarts, ..walk.turn };
