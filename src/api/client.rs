@@ -177,6 +177,7 @@ impl Client {
         purpose: Purpose,
         layout: &Layout,
     ) -> Result<(ListAnswer, Result<ListPage, NotUnderstood>), ApiError> {
+        query.check()?;
         let request = self.request(Method::GET, &query.to_address(), HeaderMap::new(), None)?;
         let request = HttpRequest { once: query.is_once(), ..request };
         let resource = query.resource();

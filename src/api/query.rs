@@ -1,9 +1,9 @@
 //! List queries that cannot break a limit of the reference: a query that would be refused is never sent, and costs
 //! nothing.
 //!
-//! A [`ListQuery`] is built step by step; every step that could break a rule returns a `Result`. The operators come
-//! from the field catalogue, or from the definition of a custom field. Each parameter occurs once (*List query
-//! conventions*, rule 1).
+//! A [`ListQuery`] is built step by step; a step that breaks a rule makes it a query that is never sent
+//! ([`ListQuery::check`]). The operators come from the field catalogue, or from the definition of a custom field. Each
+//! parameter occurs once (*List query conventions*, rule 1).
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
@@ -82,21 +82,10 @@ impl Bound {
     }
 }
 
+/// The rule that a query breaks.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum QueryError {
-    #[error("{resource} cannot be filtered by {field} with {op}")]
-    NotFilterable { resource: Resource, field: String, op: &'static str },
-    #[error("{resource} cannot be sorted by {field}")]
-    NotSortable { resource: Resource, field: &'static str },
-    #[error("{0} is already in the query")]
-    Twice(String),
-    #[error("a request holds at most {MAX_PREDICATES} predicates, {MAX_CUSTOM} of them on custom fields")]
-    TooMany,
-    #[error("a list holds 1 to {MAX_VALUES} values without commas")]
-    List,
-    #[error("a text predicate holds 1 to {MAX_PREDICATE} characters")]
-    Text,
-}
+#[error("{0}")]
+pub struct QueryError(String);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct QueryPredicate {
@@ -117,6 +106,8 @@ pub struct ListQuery {
     predicates: Vec<QueryPredicate>,
     cursor: Option<Cursor>,
     once: bool,
+    /// The first rule that it breaks.
+    broken: Option<QueryError>,
 }
 
 impl ListQuery {
@@ -132,6 +123,7 @@ impl ListQuery {
             predicates: Vec::new(),
             cursor: None,
             once: false,
+            broken: None,
         }
     }
 
@@ -150,6 +142,16 @@ impl ListQuery {
 
     pub fn cursor(&self) -> Option<&Cursor> {
         self.cursor.as_ref()
+    }
+
+    /// Why it is not sent, if it breaks a rule.
+    pub fn check(&self) -> Result<(), QueryError> {
+        self.broken.clone().map_or(Ok(()), Err)
+    }
+
+    fn breaking(mut self, rule: impl Into<String>) -> ListQuery {
+        self.broken.get_or_insert_with(|| QueryError(rule.into()));
+        self
     }
 
     pub fn limit(mut self, limit: PageSize) -> ListQuery {
@@ -184,43 +186,43 @@ impl ListQuery {
         self
     }
 
-    pub fn sort(mut self, by: SortBy) -> Result<ListQuery, QueryError> {
-        let field = by.wire().1;
-        if !self.resource.fields().iter().any(|f| f.wire == field && f.sortable) {
-            return Err(QueryError::NotSortable { resource: self.resource, field });
+    pub fn sort(mut self, by: SortBy) -> ListQuery {
+        let (field, resource) = (by.wire().1, self.resource);
+        if !resource.fields().iter().any(|f| f.wire == field && f.sortable) {
+            return self.breaking(format!("{resource} cannot be sorted by {field}"));
         }
-        if self.sort.replace(by).is_some() {
-            return Err(QueryError::Twice(format!("sort by {field}")));
+        match self.sort.replace(by) {
+            Some(_) => self.breaking(format!("sort by {field} is already in the query")),
+            None => self,
         }
-        Ok(self)
     }
 
     /// Bounds a timestamp. Records without it never match.
-    pub fn bounded(self, field: TimeField, bound: Bound) -> Result<ListQuery, QueryError> {
+    pub fn bounded(self, field: TimeField, bound: Bound) -> ListQuery {
         let (op, at) = bound.parts();
         self.standard(field.wire(), op, at)
     }
 
     /// Only records where a standard field is missing (`true`) or present (`false`). `field` is the filter's name.
-    pub fn is_null(self, field: &str, missing: bool) -> Result<ListQuery, QueryError> {
+    pub fn is_null(self, field: &str, missing: bool) -> ListQuery {
         self.standard(field, Op::IsNull, missing.to_string())
     }
 
-    pub fn equals(self, field: &str, text: &str) -> Result<ListQuery, QueryError> {
+    pub fn equals(self, field: &str, text: &str) -> ListQuery {
         if !fits_a_predicate(text) {
-            return Err(QueryError::Text);
+            return self.breaking(format!("a text predicate holds 1 to {MAX_PREDICATE} characters"));
         }
         let is_text = |f: &crate::model::Field| matches!(f.kind, FieldKind::Text | FieldKind::Id);
         if !self.resource.filter_field(field).is_some_and(is_text) {
-            return Err(self.not_filterable(field, Op::Eq));
+            return self.not_filterable(field, Op::Eq);
         }
         self.standard(field, Op::Eq, text.to_string())
     }
 
     /// Only the records with these identifiers: 1 to 50, none with a comma (rule 2).
-    pub fn ids(self, ids: &[RecordId]) -> Result<ListQuery, QueryError> {
+    pub fn ids(self, ids: &[RecordId]) -> ListQuery {
         if ids.is_empty() || ids.len() > MAX_VALUES || !ids.iter().all(RecordId::fits_a_list) {
-            return Err(QueryError::List);
+            return self.breaking(format!("a list holds 1 to {MAX_VALUES} values without commas"));
         }
         let list = ids.iter().map(RecordId::as_str).collect::<Vec<_>>().join(",");
         self.standard("id", Op::In, list)
@@ -242,41 +244,44 @@ impl ListQuery {
 
     /// Only records where a custom field is missing (`true`) or present (`false`).
     ///
-    /// [`QueryError`] if the definition does not allow it or belongs to another object, its key cannot be part of a
+    /// It is not sent if the definition does not allow it or belongs to another object, its key cannot be part of a
     /// parameter's name, or the request has too many predicates.
-    pub fn custom_is_null(self, definition: &Definition, missing: bool) -> Result<ListQuery, QueryError> {
+    pub fn custom_is_null(self, definition: &Definition, missing: bool) -> ListQuery {
         let key = definition.key.as_str();
         let name = format!("customFields.{key}");
         let allowed = definition.active && definition.null_filter && self.resource.object() == Some(definition.object);
         // A bracket in a key would end the parameter's name early, and it cannot be escaped.
         if !allowed || key.is_empty() || key.contains(['[', ']']) {
-            return Err(self.not_filterable(&name, Op::IsNull));
+            return self.not_filterable(&name, Op::IsNull);
         }
         self.push(&name, Op::IsNull, missing.to_string(), true)
     }
 
-    fn not_filterable(&self, field: &str, op: Op) -> QueryError {
-        QueryError::NotFilterable { resource: self.resource, field: field.to_string(), op: op.as_str() }
+    fn not_filterable(self, field: &str, op: Op) -> ListQuery {
+        let rule = format!("{} cannot be filtered by {field} with {}", self.resource, op.as_str());
+        self.breaking(rule)
     }
 
-    fn standard(self, field: &str, op: Op, value: String) -> Result<ListQuery, QueryError> {
+    fn standard(self, field: &str, op: Op, value: String) -> ListQuery {
         match self.resource.filter_field(field) {
             Some(known) if known.filter.allows(op) => self.push(known.filter_name(), op, value, false),
-            _ => Err(self.not_filterable(field, op)),
+            _ => self.not_filterable(field, op),
         }
     }
 
-    fn push(mut self, name: &str, op: Op, value: String, custom: bool) -> Result<ListQuery, QueryError> {
+    fn push(mut self, name: &str, op: Op, value: String, custom: bool) -> ListQuery {
         let key = format!("filter[{name}][{}]", op.as_str());
         if self.predicates.iter().any(|known| known.key == key) {
-            return Err(QueryError::Twice(key));
+            return self.breaking(format!("{key} is already in the query"));
         }
         let customs = self.predicates.iter().filter(|known| known.custom).count();
         if self.predicates.len() == MAX_PREDICATES || custom && customs == MAX_CUSTOM {
-            return Err(QueryError::TooMany);
+            let rule =
+                format!("a request holds at most {MAX_PREDICATES} predicates, {MAX_CUSTOM} of them on custom fields");
+            return self.breaking(rule);
         }
         self.predicates.push(QueryPredicate { key, value, custom });
-        Ok(self)
+        self
     }
 
     /// The parameters, before percent-encoding.

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::engine::Engine;
-use super::error::{Asking, SyncError};
+use super::error::SyncError;
 use super::job::Job;
 use super::plan::{self, Knowledge, Step};
 use super::run::Run;
@@ -123,7 +123,7 @@ impl Engine {
         } else {
             Walk::new(TimeRange::WHOLE)
         };
-        let query = walk.query(resource).asking("count", resource)?.limit(PageSize::ONE).count_exact();
+        let query = walk.query(resource).limit(PageSize::ONE).count_exact();
         let counted = self.page(&query, Purpose::Changes, "count").await?.page.total.unwrap_or(0);
         let (changed, all) = if changes { (counted, rows) } else { (0, counted) };
         let mut lists = lookups;

@@ -16,7 +16,7 @@ use super::compare::Audit;
 use crate::api::{ListQuery, SortBy};
 use crate::model::{Instant, Object, RecordId, TimeBounds, TimeField, TimeRange};
 use crate::sync::checks::compare;
-use crate::sync::error::{Asking, SyncError};
+use crate::sync::error::SyncError;
 use crate::sync::run::Run;
 use crate::sync::walks::anomaly::Anomaly;
 use crate::sync::walks::service_clock;
@@ -162,9 +162,8 @@ impl Audit<'_> {
     /// Compares the records that changed last row by row, for 1 RU: one that is missing beside one that lingers leaves the
     /// counts equal, and most of what happens, happens there.
     async fn compare_newest(&mut self) -> Result<(), SyncError> {
-        let (object, resource) = (self.object, self.object.resource());
-        let query = ListQuery::new(resource).sort(SortBy::UpdatedDesc);
-        let query = query.and_then(|query| query.is_null("updatedAt", false)).asking("audit", resource)?;
+        let object = self.object;
+        let query = ListQuery::new(object.resource()).sort(SortBy::UpdatedDesc).is_null("updatedAt", false);
         let fetched = match compare::page_of_audit(self.run, &query, "audit").await {
             // The counts are made all the same.
             Err(error) if error.is_unreadable() => return Ok(()),
@@ -338,7 +337,7 @@ impl Audit<'_> {
     /// What a walk owes is settled then; a comparison of the object has compared the rest with nothing.
     async fn list(&mut self, range: TimeRange) -> Result<u64, SyncError> {
         let resource = self.object.resource();
-        let mut query = self.run.with_fitting_pages(range.list(resource).asking("audit", resource)?);
+        let mut query = self.run.with_fitting_pages(range.list(resource));
         let (mut was_short, unlisted) = (false, self.unlisted);
         loop {
             self.unlisted = unlisted;

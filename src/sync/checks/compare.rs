@@ -195,8 +195,7 @@ fn rows_here(tx: &ReadTx<'_>, object: Object, range: TimeRange) -> Result<u64, S
 
 pub(in crate::sync) async fn count_there(run: &Run<'_>, object: Object, range: TimeRange) -> Result<u64, SyncError> {
     let resource = object.resource();
-    let query = range.count(resource).asking("count", resource)?;
-    let counted = page_of_audit(run, &query, "count").await?.page.total;
+    let counted = page_of_audit(run, &range.count(resource), "count").await?.page.total;
     counted
         .ok_or_else(|| decode::NotUnderstood("the list has no usable `total`, though it was asked for".into()))
         .asking("count", resource)

@@ -15,7 +15,7 @@ use std::collections::HashSet;
 use crate::api::{ErrorClass, ListQuery, SortBy};
 use crate::model::{AnswerTime, Object, Purpose, Record, RecordId, RequestOrder};
 use crate::store::ConfirmedRemovals;
-use crate::sync::error::{Asking, SyncError};
+use crate::sync::error::SyncError;
 use crate::sync::job::Job;
 use crate::sync::run::Run;
 use crate::sync::walks::service_clock;
@@ -278,28 +278,24 @@ impl Confirmation<'_> {
     }
 
     async fn look_up(&self, ids: &[RecordId], witness: Option<&RecordId>) -> Result<FoundRecords, SyncError> {
-        let (resource, doing) = (self.object.resource(), "confirm removals of");
-        let query = ListQuery::new(resource);
+        let query = ListQuery::new(self.object.resource());
         // A witness that the service lists may be one of the records: no id occurs twice in a list.
         let witness = witness.filter(|witness| !ids.contains(witness));
         // A comma cannot be escaped in a list (rule 2): a record or a witness with one is looked up on its own, the
         // witness after the records.
         let (mut found, then) = match ids {
             [id] if !id.fits_a_list() => {
-                let query = query.clone().equals("id", id.as_str()).asking(doing, resource)?;
-                (list_by(self.run, query, None).await?, witness)
+                (list_by(self.run, query.clone().equals("id", id.as_str()), None).await?, witness)
             }
             ids => {
                 let listed = witness.filter(|witness| witness.fits_a_list());
                 let requested: Vec<RecordId> = ids.iter().chain(listed).cloned().collect();
-                let query = query.clone().ids(&requested).asking(doing, resource)?;
-                let found = list_by(self.run, query, listed).await?;
+                let found = list_by(self.run, query.clone().ids(&requested), listed).await?;
                 (found, witness.filter(|_| listed.is_none()))
             }
         };
         if let Some(witness) = then {
-            let query = query.equals("id", witness.as_str()).asking(doing, resource)?;
-            let seen = list_by(self.run, query, None).await?;
+            let seen = list_by(self.run, query.equals("id", witness.as_str()), None).await?;
             found.add(seen.pages, seen.answer);
         }
         Ok(found)
@@ -330,8 +326,7 @@ impl Confirmation<'_> {
     /// The newest record that the service lists now, for 1 RU, if possible one that a list can be asked for; `None` if it
     /// lists none.
     async fn listed_record(&self) -> Result<Option<RecordId>, SyncError> {
-        let resource = self.object.resource();
-        let query = ListQuery::new(resource).sort(SortBy::UpdatedDesc).asking("list", resource)?;
+        let query = ListQuery::new(self.object.resource()).sort(SortBy::UpdatedDesc);
         let FetchedPage { answer, mut page, .. } = self.run.engine.page(&query, Purpose::Audit, "list").await?;
         // One that no list can be asked for still shows that there are records.
         if page.records.iter().any(|record| record.id.fits_a_predicate()) {

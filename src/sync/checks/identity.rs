@@ -27,7 +27,7 @@ use crate::model::{Instant, Object, Purpose, RecordId};
 use crate::outbox::former_edits;
 use crate::store::{Goal, MirrorTx, StateKey, StoreError};
 use crate::sync::engine::Engine;
-use crate::sync::error::{Asking, SyncError};
+use crate::sync::error::SyncError;
 use crate::sync::job::Job;
 use crate::sync::run::Run;
 use crate::sync::walks::service_clock;
@@ -221,7 +221,7 @@ impl Engine {
                 break;
             }
             let ids: Vec<RecordId> = some.iter().map(|(id, _)| id.clone()).collect();
-            let mut query = ListQuery::new(resource).ids(&ids).asking(doing, resource)?;
+            let mut query = ListQuery::new(resource).ids(&ids);
             let mut list = ShortList::new(query.clone());
             loop {
                 let page = match self.page(&list.query(), Purpose::Changes, doing).await {

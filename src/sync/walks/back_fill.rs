@@ -95,7 +95,9 @@ async fn is_complete(
     let id = field.definition.clone();
     let was_made = run.read(move |tx| tx.goals().was_made(object, &id)).await?;
     let query = ListQuery::new(object.resource()).custom_is_null(definition, false);
-    let (true, Ok(query)) = (was_made, query) else { return Ok(false) };
+    if !was_made || query.check().is_err() {
+        return Ok(false);
+    }
     let doing = "count the values of a new field of";
     let query = query.limit(PageSize::ONE).count_exact();
     let page = match run.engine.page(&query, Purpose::Definitions, doing).await {
@@ -111,7 +113,7 @@ async fn is_complete(
 async fn back_fill(run: &Run<'_>, object: Object, definition: Definition) -> Result<bool, SyncError> {
     let long = definition.data_type.detail_only();
     let definition = Arc::new(definition);
-    let has_filter = ListQuery::new(object.resource()).custom_is_null(&definition, false).is_ok();
+    let has_filter = ListQuery::new(object.resource()).custom_is_null(&definition, false).check().is_ok();
     let mut is_listed = false;
     if has_filter {
         let mut is_short = fill_from(run, object, definition.clone()).await;

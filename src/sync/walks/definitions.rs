@@ -199,8 +199,7 @@ async fn whole_list(
     nth: usize,
     query: ListQuery,
 ) -> Result<WholeList, SyncError> {
-    let resource = query.resource();
-    let mut query = run.with_fitting_pages(query.sort(SortBy::CreatedAsc).asking("list", resource)?);
+    let mut query = run.with_fitting_pages(query.sort(SortBy::CreatedAsc));
     loop {
         if lists.len() <= nth {
             lists.push(ListUnderWay::new(run.now()));

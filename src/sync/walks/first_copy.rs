@@ -22,7 +22,7 @@ use crate::api::{ListQuery, PageSize, SortBy};
 use crate::model::{Instant, Object, Purpose, TimeBounds, TimeField, TimeRange};
 use crate::store::{Checkpoint, ReadOf};
 use crate::sync::apply;
-use crate::sync::error::{Asking, SyncError};
+use crate::sync::error::SyncError;
 use crate::sync::run::Run;
 use crate::sync::walks::pages;
 
@@ -213,14 +213,12 @@ async fn read_first_pages(
 
 /// Asks for the newest records; `None` where the answer is of no use.
 async fn newest_records(run: &Run<'_>, object: Object, walk: &Walk) -> Result<Option<NewestRecords>, SyncError> {
-    let (resource, doing) = (object.resource(), "list");
-    let query = ListQuery::new(resource)
+    let query = ListQuery::new(object.resource())
         .sort(SortBy::CreatedDesc)
-        .and_then(|query| query.is_null("createdAt", false))
-        .asking(doing, resource)?
+        .is_null("createdAt", false)
         .limit(walk.page_size())
         .count_exact();
-    let page = match run.engine.page(&query, Purpose::Sweep, doing).await {
+    let page = match run.engine.page(&query, Purpose::Sweep, "list").await {
         Err(error) if error.allows_another() => return Ok(None),
         page => page?,
     };

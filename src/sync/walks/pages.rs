@@ -12,12 +12,11 @@ use tokio::sync::Semaphore;
 
 use super::walk::{Anomaly, Facts, Frontier, Next, Walk};
 use super::{closing_counts, omitted_values};
-use crate::api::query::QueryError;
 use crate::api::{ListAnswer, ListQuery, PageSize};
 use crate::model::{Definition, Object, Purpose, Record, RecordId, TimeBounds, TimeField};
 use crate::store::{Checkpoint, KnownChanges, MirrorTx, ReadOf, StateKey, StoreError, Tally};
 use crate::sync::apply::{self, ApplyReport};
-use crate::sync::error::{Asking, SyncError};
+use crate::sync::error::SyncError;
 use crate::sync::events::RunEvent;
 use crate::sync::run::Run;
 use crate::sync::walks::short_list::FetchedPage;
@@ -277,13 +276,12 @@ impl Walker<'_> {
     }
 
     /// Requests a list, of the records that the purpose concerns.
-    pub(super) async fn ask(&self, query: Result<ListQuery, QueryError>) -> Result<FetchedPage, SyncError> {
+    pub(super) async fn ask(&self, query: ListQuery) -> Result<FetchedPage, SyncError> {
         let (purpose, doing) = self.job.asks();
-        let narrowed = query.and_then(|query| match &self.job {
+        let query = match &self.job {
             WalkPurpose::Fill(_, definition) => query.custom_is_null(definition, false),
-            WalkPurpose::Changes(_) | WalkPurpose::Slice(..) => Ok(query),
-        });
-        let query = narrowed.asking(doing, self.job.object().resource())?;
+            WalkPurpose::Changes(_) | WalkPurpose::Slice(..) => query,
+        };
         self.run.engine.page(&query, purpose, doing).await
     }
 

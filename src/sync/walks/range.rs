@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use crate::api::query::QueryError;
 use crate::api::{Bound, ListQuery, PageSize, SortBy};
 use crate::model::{Instant, Resource, TimeBounds, TimeField, TimeRange};
 
@@ -33,34 +32,33 @@ impl TimeRange {
     }
 
     /// The query that lists the range, oldest first.
-    pub fn list(&self, resource: Resource) -> Result<ListQuery, QueryError> {
+    pub fn list(&self, resource: Resource) -> ListQuery {
         let sort = match self.field {
             TimeField::CreatedAt => SortBy::CreatedAsc,
             TimeField::UpdatedAt => SortBy::UpdatedAsc,
         };
-        let query = ListQuery::new(resource).sort(sort)?;
-        let query = bounded(query, self.field, self.bounds)?;
+        let query = bounded(ListQuery::new(resource).sort(sort), self.field, self.bounds);
         match self.within {
             Some(within) => bounded(query, self.field.other(), within),
-            None => Ok(query),
+            None => query,
         }
     }
 
     /// The query that counts the range, for 1 RU; it returns at most one row.
-    pub fn count(&self, resource: Resource) -> Result<ListQuery, QueryError> {
-        Ok(self.list(resource)?.limit(PageSize::ONE).count_exact())
+    pub fn count(&self, resource: Resource) -> ListQuery {
+        self.list(resource).limit(PageSize::ONE).count_exact()
     }
 }
 
 /// The query with these bounds of a timestamp.
-fn bounded(query: ListQuery, field: TimeField, bounds: TimeBounds) -> Result<ListQuery, QueryError> {
+fn bounded(query: ListQuery, field: TimeField, bounds: TimeBounds) -> ListQuery {
     match bounds {
-        TimeBounds::Whole => Ok(query),
+        TimeBounds::Whole => query,
         TimeBounds::Dateless => query.is_null(field.wire(), true),
         TimeBounds::Dated { from: None, to: None } => query.is_null(field.wire(), false),
         TimeBounds::Dated { from, to } => {
-            let query = from.map_or(Ok(query.clone()), |from| query.bounded(field, Bound::Gte(from)))?;
-            to.map_or(Ok(query.clone()), |to| query.bounded(field, Bound::Lt(to)))
+            let edges = [from.map(Bound::Gte), to.map(Bound::Lt)];
+            edges.into_iter().flatten().fold(query, |query, edge| query.bounded(field, edge))
         }
     }
 }
@@ -76,7 +74,7 @@ mod tests {
     #[test]
     fn count_query_has_one_row_and_the_exact_total() {
         let range = TimeRange::dated(TimeField::UpdatedAt, Some(at(10)), Some(at(20)));
-        let params = range.count(Resource::Contacts).unwrap().to_params();
+        let params = range.count(Resource::Contacts).to_params();
         for (key, value) in [
             ("limit", "1"),
             ("count", "exact"),
@@ -85,7 +83,7 @@ mod tests {
         ] {
             assert!(params.contains(&(key.into(), value.into())), "{key} {params:?}");
         }
-        let open = TimeRange::dated(TimeField::CreatedAt, None, None).count(Resource::Contacts).unwrap().to_params();
+        let open = TimeRange::dated(TimeField::CreatedAt, None, None).count(Resource::Contacts).to_params();
         assert!(open.contains(&("filter[createdAt][isNull]".into(), "false".into())), "{open:?}");
     }
 }

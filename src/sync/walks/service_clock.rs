@@ -3,10 +3,10 @@
 //! [`ServiceTime`] is the arithmetic. It is kept in the file with every page, so that the next process knows it.
 
 use super::short_list::{FetchedPage, ShortList};
-use crate::api::{ListAnswer, ListQuery, PageSize, SortBy};
+use crate::api::{ListAnswer, ListQuery, SortBy};
 use crate::model::{AnswerTime, Instant, Object, Purpose, Record, ServiceTime};
 use crate::store::StateKey;
-use crate::sync::error::{Asking, SyncError};
+use crate::sync::error::SyncError;
 use crate::sync::run::Run;
 
 /// Pages of rows dated in the future that are passed over to find the newest plausible `updatedAt`.
@@ -68,8 +68,7 @@ pub(in crate::sync) async fn boundary(run: &Run<'_>, object: Object) -> Result<O
 
 /// Lists the records that changed last until one of them is not dated in the future.
 async fn observe_newest(run: &Run<'_>, object: Object) -> Result<(), SyncError> {
-    let resource = object.resource();
-    let query = ListQuery::new(resource).sort(SortBy::UpdatedDesc).asking(DOING, resource)?.limit(PageSize::MAX);
+    let query = ListQuery::new(object.resource()).sort(SortBy::UpdatedDesc);
     let (mut list, mut oldest) = (ShortList::new(query), None);
     for _ in 0..MAX_FUTURE_PAGES {
         let FetchedPage { answer, page, .. } = run.engine.page(&list.query(), Purpose::Changes, DOING).await?;

@@ -10,7 +10,6 @@ use super::anomaly::Anomaly;
 use super::pages::{WalkPurpose, Walker};
 use super::range::SECOND;
 use super::walk::{Frontier, Next, Walk};
-use crate::api::query::QueryError;
 use crate::api::{Bound, ListQuery, PageSize, SortBy};
 use crate::error_chain::error_chain;
 use crate::model::{Instant, Record, TimeBounds, TimeField, TimeRange};
@@ -213,9 +212,10 @@ impl Walker<'_> {
     /// Whether a readable record was changed in the second of one that is not.
     async fn is_shared(&self, second: Instant) -> Result<bool, SyncError> {
         for sort in [SortBy::CreatedAsc, SortBy::CreatedDesc] {
-            let query = ListQuery::new(self.job.object().resource()).sort(sort);
-            let query = query.and_then(|query| query.bounded(TimeField::UpdatedAt, Bound::Gte(second)));
-            let query = query.and_then(|query| query.bounded(TimeField::UpdatedAt, Bound::Lt(second.plus(SECOND))));
+            let query = ListQuery::new(self.job.object().resource())
+                .sort(sort)
+                .bounded(TimeField::UpdatedAt, Bound::Gte(second))
+                .bounded(TimeField::UpdatedAt, Bound::Lt(second.plus(SECOND)));
             if self.first_row(query).await?.flatten().is_some() {
                 return Ok(true);
             }
@@ -224,8 +224,8 @@ impl Walker<'_> {
     }
 
     /// The first row of a list, if it has any; `None` if that cannot be read.
-    async fn first_row(&self, query: Result<ListQuery, QueryError>) -> Result<Option<Option<Record>>, SyncError> {
-        match self.ask(query.map(|query| query.limit(PageSize::ONE).once())).await {
+    async fn first_row(&self, query: ListQuery) -> Result<Option<Option<Record>>, SyncError> {
+        match self.ask(query.limit(PageSize::ONE).once()).await {
             Ok(arrived) => Ok(Some(arrived.page.records.into_iter().next())),
             Err(error) if error.is_unreadable() => Ok(None),
             Err(error) => Err(error),

@@ -21,7 +21,6 @@ use serde::{Deserialize, Serialize};
 
 pub use super::anomaly::Anomaly;
 use super::range::SECOND;
-use crate::api::query::QueryError;
 use crate::api::{Bound, ListQuery, PageSize, SortBy};
 use crate::model::{Cursor, Instant, RecordId, Resource, TimeBounds, TimeField, TimeRange};
 use crate::store::Checkpoint;
@@ -324,22 +323,22 @@ impl Walk {
         Walk { present: Present { at, ..self.present }, ..self }
     }
 
-    pub fn query(&self, resource: Resource) -> Result<ListQuery, QueryError> {
+    pub fn query(&self, resource: Resource) -> ListQuery {
         let query = match self.begins_after() {
             Some(known) => {
-                ListQuery::new(resource).sort(SortBy::UpdatedAsc)?.bounded(TimeField::UpdatedAt, Bound::Gt(known))?
+                ListQuery::new(resource).sort(SortBy::UpdatedAsc).bounded(TimeField::UpdatedAt, Bound::Gt(known))
             }
-            None => self.value().map_or(self.range, |at| self.range.starting_at(at)).list(resource)?,
+            None => self.value().map_or(self.range, |at| self.range.starting_at(at)).list(resource),
         };
         let query = query.limit(self.page_size());
         // A page that was halved is halved again rather than repeated.
         let is_part = self.page_size() > PageSize::ONE && self.page_size.is_some();
         let query = if is_part { query.once() } else { query };
         let query = if self.size.counted { query.count_exact() } else { query };
-        Ok(match self.cursor() {
+        match self.cursor() {
             Some(cursor) => query.after(cursor.clone()),
             None => query,
-        })
+        }
     }
 
     /// Processes a page: advances, and returns what follows and the anomalies.
