@@ -39,14 +39,13 @@ pub enum Step {
     OldDetails(Object),
     /// Decide on the records whose details were not found.
     LateRemovals(Object),
-    End,
 }
 
 impl Step {
     /// The resource that the step reads; `None` if it concerns the whole run.
     pub const fn resource(self) -> Option<Resource> {
         match self {
-            Step::Identity | Step::Edits | Step::NoteSweeps | Step::End => None,
+            Step::Identity | Step::Edits | Step::NoteSweeps => None,
             Step::Definitions => Some(Resource::CustomFields),
             Step::Team => Some(Resource::TeamMembers),
             Step::Changes(object)
@@ -105,21 +104,19 @@ pub struct ObjectKnowledge {
     pub total_due: bool,
 }
 
-pub fn next_step(known: &Knowledge, job: &Job) -> Step {
-    order(known).find(|step| !known.done.contains(step) && is_needed(*step, known, job)).unwrap_or(Step::End)
+/// The next step of a run; `None` at its end.
+pub fn next_step(known: &Knowledge, job: &Job) -> Option<Step> {
+    order(known).find(|step| !known.done.contains(step) && is_needed(*step, known, job))
 }
 
 /// All steps of a run without new knowledge.
 pub fn steps(mut known: Knowledge, job: &Job) -> Vec<Step> {
-    let mut steps = Vec::new();
-    loop {
-        let step = next_step(&known, job);
-        if step == Step::End {
-            return steps;
-        }
-        steps.push(step);
+    let taken = std::iter::from_fn(|| {
+        let step = next_step(&known, job)?;
         known.done.insert(step);
-    }
+        Some(step)
+    });
+    taken.collect()
 }
 
 pub fn postpones_audits(known: &Knowledge, job: &Job) -> bool {
@@ -198,7 +195,6 @@ fn is_needed(step: Step, known: &Knowledge, job: &Job) -> bool {
             let known = of(object);
             (reads(object) || *job == Job::Push) && !verify && known.in_doubt && !known.sweep_reading && !has_failed
         }
-        Step::End => false,
     }
 }
 

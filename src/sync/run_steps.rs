@@ -26,30 +26,23 @@ const TOTAL_INTERVAL: Duration = Duration::from_secs(3_600);
 /// So long after the changes were read, an audit of the schedule reads none: both are often due at the same time.
 const CAUGHT_UP: Duration = Duration::from_secs(60);
 
-#[derive(Clone, Copy)]
-struct Begun {
-    id: i64,
-    at: Instant,
-    trigger: &'static str,
-}
-
 impl Engine {
     /// Executes a job and records the run in `sync_runs`.
     ///
     /// # Errors
     /// Returns the [`SyncError`] that ended the run and that waiting does not fix. A suspended run is a report.
     pub async fn run(&self, job: &Job, trigger: &'static str) -> Result<RunReport, SyncError> {
-        let begun = self.begin(job, trigger).await?;
-        let run = Run::new(self, job, (begun.id, trigger));
+        let (id, began) = self.begin(job, trigger).await?;
+        let run = Run::new(self, job, (id, trigger));
         if let Some(copy) = self.store.take_found_copy() {
             run.warn(copy.to_string());
         }
         let result = run.carry_out().await;
         let results = run.into_results();
-        self.end(job, begun, result, results).await
+        self.end(job, (id, trigger, began), result, results).await
     }
 
-    async fn begin(&self, job: &Job, trigger: &'static str) -> Result<Begun, SyncError> {
+    async fn begin(&self, job: &Job, trigger: &'static str) -> Result<(i64, Instant), SyncError> {
         let (kind, at, write_back) = (job.kind(), self.clock.now(), self.settings.write_back);
         let meter = self.meter.clone();
         let begun = self.store.write(move |tx| {
@@ -62,13 +55,13 @@ impl Engine {
         // A transaction that failed leaves it to the next run.
         let (id, set_back) = begun.await?;
         self.meter.claims_are_dated_back(set_back);
-        Ok(Begun { id, at, trigger })
+        Ok((id, at))
     }
 
     async fn end(
         &self,
         job: &Job,
-        begun: Begun,
+        (run, trigger, began): (i64, &str, Instant),
         result: Result<(), SyncError>,
         results: RunResults,
     ) -> Result<RunReport, SyncError> {
@@ -80,14 +73,14 @@ impl Engine {
             Err(_) => RunOutcome::Failed,
         };
         let error = result.as_ref().err().map(error_chain);
-        let (results, pending_details) = self.enter_end(begun.id, outcome, error, results).await?;
+        let (results, pending_details) = self.enter_end(run, outcome, error, results).await?;
         if let Err(error) = self.store.settle().await {
             // Everything is stored; a lasting error also affects the next write.
             tracing::warn!(%error, "The WAL could not be emptied after the run: {error}");
         }
         let RunResults { tally, pushed, skipped, unwritable, outages, definitions, findings, warnings, .. } = results;
         let report = RunReport {
-            run: begun.id,
+            run,
             outcome,
             suspension,
             tally,
@@ -102,9 +95,9 @@ impl Engine {
         let line = RunLine {
             report: &report,
             kind: job.kind(),
-            trigger: begun.trigger,
+            trigger,
             ru_left: self.meter.limits().limit.saturating_sub(self.meter.ledger().used),
-            took: self.clock.now().since(begun.at),
+            took: self.clock.now().since(began),
         };
         // A suspension is no failure.
         line.log(result.as_ref().err().filter(|_| suspension.is_none()));
@@ -168,10 +161,7 @@ impl Run<'_> {
         }
         loop {
             self.learn(&mut known).await?;
-            let step = plan::next_step(&known, self.job);
-            if step == Step::End {
-                break;
-            }
+            let Some(step) = plan::next_step(&known, self.job) else { break };
             let before = self.cost();
             let taken = match self.not_due(step) {
                 Some(error) => Err(error),
@@ -402,7 +392,6 @@ impl Run<'_> {
             Step::Details(object) => details::read_details(self, object).await,
             Step::OldDetails(object) => details::refresh_details(self, object).await,
             Step::Removals(object) | Step::LateRemovals(object) => owed_counts::decide_not_found(self, object).await,
-            Step::End => Ok(()),
         };
         match step.resource() {
             Some(resource) => {
