@@ -83,8 +83,7 @@ impl Audit<'_> {
         let pages = rows.div_ceil(LEAF);
         let edges = (pages / 2).clamp(2, MAX_EDGES);
         if pages <= edges + BESIDE_EDGES {
-            self.compare(vec![TimeRange::WHOLE]).await?;
-            return Ok(());
+            return self.compare_listed(vec![TimeRange::WHOLE]).await;
         }
         self.compare_newest().await?;
         // The value does not matter, as long as the edge differs from that of the last audit.
@@ -201,21 +200,12 @@ impl Audit<'_> {
     pub(in crate::sync) async fn compare(&mut self, ranges: Vec<TimeRange>) -> Result<Vec<(u64, u64)>, SyncError> {
         let object = self.object;
         // Side by side, as the client's pace allows: most audits find nothing, and only wait for answers.
-        let counted = join_all(ranges.iter().map(async |range| match range.bounds {
-            TimeBounds::Whole => Ok(None),
-            TimeBounds::Dated { .. } | TimeBounds::Dateless => {
-                compare::count_there(self.run, object, *range).await.map(Some)
-            }
-        }));
-        let counted: Vec<Option<u64>> = counted.await.into_iter().collect::<Result<_, SyncError>>()?;
+        let counted = join_all(ranges.iter().map(|range| compare::count_there(self.run, object, *range)));
+        let counted: Vec<u64> = counted.await.into_iter().collect::<Result<_, SyncError>>()?;
         let mut counts = Vec::with_capacity(ranges.len());
-        for (range, counted) in ranges.into_iter().zip(counted) {
+        for (range, there) in ranges.into_iter().zip(counted) {
             let here = compare::count_here(self.run, object, range).await?;
-            let there = match counted {
-                None => self.list(range).await?,
-                Some(there) => there,
-            };
-            if here != there && range.bounds != TimeBounds::Whole {
+            if here != there {
                 self.follow(range, there).await?;
             }
             self.enter(range, (here, there)).await?;
@@ -235,7 +225,8 @@ impl Audit<'_> {
         self.run.write(move |tx| tx.knowledge().enter_audit(object, range, counts, found.as_deref(), now)).await
     }
 
-    /// Counts ranges on both sides, but lists those of a page if they are to be listed. Those that cannot be listed, because
+    /// Counts ranges on both sides, but lists the whole, of which a total proves nothing, and those of a page if they are to
+    /// be listed. Those that cannot be listed, because
     /// the service's cursors do not work, are counted too, and those that the service does not count are listed.
     pub(in crate::sync) async fn compare_or_list(
         &mut self,
@@ -246,13 +237,15 @@ impl Audit<'_> {
         let counts = self.run.may_count(object);
         let mut counted = Vec::new();
         for range in ranges {
-            let lists = !counts || lists_leaves && compare::count_here(self.run, object, range).await? <= LEAF;
+            let is_whole = range == TimeRange::WHOLE;
+            let lists =
+                !counts || is_whole || lists_leaves && compare::count_here(self.run, object, range).await? <= LEAF;
             if !lists {
                 counted.push(range);
                 continue;
             }
             match self.compare_listed(vec![range]).await {
-                Err(error) if error.is_refused() || matches!(error, SyncError::NotAdvancing { .. }) => {
+                Err(error) if !is_whole && (error.is_refused() || matches!(error, SyncError::NotAdvancing { .. })) => {
                     // What it found until then is of no range that is entered.
                     self.entered = self.findings.clone();
                     counted.push(range);

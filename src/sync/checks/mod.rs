@@ -2,7 +2,6 @@
 
 pub(super) mod audit;
 pub(super) mod compare;
-mod decide_doubts;
 pub(super) mod decide_missing;
 pub mod findings;
 pub mod identity;
