@@ -60,23 +60,6 @@ pub enum AttemptOutcome {
     Failed,
 }
 
-/// A wait requested by an answer of any status.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RequestedHold {
-    For(Duration),
-    /// A 429 without a time.
-    Unspecified,
-}
-
-impl RequestedHold {
-    pub fn wait(self) -> Option<Duration> {
-        match self {
-            RequestedHold::For(wait) => Some(wait),
-            RequestedHold::Unspecified => None,
-        }
-    }
-}
-
 #[derive(Clone, Debug)]
 pub struct Admission {
     pub attempt: Attempt,
@@ -88,7 +71,8 @@ pub trait Meter: Send + Sync {
     fn admit(&self, attempt: Attempt) -> MeterFuture<'_, Result<Admission, AdmissionError>>;
     /// Records the outcome of an admitted attempt: in the ledger at once, the rest when the future is awaited.
     fn settle(&self, admission: Admission, outcome: AttemptOutcome) -> MeterFuture<'_, ()>;
-    fn hold(&self, requested: RequestedHold) -> MeterFuture<'_, ()>;
+    /// Takes in a wait that an answer of any status requested; `None` of a 429 without a time.
+    fn hold(&self, wait: Option<Duration>) -> MeterFuture<'_, ()>;
 }
 
 /// An attempt that is under way. If nobody waits for its answer any more, its outcome is unknown.

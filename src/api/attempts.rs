@@ -8,6 +8,7 @@
 
 use std::time::Duration;
 
+use backoff::SystemClock;
 use backoff::backoff::Backoff;
 use backoff::exponential::ExponentialBackoff;
 
@@ -18,18 +19,8 @@ use super::settings::Jitter;
 /// Consecutive 429s before a request fails: the meter waits for the end of the hold between them.
 const MAX_HOLDS: u32 = 8;
 
-/// A clock that never advances. The policy needs one, but without a time limit of its own it never reads it.
-#[derive(Clone, Copy, Debug)]
-struct FrozenClock(std::time::Instant);
-
-impl backoff::Clock for FrozenClock {
-    fn now(&self) -> std::time::Instant {
-        self.0
-    }
-}
-
 pub(crate) struct Retries {
-    delays: ExponentialBackoff<FrozenClock>,
+    delays: ExponentialBackoff<SystemClock>,
     jitter: Jitter,
     made: u32,
     tries: u32,
@@ -39,24 +30,16 @@ pub(crate) struct Retries {
 
 impl Retries {
     pub(super) fn new(tries: u32, patience: Duration, jitter: Jitter) -> Retries {
-        let start = std::time::Instant::now();
-        Retries {
-            delays: ExponentialBackoff {
-                current_interval: Duration::from_millis(500),
-                initial_interval: Duration::from_millis(500),
-                randomization_factor: 0.0,
-                multiplier: 2.0,
-                max_interval: Duration::from_secs(30),
-                start_time: start,
-                max_elapsed_time: None,
-                clock: FrozenClock(start),
-            },
-            jitter,
-            made: 0,
-            tries,
-            holds: 0,
-            left: patience,
-        }
+        let delays = ExponentialBackoff {
+            current_interval: Duration::from_millis(500),
+            randomization_factor: 0.0,
+            multiplier: 2.0,
+            max_interval: Duration::from_secs(30),
+            // Without a limit its own clock decides nothing.
+            max_elapsed_time: None,
+            ..ExponentialBackoff::default()
+        };
+        Retries { delays, jitter, made: 0, tries, holds: 0, left: patience }
     }
 
     /// The number of attempts that failed so far.

@@ -170,13 +170,13 @@ impl Client {
     /// read completely to validate it, and reading it twice would take a good part of a walk's time.
     ///
     /// # Errors
-    /// [`ApiError`]; the page has its own error if the body is a list that cannot be decoded.
+    /// [`ApiError`]; [`ApiError::NotUnderstood`] if the body is a list that cannot be decoded.
     pub async fn page(
         &self,
         query: &ListQuery,
         purpose: Purpose,
         layout: &Layout,
-    ) -> Result<(ListAnswer, Result<ListPage, NotUnderstood>), ApiError> {
+    ) -> Result<(ListAnswer, ListPage), ApiError> {
         query.check()?;
         let request = self.request(Method::GET, &query.to_address(), HeaderMap::new(), None)?;
         let request = HttpRequest { once: query.is_once(), ..request };
@@ -186,7 +186,7 @@ impl Client {
             Err(error) => decode::next_cursor(body).map(|_| Err(error)).map_err(|e| e.to_string()),
         };
         let (reply, page, asked) = self.call(&request, Ru::GET, purpose, check).await?;
-        Ok((ListAnswer { date: reply.date(), body: reply.body, asked }, page))
+        Ok((ListAnswer { date: reply.date(), body: reply.body, asked }, page?))
     }
 
     /// Fetches a detail, for 1 RU (*GET /contacts/{id}*, *GET /companies/{id}*).

@@ -12,7 +12,7 @@ use hyper::body::Bytes;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, DATE, HeaderMap, HeaderValue, RETRY_AFTER};
 use reqwest::{Method, Url};
 
-use super::admission::{AttemptOutcome, RequestedHold};
+use super::admission::AttemptOutcome;
 use super::error::{ApiError, ConnectFailure, Rejection, shown};
 use super::key::ApiKey;
 use super::retry_after::requested_wait;
@@ -51,7 +51,8 @@ fn date(headers: &HeaderMap) -> Option<Instant> {
 
 pub(crate) struct HttpAttempt {
     pub outcome: AttemptOutcome,
-    pub hold: Option<RequestedHold>,
+    /// A wait that the answer requests: how long, if it says so.
+    pub hold: Option<Option<Duration>>,
     pub result: Result<HttpReply, ApiError>,
 }
 
@@ -116,13 +117,13 @@ impl HttpTransport {
             let wait = requested_wait(b"", header, now).filter(|wait| !wait.is_zero());
             let result = self.read(&mut response, self.max_body).await;
             let result = result.map(|body| HttpReply { status: status.as_u16(), headers, body });
-            return HttpAttempt { outcome: AttemptOutcome::Charged, hold: wait.map(RequestedHold::For), result };
+            return HttpAttempt { outcome: AttemptOutcome::Charged, hold: wait.map(Some), result };
         }
         let status = status.as_u16();
         // The status decides; an unreadable body only leaves out details.
         let body = self.read(&mut response, self.max_body).await.unwrap_or_default();
         let wait = requested_wait(&body, header, now);
-        let hold = wait.map(RequestedHold::For).or((status == 429).then_some(RequestedHold::Unspecified));
+        let hold = wait.map(Some).or((status == 429).then_some(None));
         let error = if matches!(status, 301..=303 | 307 | 308) {
             ApiError::Redirected { status }
         } else {

@@ -7,14 +7,13 @@
 //!   not counted.
 //! - During a hold no request is sent, by any process; the hold survives the process.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::watch;
 
 use super::events::{RunEvent, RunObserver};
-use crate::api::admission::{Admission, AdmissionError, Attempt, AttemptOutcome, Meter, MeterFuture, RequestedHold};
+use crate::api::admission::{Admission, AdmissionError, Attempt, AttemptOutcome, Meter, MeterFuture};
 use crate::budget::{Hold, Ledger, Limits, most_reserved};
 use crate::model::{Clock, Instant, Purpose, Ru};
 use crate::store::{MirrorTx, ReadTx, StateKey, Store, StoreError};
@@ -28,14 +27,19 @@ pub struct BudgetMeter {
     limits: Limits,
     patience: Duration,
     observer: Arc<dyn RunObserver>,
-    /// The number of a window, and what is reserved in it and in each one after it.
-    reserve: Mutex<(u32, [Ru; 2])>,
-    for_edits: AtomicU64,
-    /// The total of the ledger up to which requests are sent.
-    most_total: AtomicU64,
-    ledger: Mutex<Ledger>,
-    hold: Mutex<Option<Hold>>,
+    book: Mutex<Book>,
     stop: watch::Sender<bool>,
+}
+
+/// What the meter keeps.
+struct Book {
+    ledger: Ledger,
+    hold: Option<Hold>,
+    /// The number of a window, and what is reserved in it and in each one after it.
+    reserve: (u32, [Ru; 2]),
+    for_edits: Ru,
+    /// The total of the ledger up to which requests are sent.
+    most_total: Ru,
 }
 
 impl std::fmt::Debug for BudgetMeter {
@@ -60,19 +64,9 @@ impl BudgetMeter {
         let ledger = found.at(now, &limits);
         let hold = found_hold.map(|hold| hold.by_clock(ledger.steady_time()));
         let (stop, _) = watch::channel(false);
-        let meter = BudgetMeter {
-            store,
-            clock,
-            limits,
-            patience,
-            observer,
-            reserve: Mutex::new((ledger.window, [Ru::ZERO; 2])),
-            for_edits: AtomicU64::new(0),
-            most_total: AtomicU64::new(u64::MAX),
-            ledger: Mutex::new(ledger),
-            hold: Mutex::new(hold),
-            stop,
-        };
+        let (reserve, for_edits, most_total) = ((ledger.window, [Ru::ZERO; 2]), Ru::ZERO, Ru::new(u64::MAX));
+        let book = Mutex::new(Book { ledger, hold, reserve, for_edits, most_total });
+        let meter = BudgetMeter { store, clock, limits, patience, observer, book, stop };
         if hold != found_hold {
             // Otherwise the day would begin anew with every process.
             meter.store_hold(hold).await;
@@ -87,26 +81,18 @@ impl BudgetMeter {
     /// Reserves RU for later runs: in this window, and in the next one, which a run may go on in.
     pub fn set_reserve(&self, reserve: [Ru; 2]) {
         let window = self.ledger().window;
-        *self.reserve.lock().unwrap_or_else(PoisonError::into_inner) = (window, reserve);
+        self.book().reserve = (window, reserve);
     }
 
     /// Lets this process spend so much from now on, whatever the budget has.
     pub fn limit_run(&self, units: Ru) {
-        self.most_total.store(self.ledger().total.get().saturating_add(units.get()), Ordering::Relaxed);
+        let most = self.ledger().total.get().saturating_add(units.get());
+        self.book().most_total = Ru::new(most);
     }
 
     /// Reserves RU for edits that are waiting to be sent.
     pub fn keep_for_edits(&self, units: Ru) {
-        self.for_edits.store(units.get(), Ordering::Relaxed);
-    }
-
-    /// What is reserved from a purpose: for runs, and from all but edits for edits too. Edits may wait for a long time, and
-    /// the rest must not wait for them.
-    fn reserve(&self, purpose: Purpose, window: u32) -> Ru {
-        let (of, [reserve, later]) = *self.reserve.lock().unwrap_or_else(PoisonError::into_inner);
-        let for_edits = if purpose == Purpose::Outbox { 0 } else { self.for_edits.load(Ordering::Relaxed) };
-        let wanted = (if window == of { reserve } else { later }) + Ru::new(for_edits);
-        wanted.min(most_reserved(self.limits.limit))
+        self.book().for_edits = units;
     }
 
     /// Stops sending requests: answers that are on their way are stored, then the run ends.
@@ -123,12 +109,12 @@ impl BudgetMeter {
         *self.stop.borrow()
     }
 
-    fn ledger_mut(&self) -> MutexGuard<'_, Ledger> {
-        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    fn book(&self) -> MutexGuard<'_, Book> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn ledger(&self) -> Ledger {
-        self.ledger_mut().at(self.clock.reading(), &self.limits)
+        self.book().ledger.at(self.clock.reading(), &self.limits)
     }
 
     /// Dates claims back by as much as the wall clock was set back, and enters the ledger. Returns by how much, for
@@ -143,28 +129,28 @@ impl BudgetMeter {
     }
 
     pub fn claims_are_dated_back(&self, by: Duration) {
-        let mut book = self.ledger_mut();
-        let ledger = book.at(self.clock.reading(), &self.limits);
-        *book = Ledger { set_back: ledger.set_back.saturating_sub(by), ..ledger };
+        let mut book = self.book();
+        let ledger = book.ledger.at(self.clock.reading(), &self.limits);
+        book.ledger = Ledger { set_back: ledger.set_back.saturating_sub(by), ..ledger };
     }
 
     /// When the budget refills, as the clock will show it, if nothing of it is left.
     pub fn empty_until(&self) -> Option<Instant> {
         let (now, limits) = (self.clock.reading(), &self.limits);
-        let ledger = self.ledger_mut().at(now, limits);
+        let ledger = self.book().ledger.at(now, limits);
         (limits.limit.saturating_sub(ledger.used) == Ru::ZERO).then(|| ledger.refills_at_by(limits, now.wall))
     }
 
     /// Writes the ledger to the mirror's file, in the given transaction.
     pub fn enter(&self, tx: &MirrorTx<'_>) -> Result<(), StoreError> {
-        let ledger = *self.ledger_mut();
+        let ledger = self.book().ledger;
         tx.set_state(&LEDGER, &ledger)
     }
 
     /// Hands what was spent, and the hold, over to a file that takes the place of the known one. Its own ledger may be of an
     /// earlier time, as in a backup.
     pub fn hand_over(&self, tx: &MirrorTx<'_>) -> Result<(), StoreError> {
-        let (ledger, hold) = (self.ledger(), *self.hold.lock().unwrap_or_else(PoisonError::into_inner));
+        let (ledger, hold) = (self.ledger(), self.book().hold);
         if stored_ledger(tx)?.total > ledger.total {
             return Ok(());
         }
@@ -175,7 +161,7 @@ impl BudgetMeter {
     /// How long no request is sent; `None` if there is no hold.
     pub fn hold_left(&self) -> Option<Duration> {
         let elapsed = self.ledger().steady_time();
-        self.hold.lock().unwrap_or_else(PoisonError::into_inner).and_then(|hold| hold.left(elapsed))
+        self.book().hold.and_then(|hold| hold.left(elapsed))
     }
 
     async fn wait_out_hold(&self) -> Result<(), AdmissionError> {
@@ -198,22 +184,22 @@ impl BudgetMeter {
     }
 
     fn charge(&self, attempt: Attempt) -> Result<Admission, AdmissionError> {
-        let (mut book, now) = (self.ledger_mut(), self.clock.reading());
-        *book = book.at(now, &self.limits);
-        if (book.total + attempt.cost).get() > self.most_total.load(Ordering::Relaxed) {
+        let (mut book, now, limits) = (self.book(), self.clock.reading(), &self.limits);
+        book.ledger = book.ledger.at(now, limits);
+        if book.ledger.total + attempt.cost > book.most_total {
             return Err(AdmissionError::RunLimit);
         }
-        let charged = book
-            .charge(now, attempt.cost, attempt.purpose, &self.limits, self.reserve(attempt.purpose, book.window))
-            .map_err(|refills_at| {
-                let left = self.limits.limit.saturating_sub(book.used);
+        let reserve = book.reserve(attempt.purpose).min(most_reserved(limits.limit));
+        let charged =
+            book.ledger.charge(now, attempt.cost, attempt.purpose, limits, reserve).map_err(|refills_at| {
+                let left = limits.limit.saturating_sub(book.ledger.used);
                 AdmissionError::Budget { left, refills_at }
             })?;
         if let Err(error) = self.note(&charged) {
             tracing::error!(%error, "The RU ledger could not be written: {error}");
             return Err(AdmissionError::Ledger);
         }
-        *book = charged;
+        book.ledger = charged;
         Ok(Admission { attempt, order: self.store.requests().begin() })
     }
 
@@ -224,13 +210,13 @@ impl BudgetMeter {
             AttemptOutcome::Failed => !self.limits.charge_failed,
             AttemptOutcome::Charged | AttemptOutcome::Unknown => false,
         };
-        let mut book = self.ledger_mut();
-        *book = book.at(self.clock.reading(), &self.limits).ended(cost);
+        let mut book = self.book();
+        book.ledger = book.ledger.at(self.clock.reading(), &self.limits).ended(cost);
         if cost_nothing {
-            let refunded = book.refund(cost);
+            let refunded = book.ledger.refund(cost);
             // If the note cannot be written, the charge remains after a kill: that is the safe side.
             if self.note(&refunded).is_ok() {
-                *book = refunded;
+                book.ledger = refunded;
             }
         }
     }
@@ -243,7 +229,7 @@ impl BudgetMeter {
 
     /// Ends the hold, for a person who knows that the service answers again.
     pub async fn clear_hold(&self) {
-        self.hold.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.book().hold = None;
         self.store_hold(None).await;
     }
 
@@ -256,6 +242,16 @@ impl BudgetMeter {
             // It applies to this process anyway.
             tracing::warn!(%error, "A hold could not be stored: {error}");
         }
+    }
+}
+
+impl Book {
+    /// What is reserved from a purpose: for runs, and from all but edits for edits too. Edits may wait for a long time, and
+    /// the rest must not wait for them.
+    fn reserve(&self, purpose: Purpose) -> Ru {
+        let (window, [reserve, later]) = self.reserve;
+        let for_edits = if purpose == Purpose::Outbox { Ru::ZERO } else { self.for_edits };
+        for_edits + if window == self.ledger.window { reserve } else { later }
     }
 }
 
@@ -285,24 +281,20 @@ impl Meter for BudgetMeter {
                 return;
             }
             let elapsed = self.ledger().steady_time();
-            let over = self.hold.lock().unwrap_or_else(PoisonError::into_inner).take_if(|hold| {
-                // A good answer that was already on its way when another was refused does not end the hold.
-                hold.left(elapsed).is_none()
-            });
+            // A good answer that was already on its way when another was refused does not end the hold.
+            let over = self.book().hold.take_if(|hold| hold.left(elapsed).is_none());
             if over.is_some() {
                 self.store_hold(None).await;
             }
         })
     }
 
-    fn hold(&self, requested: RequestedHold) -> MeterFuture<'_, ()> {
+    fn hold(&self, wait: Option<Duration>) -> MeterFuture<'_, ()> {
         Box::pin(async move {
             let elapsed = self.ledger().steady_time();
             let hold = {
-                let mut known = self.hold.lock().unwrap_or_else(PoisonError::into_inner);
-                let hold = Hold::after(*known, elapsed, requested.wait());
-                *known = Some(hold);
-                hold
+                let known = &mut self.book().hold;
+                *known.insert(Hold::after(*known, elapsed, wait))
             };
             self.store_hold(Some(hold)).await;
         })

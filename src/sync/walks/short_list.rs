@@ -45,7 +45,7 @@ impl Engine {
     ) -> Result<FetchedPage, SyncError> {
         let (resource, layout) = (query.resource(), self.store.layout());
         let (answer, page) = self.client.page(query, purpose, &layout).await.asking(doing, resource)?;
-        Ok(FetchedPage { answer, page: page.asking(doing, resource)?, layout: layout.version })
+        Ok(FetchedPage { answer, page, layout: layout.version })
     }
 }
 

@@ -3,9 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crm_mirror::api::admission::{
-    Admission, AdmissionError, Attempt, AttemptOutcome, Meter, MeterFuture, RequestedHold,
-};
+use crm_mirror::api::admission::{Admission, AdmissionError, Attempt, AttemptOutcome, Meter, MeterFuture};
 use crm_mirror::api::{ApiKey, Client, ClientSettings};
 use crm_mirror::model::{Clock, Instant, RequestRegister, Ru};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -52,7 +50,7 @@ pub fn page() -> Say {
 pub struct Book {
     pub admitted: Mutex<Vec<Attempt>>,
     pub settled: Mutex<Vec<AttemptOutcome>>,
-    pub holds: Mutex<Vec<RequestedHold>>,
+    pub holds: Mutex<Vec<Option<Duration>>>,
     pub allowance: Mutex<Option<usize>>,
 }
 
@@ -76,7 +74,7 @@ impl Meter for Book {
         Box::pin(std::future::ready(()))
     }
 
-    fn hold(&self, requested: RequestedHold) -> MeterFuture<'_, ()> {
+    fn hold(&self, requested: Option<Duration>) -> MeterFuture<'_, ()> {
         self.holds.lock().unwrap().push(requested);
         Box::pin(std::future::ready(()))
     }
@@ -128,7 +126,7 @@ impl Scene {
     }
 
     /// The waits that answers requested.
-    pub fn holds(&self) -> Vec<RequestedHold> {
+    pub fn holds(&self) -> Vec<Option<Duration>> {
         self.book.holds.lock().unwrap().clone()
     }
 
