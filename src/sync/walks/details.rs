@@ -23,13 +23,6 @@ use crate::sync::events::RunEvent;
 use crate::sync::run::Run;
 use crate::sync::walks::definitions;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum DetailPart {
-    Whole,
-    /// The parts that lists return, too.
-    List,
-}
-
 /// The number of due details that are fetched from the mirror at once.
 const BATCH: u64 = 500;
 
@@ -45,7 +38,8 @@ const MAX_UNANSWERED: u32 = 3;
 const DOING: &str = "read a detail of";
 
 /// The details of a batch that are still to be read, and what became of the others.
-pub(super) struct DetailQueue {
+#[derive(Debug)]
+struct DetailQueue {
     ids: VecDeque<RecordId>,
     skipped: HashSet<RecordId>,
     gone: Vec<RecordId>,
@@ -68,17 +62,12 @@ impl DetailQueue {
 }
 
 /// Details that are read side by side.
-struct DetailBatch {
+struct DetailBatch<'r> {
+    run: &'r Run<'r>,
     object: Object,
+    /// For changes, only the parts that lists return, too, are stored.
     purpose: Purpose,
-    part: DetailPart,
     queue: Mutex<DetailQueue>,
-}
-
-impl DetailBatch {
-    fn queue(&self) -> MutexGuard<'_, DetailQueue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// Reads the due details, as far as the budget allows.
@@ -111,7 +100,7 @@ pub(in crate::sync) async fn read_details(run: &Run<'_>, object: Object) -> Resu
         if ids.is_empty() {
             continue;
         }
-        let ended = read_batch(run, object, ids, (Purpose::Details, DetailPart::Whole), rows).await?;
+        let ended = read_batch(run, object, ids, Purpose::Details, rows).await?;
         skipped.extend(ended.skipped);
         rows = ended.rows;
         if ended.given_up {
@@ -128,7 +117,7 @@ pub(in crate::sync) async fn read_details(run: &Run<'_>, object: Object) -> Resu
 }
 
 /// The records whose detail could not be read, and that wait because of that.
-pub(super) async fn waiting(run: &Run<'_>, object: Object) -> Result<HashSet<RecordId>, SyncError> {
+async fn waiting(run: &Run<'_>, object: Object) -> Result<HashSet<RecordId>, SyncError> {
     let steady = run.steady_time();
     run.read(move |tx| unread::waiting_details(tx, object, steady)).await
 }
@@ -140,7 +129,7 @@ pub(in crate::sync) async fn refresh_details(run: &Run<'_>, object: Object) -> R
     if aged.is_empty() {
         return Ok(());
     }
-    match read_batch(run, object, aged, (Purpose::Refresh, DetailPart::Whole), 0).await {
+    match read_batch(run, object, aged, Purpose::Refresh, 0).await {
         // No RU are left over: the run is complete anyway.
         Err(error) if matches!(error.suspension(), Some(Suspension::Budget(_))) => Ok(()),
         other => other.map(|_| ()),
@@ -164,11 +153,11 @@ pub(in crate::sync) async fn old_details(
 }
 
 /// Reads these details; `rows` were read in this step before.
-pub(super) async fn read_batch(
+async fn read_batch(
     run: &Run<'_>,
     object: Object,
     ids: VecDeque<RecordId>,
-    (purpose, part): (Purpose, DetailPart),
+    purpose: Purpose,
     rows: u64,
 ) -> Result<DetailQueue, SyncError> {
     let workers = run.engine.workers().min(ids.len());
@@ -185,173 +174,176 @@ pub(super) async fn read_batch(
         rows,
         given_up: false,
     };
-    let batch = DetailBatch { object, purpose, part, queue: Mutex::new(queue) };
+    let batch = DetailBatch { run, object, purpose, queue: Mutex::new(queue) };
     // Each worker completes its request, even if another one failed: an answer that was paid for is stored.
-    let worked = join_all((0..workers).map(|_| detail_worker(run, &batch))).await;
+    let worked = join_all((0..workers).map(|_| batch.work())).await;
     let mut queue = batch.queue.into_inner().unwrap_or_else(PoisonError::into_inner);
     queue.given_up |= !decide_missing::nominate_not_found(run, object, queue.gone.clone()).await?;
     worked.into_iter().collect::<Result<(), SyncError>>()?;
     Ok(queue)
 }
 
-async fn detail_worker(run: &Run<'_>, batch: &DetailBatch) -> Result<(), SyncError> {
-    while let Some(id) = next_detail(run, batch) {
-        let read = read_detail(run, &id, batch).await;
-        let rows = {
-            let mut queue = batch.queue();
-            queue.under_way -= 1;
-            if let Err(error) = read {
-                queue.ids.clear();
-                return Err(error);
-            }
-            queue.rows += 1;
-            queue.rows
-        };
-        let (resource, ru) = (batch.object.resource(), run.spent());
-        run.engine.observer.on(RunEvent::Stored { resource, rows, ru });
+impl DetailBatch<'_> {
+    fn queue(&self) -> MutexGuard<'_, DetailQueue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    Ok(())
-}
 
-/// The next detail to request, if more may fail: every request under way may, as often as it is repeated.
-fn next_detail(run: &Run<'_>, batch: &DetailBatch) -> Option<RecordId> {
-    let steady = run.steady_time();
-    let queue = &mut *batch.queue();
-    let others = queue.under_way;
-    let most = (others + 1).saturating_mul(run.engine.client.tries());
-    if queue.ids.is_empty() || !queue.failures.exhausted(most, others == 0, steady) {
-        let id = queue.ids.pop_front()?;
-        queue.under_way += 1;
-        return Some(id);
-    }
-    // The others know soon whether more may be asked for.
-    if others == 0 {
-        queue.give_up();
-    }
-    None
-}
-
-async fn read_detail(run: &Run<'_>, id: &RecordId, batch: &DetailBatch) -> Result<(), SyncError> {
-    let resource = batch.object.resource();
-    let error = match run.engine.client.detail(batch.object, id, batch.purpose).await {
-        Ok(answer) => match store_detail(run, id, &answer, batch).await {
-            Err(error @ SyncError::Store(_)) => return Err(error),
-            // The answer is not a record with this id: other records may be readable.
-            Err(_) => return detail_failed(run, id, batch, 1).await,
-            Ok(()) => {
-                let queue = &mut *batch.queue();
-                (queue.failed, queue.unanswered, queue.given_up) = (0, 0, false);
-                return Ok(());
-            }
-        },
-        Err(error) => error,
-    };
-    match error.class() {
-        ErrorClass::Gone => {
-            {
-                let queue = &mut *batch.queue();
-                queue.gone.push(id.clone());
-                if queue.gone.len() >= MANY_NOT_FOUND {
-                    // The rest waits for a decision about them.
+    async fn work(&self) -> Result<(), SyncError> {
+        while let Some(id) = self.next() {
+            let read = self.read(&id).await;
+            let rows = {
+                let mut queue = self.queue();
+                queue.under_way -= 1;
+                if let Err(error) = read {
                     queue.ids.clear();
+                    return Err(error);
                 }
-            }
-            // If the lists contain it anyway, its detail is not requested in every run.
-            remember_failure(run, id, batch, 1).await
-        }
-        // The list with the same scope was answered, so a 403 concerns this record.
-        ErrorClass::SkipObject
-        | ErrorClass::SkipRecord
-        | ErrorClass::BadRequest
-        | ErrorClass::Failed
-        | ErrorClass::PreconditionFailed => detail_failed(run, id, batch, 1).await,
-        ErrorClass::Retry => {
-            let unanswered =
-                matches!(error, ApiError::Unreachable { .. } | ApiError::NoAnswer { .. } | ApiError::Timeout { .. });
-            let in_a_row = {
-                let queue = &mut *batch.queue();
-                queue.unanswered = if unanswered { queue.unanswered + 1 } else { 0 };
-                queue.unanswered
+                queue.rows += 1;
+                queue.rows
             };
-            detail_failed(run, id, batch, error.tries()).await?;
-            if in_a_row >= MAX_UNANSWERED { Err(error).asking(DOING, resource) } else { Ok(()) }
+            let (resource, ru) = (self.object.resource(), self.run.spent());
+            self.run.engine.observer.on(RunEvent::Stored { resource, rows, ru });
         }
-        _ => {
-            // Where others are answered, this record must not hold them up each time.
-            if error.refusals() > 0 && run.was_answered() {
-                remember_failure(run, id, batch, error.refusals()).await?;
-            }
-            Err(error).asking(DOING, resource)
+        Ok(())
+    }
+
+    /// The next detail to request, if more may fail: every request under way may, as often as it is repeated.
+    fn next(&self) -> Option<RecordId> {
+        let steady = self.run.steady_time();
+        let queue = &mut *self.queue();
+        let others = queue.under_way;
+        let most = (others + 1).saturating_mul(self.run.engine.client.tries());
+        if queue.ids.is_empty() || !queue.failures.exhausted(most, others == 0, steady) {
+            let id = queue.ids.pop_front()?;
+            queue.under_way += 1;
+            return Some(id);
         }
+        // The others know soon whether more may be asked for.
+        if others == 0 {
+            queue.give_up();
+        }
+        None
     }
-}
 
-/// Stores that a detail could not be read, so that it waits. After many, the rest is left to another run.
-async fn detail_failed(run: &Run<'_>, id: &RecordId, batch: &DetailBatch, requests: u32) -> Result<(), SyncError> {
-    batch.queue().skipped.insert(id.clone());
-    remember_failure(run, id, batch, requests).await?;
-    let queue = &mut *batch.queue();
-    queue.failed += 1;
-    if queue.failed >= MAX_FAILURES {
-        queue.give_up();
-    }
-    Ok(())
-}
-
-async fn remember_failure(run: &Run<'_>, id: &RecordId, batch: &DetailBatch, requests: u32) -> Result<(), SyncError> {
-    let (object, id, steady) = (batch.object, id.clone(), run.steady_time());
-    let owed = {
-        let failures = &mut batch.queue().failures;
-        failures.failed(requests, steady);
-        failures.owed(steady)
-    };
-    // During a hold nothing is requested: it waits behind it.
-    let after_hold = steady.plus(run.engine.meter.hold_left().unwrap_or_default());
-    let noted = move |tx: &MirrorTx<'_>| tx.unread().detail_failed(object, &id, requests, (after_hold, owed));
-    run.write(noted).await
-}
-
-async fn store_detail(
-    run: &Run<'_>,
-    id: &RecordId,
-    answer: &DetailAnswer,
-    batch: &DetailBatch,
-) -> Result<(), SyncError> {
-    let (object, part, layout) = (batch.object, batch.part, run.store().layout());
-    let record = answer.record(object, id, &layout).asking("understand a detail of", object.resource())?;
-    let (its_id, answer, version) = (id.clone(), answer.clone(), layout.version);
-    let meter = run.engine.meter.clone();
-    let answered = AnswerTime { shows: None, steady: run.steady_time() };
-    let stored = run.write(move |tx| {
-        let decode = |layout: &Layout| answer.record(object, &its_id, layout).ok();
-        let record = tx.with_current_layout(record, version, decode)?;
-        tx.knowledge().answered(answered);
-        let (list, kept) = match part {
-            DetailPart::Whole => tx.records().apply_detail(object, &record, &answer.asked)?,
-            DetailPart::List => tx.records().apply_detail_as_list(object, &record, &answer.asked)?,
+    async fn read(&self, id: &RecordId) -> Result<(), SyncError> {
+        let resource = self.object.resource();
+        let error = match self.run.engine.client.detail(self.object, id, self.purpose).await {
+            Ok(answer) => match self.store(id, &answer).await {
+                Err(error @ SyncError::Store(_)) => return Err(error),
+                // The answer is not a record with this id: other records may be readable.
+                Err(_) => return self.failed(id, 1).await,
+                Ok(()) => {
+                    let queue = &mut *self.queue();
+                    (queue.failed, queue.unanswered, queue.given_up) = (0, 0, false);
+                    return Ok(());
+                }
+            },
+            Err(error) => error,
         };
-        if list != Applied::Older {
-            tx.unread().was_read(object, &its_id)?;
+        match error.class() {
+            ErrorClass::Gone => {
+                {
+                    let queue = &mut *self.queue();
+                    queue.gone.push(id.clone());
+                    if queue.gone.len() >= MANY_NOT_FOUND {
+                        // The rest waits for a decision about them.
+                        queue.ids.clear();
+                    }
+                }
+                // If the lists contain it anyway, its detail is not requested in every self.run.
+                self.remember_failure(id, 1).await
+            }
+            // The list with the same scope was answered, so a 403 concerns this record.
+            ErrorClass::SkipObject
+            | ErrorClass::SkipRecord
+            | ErrorClass::BadRequest
+            | ErrorClass::Failed
+            | ErrorClass::PreconditionFailed => self.failed(id, 1).await,
+            ErrorClass::Retry => {
+                let unanswered = matches!(
+                    error,
+                    ApiError::Unreachable { .. } | ApiError::NoAnswer { .. } | ApiError::Timeout { .. }
+                );
+                let in_a_row = {
+                    let queue = &mut *self.queue();
+                    queue.unanswered = if unanswered { queue.unanswered + 1 } else { 0 };
+                    queue.unanswered
+                };
+                self.failed(id, error.tries()).await?;
+                if in_a_row >= MAX_UNANSWERED { Err(error).asking(DOING, resource) } else { Ok(()) }
+            }
+            _ => {
+                // Where others are answered, this record must not hold them up each time.
+                if error.refusals() > 0 && self.run.was_answered() {
+                    self.remember_failure(id, error.refusals()).await?;
+                }
+                Err(error).asking(DOING, resource)
+            }
         }
-        let mut noted = ApplyReport::default();
-        noted.record(&record, list);
-        noted.tally.warnings = kept;
-        noted.tally.details = u64::from(list != Applied::Older);
-        noted.unknown_keys = tx.unread().mark_unknown_keys(object, &record.unknown_keys)?;
-        meter.enter(tx)?;
-        Ok(noted)
-    });
-    let noted = stored.await?;
-    run.count(&noted.tally);
-    if noted.tally.details == 0 {
-        // The mirror has a newer answer: the detail comes from a lagging replica or a cache.
-        batch.queue().skipped.insert(id.clone());
-        remember_failure(run, id, batch, 1).await?;
     }
-    if noted.unknown_keys {
-        definitions::refresh_definitions_for_unknown_keys(run).await?;
+
+    /// Stores that a detail could not be read, so that it waits. After many, the rest is left to another self.run.
+    async fn failed(&self, id: &RecordId, requests: u32) -> Result<(), SyncError> {
+        self.queue().skipped.insert(id.clone());
+        self.remember_failure(id, requests).await?;
+        let queue = &mut *self.queue();
+        queue.failed += 1;
+        if queue.failed >= MAX_FAILURES {
+            queue.give_up();
+        }
+        Ok(())
     }
-    Ok(())
+
+    async fn remember_failure(&self, id: &RecordId, requests: u32) -> Result<(), SyncError> {
+        let (object, id, steady) = (self.object, id.clone(), self.run.steady_time());
+        let owed = {
+            let failures = &mut self.queue().failures;
+            failures.failed(requests, steady);
+            failures.owed(steady)
+        };
+        // During a hold nothing is requested: it waits behind it.
+        let after_hold = steady.plus(self.run.engine.meter.hold_left().unwrap_or_default());
+        let noted = move |tx: &MirrorTx<'_>| tx.unread().detail_failed(object, &id, requests, (after_hold, owed));
+        self.run.write(noted).await
+    }
+
+    async fn store(&self, id: &RecordId, answer: &DetailAnswer) -> Result<(), SyncError> {
+        let (object, purpose, layout) = (self.object, self.purpose, self.run.store().layout());
+        let record = answer.record(object, id, &layout).asking("understand a detail of", object.resource())?;
+        let (its_id, answer, version) = (id.clone(), answer.clone(), layout.version);
+        let meter = self.run.engine.meter.clone();
+        let answered = AnswerTime { shows: None, steady: self.run.steady_time() };
+        let stored = self.run.write(move |tx| {
+            let decode = |layout: &Layout| answer.record(object, &its_id, layout).ok();
+            let record = tx.with_current_layout(record, version, decode)?;
+            tx.knowledge().answered(answered);
+            let (list, kept) = match purpose {
+                Purpose::Changes => tx.records().apply_detail_as_list(object, &record, &answer.asked)?,
+                _ => tx.records().apply_detail(object, &record, &answer.asked)?,
+            };
+            if list != Applied::Older {
+                tx.unread().was_read(object, &its_id)?;
+            }
+            let mut noted = ApplyReport::default();
+            noted.record(&record, list);
+            noted.tally.warnings = kept;
+            noted.tally.details = u64::from(list != Applied::Older);
+            noted.unknown_keys = tx.unread().mark_unknown_keys(object, &record.unknown_keys)?;
+            meter.enter(tx)?;
+            Ok(noted)
+        });
+        let noted = stored.await?;
+        self.run.count(&noted.tally);
+        if noted.tally.details == 0 {
+            // The mirror has a newer answer: the detail comes from a lagging replica or a cache.
+            self.queue().skipped.insert(id.clone());
+            self.remember_failure(id, 1).await?;
+        }
+        if noted.unknown_keys {
+            definitions::refresh_definitions_for_unknown_keys(self.run).await?;
+        }
+        Ok(())
+    }
 }
 
 pub(in crate::sync) async fn read_omitted(run: &Run<'_>, object: Object) -> Result<(), SyncError> {
@@ -368,7 +360,7 @@ pub(in crate::sync) async fn read_omitted(run: &Run<'_>, object: Object) -> Resu
     if ids.is_empty() {
         return Ok(());
     }
-    match read_batch(run, object, ids, (Purpose::Changes, DetailPart::List), 0).await {
+    match read_batch(run, object, ids, Purpose::Changes, 0).await {
         // The lists of the object may be answered although its details are not: the rest stays noted.
         Err(error) if error.class() == Some(ErrorClass::Retry) => {
             tracing::info!(%object, "Some values of {object} records stay as they were: {}", error_chain(&error));

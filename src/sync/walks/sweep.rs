@@ -225,18 +225,11 @@ fn slices(
     workers: u64,
     settings: &SyncSettings,
 ) -> Result<Vec<TimeBounds>, StoreError> {
-    let whole = vec![TimeBounds::Whole];
-    if !tx.is_copied(object)? {
-        return Ok(whole);
-    }
-    let count = workers.min(settings.slices(tx.count_rows(object)?).unwrap_or(1));
-    if count < 2 {
-        return Ok(whole);
-    }
-    let dated = TimeRange::dated(TimeField::CreatedAt, None, None);
-    let edges = tx.edges(object, dated, count, 0.0)?;
+    let rows = if tx.is_copied(object)? { tx.count_rows(object)? } else { 0 };
+    let count = workers.min(settings.slices(rows).unwrap_or(1));
+    let edges = tx.edges(object, TimeRange::dated(TimeField::CreatedAt, None, None), count, 0.0)?;
     if edges.is_empty() {
-        return Ok(whole);
+        return Ok(vec![TimeBounds::Whole]);
     }
     Ok(TimeRange::between(TimeField::CreatedAt, &edges).into_iter().map(|range| range.bounds).collect())
 }
