@@ -276,7 +276,7 @@ fn record<'a>(
         unknown_keys: Vec::new(),
         null_keys: Vec::new(),
     };
-    let mut id = None;
+    let (mut id, of_detail) = (None, projection == AnswerProjection::Detail);
     for (name, value) in item {
         match places.get(&(name.len(), name.as_ref())) {
             Some(WirePlace::Field(index)) if is_excluded(*index) => {}
@@ -300,10 +300,7 @@ fn record<'a>(
                             Some(index) => {
                                 standard(&mut out, resource, *index, projection, inner_value, Some((name, inner_name)));
                             }
-                            None => {
-                                out.inexact += 1;
-                                unknown(&mut out, projection).keep_nested(name, inner_name, inner_value);
-                            }
+                            None => inexact(&mut out, of_detail).keep_nested(name, inner_name, inner_value),
                         }
                     }
                 } else {
@@ -319,10 +316,7 @@ fn record<'a>(
                 custom_values(&mut out, resource, projection, value, (layout, inner));
             }
             None if name == "options" && resource == Resource::CustomFields => options(&mut out, value),
-            None => {
-                out.inexact += 1;
-                unknown(&mut out, projection).keep(name, value);
-            }
+            None => inexact(&mut out, of_detail).keep(name, value),
         }
     }
     out.id = id?;
@@ -340,12 +334,11 @@ fn of_definition(mut definition: Record) -> Record {
     definition
 }
 
-/// The destination of an unknown field: a detail has its own, because lists may not contain the field.
-fn unknown(out: &mut Record, projection: AnswerProjection) -> &mut Extra {
-    match projection {
-        AnswerProjection::List => &mut out.extra,
-        AnswerProjection::Detail => &mut out.detail_extra,
-    }
+/// Where a value is kept that fits no column exactly. What only a detail shows, as any unknown field of it, has a place of its
+/// own, because lists may not contain it.
+fn inexact(out: &mut Record, of_detail: bool) -> &mut Extra {
+    out.inexact += 1;
+    if of_detail { &mut out.detail_extra } else { &mut out.extra }
 }
 
 fn absent(count: usize) -> Vec<FieldValue<SqlValue>> {
@@ -380,12 +373,7 @@ fn standard(
     let misplaced = field.projection == FieldProjection::Detail && projection == AnswerProjection::List;
     let decoded = if misplaced { FieldValue::Unrepresentable } else { field_value::standard(field.kind, Some(value)) };
     if matches!(decoded, FieldValue::Unrepresentable | FieldValue::Truncated(_)) {
-        out.inexact += 1;
-        let extra = if field.projection == FieldProjection::Detail && !misplaced {
-            &mut out.detail_extra
-        } else {
-            &mut out.extra
-        };
+        let extra = inexact(out, field.projection == FieldProjection::Detail && !misplaced);
         match nested {
             Some((object, name)) => extra.keep_nested(object, name, value),
             None => extra.keep(field.wire, value),
@@ -440,17 +428,14 @@ fn custom_values<'a>(
             if value.get() == "null" {
                 out.null_keys.push(FieldKey::new(&**key));
             } else {
-                out.inexact += 1;
-                unknown(out, projection).keep_nested(WIRE, key, value);
+                inexact(out, projection == AnswerProjection::Detail).keep_nested(WIRE, key, value);
             }
             continue;
         };
         let decoded = field_value::custom(field.data_type, Some(value));
         if matches!(decoded, FieldValue::Unrepresentable | FieldValue::Truncated(_)) {
-            out.inexact += 1;
             let of_detail = field.data_type.detail_only() && projection == AnswerProjection::Detail;
-            let extra = if of_detail { &mut out.detail_extra } else { &mut out.extra };
-            extra.keep_nested(WIRE, key, value);
+            inexact(out, of_detail).keep_nested(WIRE, key, value);
         }
         out.custom[slot] = decoded;
     }
@@ -474,8 +459,7 @@ fn options(out: &mut Record, value: &RawValue) {
     // Of what is no list, nothing is known.
     out.options = is_list.then_some(choices);
     if !fits {
-        out.inexact += 1;
-        out.extra.keep("options", value);
+        inexact(out, false).keep("options", value);
     }
 }
 

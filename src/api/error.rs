@@ -73,12 +73,8 @@ impl ApiError {
     pub fn class(&self) -> ErrorClass {
         match self {
             ApiError::Status(rejection) => classify(rejection.status, rejection.envelope),
-            ApiError::NotAdmitted(
-                AdmissionError::Budget { .. }
-                | AdmissionError::Hold { .. }
-                | AdmissionError::RunLimit
-                | AdmissionError::Stopping,
-            ) => ErrorClass::Pause,
+            ApiError::NotAdmitted(AdmissionError::Ledger) | ApiError::Query(_) => ErrorClass::StopRun,
+            ApiError::NotAdmitted(_) => ErrorClass::Pause,
             ApiError::Unreachable { .. }
             | ApiError::NoAnswer { .. }
             | ApiError::Timeout { .. }
@@ -89,7 +85,6 @@ impl ApiError {
             ApiError::Unsendable { .. } => ErrorClass::SkipRecord,
             ApiError::TooLarge { .. } | ApiError::NotUnderstood(_) => ErrorClass::Failed,
             ApiError::Setup { .. } => ErrorClass::Configuration,
-            ApiError::NotAdmitted(AdmissionError::Ledger) | ApiError::Query(_) => ErrorClass::StopRun,
         }
     }
 
