@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::walks::anomaly::Anomaly;
-use super::walks::omitted_values;
 use crate::api::decode::ListPage;
 use crate::model::{Instant, Object, Record, RecordId, RequestStamp};
 use crate::store::{Applied, KnownChanges, MirrorTx, StoreError, Tally};
@@ -77,5 +76,13 @@ pub(super) fn after_answer(
         }
     }
     tx.knowledge().forget_old_doubts(object)?;
-    omitted_values::note(tx, object, details)
+    let omitted = tx.unread().take_omitted(object);
+    if details {
+        // The detail of another version is due anyway. One of the version that the list shows says nothing of the value: it
+        // changed without a new etag, or a version in between has written it. So it is read once more.
+        tx.knowledge().make_current_details_due(object, &omitted)?;
+    } else {
+        tx.unread().mark_unread(object, &omitted)?;
+    }
+    Ok(!details && !omitted.is_empty())
 }

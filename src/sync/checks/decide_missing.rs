@@ -75,14 +75,12 @@ pub(in crate::sync) struct Confirmation<'r> {
     pub(in crate::sync) found: Vec<FoundRecords>,
     /// Records about which no answer proved anything.
     pub(in crate::sync) unproven: Vec<RecordId>,
-    /// The error that ended the lookup before all records were looked up. The rest of the result is valid without them.
-    pub(in crate::sync) ended: Result<(), SyncError>,
 }
 
 impl<'r> Confirmation<'r> {
     pub(in crate::sync) fn new(run: &'r Run<'r>, object: Object) -> Confirmation<'r> {
         let gone = ConfirmedRemovals::none(object);
-        Confirmation { run, object, gone, found: Vec::new(), unproven: Vec::new(), ended: Ok(()) }
+        Confirmation { run, object, gone, found: Vec::new(), unproven: Vec::new() }
     }
 
     pub(in crate::sync) fn has_found(&self, ids: &[RecordId]) -> bool {
@@ -154,25 +152,27 @@ async fn list_with_pages(
 
 impl Confirmation<'_> {
     /// Looks up records by id, for 1 RU per list, and adds the result.
-    pub(in crate::sync) async fn confirm(&mut self, ids: &[RecordId]) {
+    ///
+    /// # Errors
+    /// An error ends the lookup before all records were looked up. The result is valid without the others.
+    pub(in crate::sync) async fn confirm(&mut self, ids: &[RecordId]) -> Result<(), SyncError> {
         let (ids, unaskable): (Vec<RecordId>, Vec<RecordId>) =
             ids.iter().cloned().partition(RecordId::fits_a_predicate);
         let (mut rest, mut in_vain) = (&ids[..], 0);
-        while !rest.is_empty() && self.ended.is_ok() {
+        while !rest.is_empty() {
             if in_vain == MAX_IN_VAIN {
                 self.unproven.extend_from_slice(rest);
                 break;
             }
             let (some, others) = split_lookup(rest);
             let before = self.unproven.len();
-            self.ended = self.confirm_list(some).await;
+            self.confirm_list(some).await?;
             in_vain = if self.unproven.len() == before + some.len() { in_vain + 1 } else { 0 };
             rest = others;
         }
         // An error says nothing about them: if it ended the lookup at once, nothing was in vain.
-        if self.ended.is_ok() {
-            self.unproven.extend(unaskable);
-        }
+        self.unproven.extend(unaskable);
+        Ok(())
     }
 
     /// Looks up as many records as one list takes.

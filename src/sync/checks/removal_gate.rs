@@ -93,20 +93,21 @@ impl Audit<'_> {
             return Ok(settlement);
         }
         let mut confirmation = Confirmation::new(self.run, object);
-        let mut rest = &due.missed[..];
+        let (mut rest, mut ended) = (&due.missed[..], Ok(()));
         let allowed = guard.allows(share.going, share.of);
         if !allowed {
             // A service with unordered lists causes nominations of existing records: a sample distinguishes that from
             // an outage.
             let (few, others) = split_lookup(rest);
-            confirmation.confirm(few).await;
-            if confirmation.ended.is_ok() && !confirmation.has_found(few) {
+            ended = confirmation.confirm(few).await;
+            if ended.is_ok() && !confirmation.has_found(few) {
                 return self.refuse(share).await;
             }
             rest = others;
         }
-        confirmation.confirm(rest).await;
-        let ended = std::mem::replace(&mut confirmation.ended, Ok(()));
+        if ended.is_ok() {
+            ended = confirmation.confirm(rest).await;
+        }
         let nothing = confirmation.found.is_empty() && confirmation.gone.ids().is_empty();
         if ended.is_err() && nothing && !confirmation.unproven.is_empty() {
             // The others wait with these, or each window would look up the same ones.
@@ -132,7 +133,7 @@ impl Audit<'_> {
         while !rest.is_empty() && in_vain < MAX_IN_VAIN && ended.is_ok() {
             let (some, others) = split_lookup(rest);
             let mut confirmation = Confirmation::new(self.run, object);
-            confirmation.confirm(some).await;
+            ended = confirmation.confirm(some).await;
             let (looked_up, gone) = (some.to_vec(), confirmation.gone.ids().to_vec());
             let missed = gone.clone();
             // First: what the answers refute keeps its delay, and those that are not there any more are decided about as any
@@ -147,7 +148,7 @@ impl Audit<'_> {
             self.keep_found(confirmation.found).await?;
             let is_decided = some.iter().any(|id| !self.older.contains(id));
             in_vain = if has_seen && is_decided { 0 } else { in_vain + 1 };
-            (rest, ended) = (others, confirmation.ended);
+            rest = others;
         }
         let rest = rest.to_vec();
         self.run.write(move |tx| tx.knowledge().were_looked_up(object, &rest, steady)).await?;
@@ -260,9 +261,9 @@ impl Audit<'_> {
         }
         let (few, _) = split_lookup(nominated);
         let mut confirmation = Confirmation::new(self.run, object);
-        confirmation.confirm(few).await;
+        let ended = confirmation.confirm(few).await;
         if !confirmation.has_found(few) {
-            confirmation.ended?;
+            ended?;
             let sampled = RefusedRemovals { sampled_at: Some(steady), ..refusal };
             self.run.write(move |tx| tx.claims().set_refused_removals(object, Some(sampled))).await?;
             return Ok(still);
@@ -270,7 +271,7 @@ impl Audit<'_> {
         self.run.write(move |tx| tx.claims().set_refused_removals(object, None)).await?;
         tracing::info!(%object, "Records of {object} whose removal was refused are back");
         self.keep_found(confirmation.found).await?;
-        confirmation.ended?;
+        ended?;
         Ok(Settlement { unproven: nominated.len() as u64, ..Settlement::default() })
     }
 }

@@ -170,8 +170,8 @@ async fn read_passed_over(run: &Run<'_>, object: Object, key: &FieldKey) -> Resu
     while !rest.is_empty() {
         let (some, others) = split_lookup(rest);
         let mut looked_up = Confirmation::new(run, object);
-        looked_up.confirm(some).await;
-        let Confirmation { gone, found, unproven, ended, .. } = looked_up;
+        let ended = looked_up.confirm(some).await;
+        let Confirmation { gone, found, unproven, .. } = looked_up;
         let mut read = [gone.ids(), &unproven].concat();
         read.extend(found.iter().flat_map(FoundRecords::records).map(|record| record.id.clone()));
         read.retain(|id| some.contains(id));

@@ -104,7 +104,9 @@ pub(in crate::sync) async fn cut_first_copy(run: &Run<'_>, object: Object) -> Re
     walk.range = TimeRange::dated(TimeField::CreatedAt, None, end);
     let mut slices = vec![CopySlice { read: whole, from, rows }];
     // What the slices of dates leave out, until they are stored.
-    let mut others = Some((no_dates(dateless), end.map(|end| newest.as_part(end))));
+    let newest_part = end.map(|end| newest.as_part(end));
+    let mut page = newest_part.as_ref().map(|part| (newest.page.clone(), part.position.seen.rows));
+    let mut others: Vec<_> = [no_dates(dateless)].into_iter().chain(newest_part).collect();
     let mut made = 3;
     // Beside the newest records: those without a date, unless the page that has them all saves their count; and each
     // slice that had no more than its first page.
@@ -130,17 +132,15 @@ pub(in crate::sync) async fn cut_first_copy(run: &Run<'_>, object: Object) -> Re
         // leaves a copy that is short.
         let seen = parts[0].position.seen.rows;
         parts[0].position.size.total = Some(seen + rows_left);
-        let (no_dates, newest_part) = others.take().map_or((None, None), |(one, other)| (Some(one), other));
-        let page = newest_part.as_ref().map(|_| &newest.page);
-        let stored = parts.iter().cloned().chain(no_dates).chain(newest_part.clone()).collect();
-        store_slices(run, object, stored, page, newest_part.map_or(0, |part| part.position.seen.rows)).await?;
+        let stored = parts.iter().cloned().chain(others.drain(..)).collect();
+        store_slices(run, object, stored, page.take()).await?;
         let mut low = parts.remove(0);
         let made_now = parts.len();
         let (read, of_parts) = read_first_pages(run, object, parts).await?;
         spent += (made_now - read.len()) as u64;
         let rows = rows_left.saturating_sub(of_parts.rows);
         low.position.size.total = of_parts.is_announced.then_some(seen + rows);
-        store_slices(run, object, vec![low.clone()], None, 0).await?;
+        store_slices(run, object, vec![low.clone()], None).await?;
         slices[n] = CopySlice { read: low, from: slices[n].from, rows };
         slices.splice(n + 1..n + 1, read);
     }
@@ -156,25 +156,23 @@ async fn whole_walk(run: &Run<'_>, object: Object) -> Result<Option<Checkpoint<W
     Ok(whole.next().filter(|slice| is_whole(&slice.position) && is_counted(&slice.position)))
 }
 
-/// Stores slices, and with them the page of the newest records, which the last slice ends before.
+/// Stores slices, and with them the page of the newest records, which the last slice ends before, and how many it has.
 async fn store_slices(
     run: &Run<'_>,
     object: Object,
     slices: Vec<Checkpoint<Walk>>,
-    newest: Option<&FetchedPage>,
-    rows: u64,
+    newest: Option<(FetchedPage, u64)>,
 ) -> Result<(), SyncError> {
-    let newest = newest.cloned();
     let (resource, meter, now) = (object.resource(), run.engine.meter.clone(), run.now());
     let stored = run.write(move |tx| {
         slices.iter().try_for_each(|slice| tx.claims().keep_read(ReadOf::Sweep(object), slice))?;
-        let Some(newest) = newest else { return Ok(None) };
+        let Some((newest, rows)) = newest else { return Ok(None) };
         let (answer, page) = newest.current(tx, resource)?;
         let noted = apply::apply_page(tx, object, &page, &answer.asked, now)?;
         meter.enter(tx)?;
-        Ok(Some(noted))
+        Ok(Some((noted, rows)))
     });
-    let Some(noted) = stored.await? else { return Ok(()) };
+    let Some((noted, rows)) = stored.await? else { return Ok(()) };
     pages::after_page(run, object, run.swept(rows), &noted).await
 }
 

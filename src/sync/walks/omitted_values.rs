@@ -9,20 +9,6 @@ use std::collections::BTreeSet;
 use crate::model::{FieldValue, Object, Record, RecordId};
 use crate::store::{MirrorTx, StoreError};
 
-/// Takes over the records noted by the transaction. Returns whether there are any to read by id.
-///
-/// Where details are read, the detail of another version is due anyway. One of the version that the list shows says nothing
-/// of the value: it changed without a new etag, or a version in between has written it. So it is read once more.
-pub(in crate::sync) fn note(tx: &MirrorTx<'_>, object: Object, details: bool) -> Result<bool, StoreError> {
-    let ids = tx.unread().take_omitted(object);
-    if details {
-        tx.knowledge().make_current_details_due(object, &ids)?;
-        return Ok(false);
-    }
-    tx.unread().mark_unread(object, &ids)?;
-    Ok(!ids.is_empty())
-}
-
 /// Notes the records of a page of a sweep that have a value in a restored column and that lack its key on the page: it
 /// may have been cleared while the field was archived, which changed nothing that a list shows. Those that the page has in
 /// an `older` version than the row may lack it as well.
