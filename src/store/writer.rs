@@ -12,7 +12,7 @@ use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::model::{Instant, Layout, Object, RequestRegister};
-use crate::store::file::locked_by::LockedBy;
+use crate::store::file::lock::LockedBy;
 use crate::store::tx::RowOrder;
 use crate::store::user_objects::objects::drop_indexes_in_the_way;
 use crate::store::{
@@ -99,7 +99,7 @@ impl Store {
                     Ok(taken)
                 })
             })
-            .and_then(|(current, copy)| current.note(&lock).map(|()| (current, copy)))?;
+            .and_then(|(current, copy)| lock.store_writer(&current).map(|()| (current, copy)))?;
         writer.finish_erasure();
         writer.before_commit = options.before_commit;
         if let Some(wait) = options.lock_wait {

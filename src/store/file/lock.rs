@@ -1,8 +1,12 @@
-//! The lock file next to a mirror: one process writes the mirror at a time, and leaves a note for the next.
+//! The lock file next to a mirror: one process writes the mirror at a time, and leaves a note for the next. It also says
+//! which file that process writes.
 
 use std::fs::{File, TryLockError};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
 
 use crate::regular_file;
 use crate::store::{FileId, Result, StoreError};
@@ -18,8 +22,7 @@ pub(super) const MODE: u32 = 0o640;
 pub struct Lock {
     file: File,
     path: PathBuf,
-    found: Option<String>,
-    found_writer: Option<String>,
+    found: LockLines,
 }
 
 /// The widths of the three lines of a lock file: the process, its note, and the file that it writes. Fixed, so that one
@@ -40,8 +43,8 @@ impl Lock {
             match file.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => {
-                    let (pid, ..) = lines_of(&file).map_err(&io)?;
-                    return Err(StoreError::Locked { path: mirror.to_path_buf(), pid: pid.parse().ok() });
+                    let pid = LockLines::of(&file).map_err(&io)?.pid;
+                    return Err(StoreError::Locked { path: mirror.to_path_buf(), pid });
                 }
                 Err(TryLockError::Error(source)) => return Err(io(source)),
             }
@@ -52,14 +55,14 @@ impl Lock {
             }
         };
         // Not before it is locked: the last holder may just have written its last lines.
-        let (_, found, found_writer) = lines_of(&file).map_err(&io)?;
-        let lock = Lock { file, path: path.clone(), found, found_writer };
+        let found = LockLines::of(&file).map_err(&io)?;
+        let lock = Lock { file, path: path.clone(), found };
         lock.write_line(0, &std::process::id().to_string(), PID_WIDTH)?;
         Ok(lock)
     }
 
     pub fn found(&self) -> Option<&str> {
-        self.found.as_deref()
+        self.found.note.as_deref()
     }
 
     /// Replaces the note. It survives the process, but not a power failure.
@@ -67,13 +70,15 @@ impl Lock {
         self.write_line(NOTE_AT, note, NOTE_WIDTH)
     }
 
-    pub(super) fn found_writer(&self) -> Option<&str> {
-        self.found_writer.as_deref()
+    pub(super) fn found_writer(&self) -> Option<&LockedBy> {
+        self.found.writer.as_ref()
     }
 
     /// Replaces what is said about the file that is written, also for after a power failure, like that file.
-    pub(super) fn store_writer(&self, text: &str) -> Result<()> {
-        self.write_line(WRITER_AT, text, WRITER_WIDTH)?;
+    pub(in crate::store) fn store_writer(&self, writer: &LockedBy) -> Result<()> {
+        let text =
+            serde_json::to_string(writer).map_err(|source| StoreError::State { name: "the lock file".into(), source })?;
+        self.write_line(WRITER_AT, &text, WRITER_WIDTH)?;
         self.file.sync_data().map_err(StoreError::using(&self.path))
     }
 
@@ -110,21 +115,32 @@ fn beside(mirror: &Path) -> PathBuf {
     super::beside(&file.unwrap_or_else(|_| mirror.to_path_buf()), ".lock")
 }
 
-/// The process, the note and the file in a lock file. Each has its place: a line that was never written does not end. What
-/// cannot be read is not taken for empty: a mirror without the third line is a copy.
-fn lines_of(file: &File) -> std::io::Result<(String, Option<String>, Option<String>)> {
-    let line = |at: usize, width: usize| -> std::io::Result<Option<String>> {
-        let mut bytes = vec![0; width];
-        let read = file.read_at(&mut bytes, at as u64)?;
-        let text = String::from_utf8_lossy(&bytes[..read]);
-        Ok(Some(text.trim_matches([' ', '\0', '\n']).to_string()).filter(|text| !text.is_empty()))
-    };
-    Ok((line(0, PID_WIDTH)?.unwrap_or_default(), line(NOTE_AT, NOTE_WIDTH)?, line(WRITER_AT, WRITER_WIDTH)?))
+#[derive(Debug)]
+struct LockLines {
+    pid: Option<u32>,
+    note: Option<String>,
+    writer: Option<LockedBy>,
 }
 
-/// What the lock file says of the last writer.
-pub(in crate::store) fn writer_beside(mirror: &Path) -> Option<String> {
-    lines_of(&regular_file::open_own(&beside(mirror)).ok()?).ok()?.2
+impl LockLines {
+    /// Each line has its place: one that was never written does not end. What cannot be read is not taken for empty: a
+    /// mirror without the third line is a copy.
+    fn of(file: &File) -> std::io::Result<LockLines> {
+        let line = |at: usize, width: usize| -> std::io::Result<String> {
+            let mut bytes = vec![0; width];
+            let read = file.read_at(&mut bytes, at as u64)?;
+            Ok(String::from_utf8_lossy(&bytes[..read]).trim_matches([' ', '\0', '\n']).to_string())
+        };
+        Ok(LockLines {
+            pid: line(0, PID_WIDTH)?.parse().ok(),
+            note: Some(line(NOTE_AT, NOTE_WIDTH)?).filter(|note| !note.is_empty()),
+            writer: serde_json::from_str(&line(WRITER_AT, WRITER_WIDTH)?).ok(),
+        })
+    }
+
+    fn beside(mirror: &Path) -> Option<LockLines> {
+        LockLines::of(&regular_file::open_own(&beside(mirror)).ok()?).ok()
+    }
 }
 
 pub(in crate::store) fn is_beside(mirror: &Path) -> bool {
@@ -132,18 +148,71 @@ pub(in crate::store) fn is_beside(mirror: &Path) -> bool {
 }
 
 pub fn note_beside(mirror: &Path) -> Option<String> {
-    lines_of(&regular_file::open_own(&beside(mirror)).ok()?).ok()?.1
+    LockLines::beside(mirror)?.note
 }
 
 /// The process that writes a mirror now, without disturbing it: `None` if there is none, else its id if it is known.
 pub fn current_writer(mirror: &Path) -> Option<Option<u32>> {
     let file = regular_file::open_own(&beside(mirror)).ok()?;
-    let pid = lines_of(&file).map(|(pid, ..)| pid).unwrap_or_default();
+    let pid = LockLines::of(&file).ok().and_then(|lines| lines.pid);
     // A shared lock, for an instant: only a writer that starts at this moment could notice it.
     match file.try_lock_shared() {
-        Err(TryLockError::WouldBlock) => Some(pid.parse().ok()),
+        Err(TryLockError::WouldBlock) => Some(pid),
         _ => None,
     }
+}
+
+/// The writer of a mirror, in its lock file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(in crate::store) struct LockedBy {
+    pub(super) nonce: String,
+    pub(super) requests: u64,
+    pub(super) file: FileIdentity,
+}
+
+/// Whether a process writes the mirror of this path, and has another file open: it would share its WAL with this one.
+pub(super) fn is_written_elsewhere(path: &Path) -> bool {
+    let locked = current_writer(path).and_then(|_| LockLines::beside(path)?.writer);
+    locked.is_some_and(|locked| FileIdentity::of(path).is_ok_and(|here| !locked.file.is(&here)))
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct FileIdentity {
+    pub(super) inode: u64,
+    /// When it was created, if the file system keeps that: numbers of deleted files are used again.
+    pub(super) born: Option<String>,
+    pub(super) device: u64,
+    /// When the machine was booted, in seconds: numbers of devices are those of one boot.
+    pub(super) booted: u64,
+}
+
+impl FileIdentity {
+    pub(super) fn of(path: &Path) -> Result<FileIdentity> {
+        let meta = std::fs::metadata(path).map_err(StoreError::using(path))?;
+        let born = meta.created().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+        Ok(FileIdentity {
+            inode: meta.ino(),
+            born: born.map(|at| at.as_nanos().to_string()),
+            device: meta.dev(),
+            booted: booted(),
+        })
+    }
+
+    pub(super) fn is(&self, other: &FileIdentity) -> bool {
+        let is_one_boot = self.booted.abs_diff(other.booted) < SAME_BOOT;
+        self.inode == other.inode && self.born == other.born && (self.device == other.device || !is_one_boot)
+    }
+}
+
+/// By how many seconds the time of one boot may seem to change: the wall clock is corrected meanwhile.
+const SAME_BOOT: u64 = 600;
+
+fn booted() -> u64 {
+    let up = rustix::time::clock_gettime(rustix::time::ClockId::Boottime).tv_sec;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    now.saturating_sub(u64::try_from(up).unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -155,20 +224,21 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("mirror.db.lock");
         let write_only = File::options().write(true).create_new(true).open(path).unwrap();
-        assert!(lines_of(&write_only).is_err());
+        assert!(LockLines::of(&write_only).is_err());
     }
 
     #[test]
     fn each_line_is_found_whether_the_others_were_written() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("mirror.db");
-        Lock::take(&path).unwrap().store_writer("the writer").unwrap();
+        let writer = LockedBy { nonce: "the writer".into(), ..LockedBy::default() };
+        Lock::take(&path).unwrap().store_writer(&writer).unwrap();
         let lock = Lock::take(&path).unwrap();
-        assert_eq!((lock.found(), lock.found_writer()), (None, Some("the writer")));
+        assert_eq!((lock.found(), lock.found_writer()), (None, Some(&writer)));
         lock.note("a note").unwrap();
         drop(lock);
         let lock = Lock::take(&path).unwrap();
-        assert_eq!((lock.found(), lock.found_writer()), (Some("a note"), Some("the writer")));
+        assert_eq!((lock.found(), lock.found_writer()), (Some("a note"), Some(&writer)));
     }
 
     #[test]

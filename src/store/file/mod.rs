@@ -2,7 +2,6 @@
 
 pub mod backup;
 pub mod lock;
-pub(super) mod locked_by;
 pub mod migrate;
 pub mod open;
 pub(super) mod original;

@@ -11,8 +11,7 @@ use rusqlite::{Connection, OpenFlags};
 use rustix::fs::{Access, access};
 
 use super::folder_of;
-use super::lock::MODE;
-use super::locked_by::is_written_elsewhere;
+use super::lock::{MODE, is_written_elsewhere};
 use crate::store::file::migrate::APPLICATION_ID;
 use crate::store::{Doing, Lock, Result, StoreError, migrate, wal};
 

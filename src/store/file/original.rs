@@ -15,9 +15,9 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::locked_by::{FileIdentity, LockedBy};
+use super::lock::{FileIdentity, LockedBy};
 use crate::model::{HELD_COMMANDS, Instant};
-use crate::store::{Lock, MirrorTx, Requests, Result, StateKey, StoreError, hold_open_edits};
+use crate::store::{Lock, MirrorTx, Requests, Result, StateKey, hold_open_edits};
 
 pub(super) const IN_A_COPY: &str = "held in a copy of the mirror: the original may have sent it, or may still do so";
 
@@ -56,17 +56,11 @@ impl fmt::Display for FoundCopy {
 }
 
 impl LockedBy {
-    pub(in crate::store) fn note(&self, lock: &Lock) -> Result<()> {
-        let text =
-            serde_json::to_string(self).map_err(|source| StoreError::State { name: "the lock file".into(), source })?;
-        lock.store_writer(&text)
-    }
-
     /// Notes a request, unless a later one was noted.
     pub(in crate::store) fn note_request(&mut self, lock: &Lock, number: u64) -> Result<()> {
         if number > self.requests {
             let next = LockedBy { requests: number, ..self.clone() };
-            next.note(lock)?;
+            lock.store_writer(&next)?;
             *self = next;
         }
         Ok(())
@@ -91,9 +85,9 @@ impl MirrorTx<'_> {
     ) -> Result<(LockedBy, Option<FoundCopy>)> {
         let here = FileIdentity::of(path)?;
         let last: Option<LastWriter> = self.state(&StateKey::LastWriter)?;
-        let locked: Option<LockedBy> = lock.found_writer().and_then(|text| serde_json::from_str(text).ok());
+        let locked = lock.found_writer();
         let copied = match &last {
-            Some(last) => is_copy(last, locked.as_ref(), &here),
+            Some(last) => is_copy(last, locked, &here),
             // A new file has no id yet. In another one, somebody deleted the entry.
             None => self.state::<String>(&StateKey::MirrorId)?.is_some(),
         };
@@ -108,11 +102,11 @@ impl MirrorTx<'_> {
         let current = LockedBy { nonce: random_id(), requests, file: here };
         if last.is_none() && !copied {
             // A file that is killed while it is made is no copy: its lock file comes first.
-            current.note(lock)?;
+            lock.store_writer(&current)?;
         }
         // The lock file follows the file. If this process is killed before it does, it still has the nonce that it has now.
         let before = match (locked.filter(|_| !copied), last) {
-            (Some(locked), _) => locked.nonce,
+            (Some(locked), _) => locked.nonce.clone(),
             (None, last) => last.map(|last| last.nonce).unwrap_or_default(),
         };
         let LockedBy { nonce, file, .. } = current.clone();

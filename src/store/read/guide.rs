@@ -4,7 +4,7 @@
 
 use serde::Serialize;
 
-use crate::model::{ExcludedFields, Object};
+use crate::model::{Choice, ExcludedFields, Object};
 use crate::store::{ReadTx, Result, Statements, lookup_view};
 
 /// The purpose of each table and view with a row per record or item of the service, in the order of the documentation.
@@ -52,12 +52,6 @@ pub struct TableLine {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct OptionLine {
-    pub value: String,
-    pub label: Option<String>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ColumnLine {
     pub name: String,
     /// What it holds: `text`, `timestamp`, `DECIMAL`, …
@@ -70,7 +64,7 @@ pub struct ColumnLine {
     pub source: String,
     pub about: Option<String>,
     /// The options of a select field, in the service's order.
-    pub options: Vec<OptionLine>,
+    pub options: Vec<Choice>,
 }
 
 /// The purpose of a table or view; empty if it has none here.
@@ -153,12 +147,12 @@ fn object_of(table: &str) -> Option<Object> {
     })
 }
 
-fn options(tx: &ReadTx<'_>, object: Object, column: &str) -> Result<Vec<OptionLine>> {
+fn options(tx: &ReadTx<'_>, object: Object, column: &str) -> Result<Vec<Choice>> {
     tx.rows(
         "SELECT o.value, o.label FROM custom_field_definitions AS d
              JOIN custom_field_options AS o ON o.definition_id = d.id
              WHERE d.object_type = ?1 AND d.column_name = ?2 ORDER BY o.position",
         (object, column),
-        |row| Ok(OptionLine { value: row.get(0)?, label: row.get(1)? }),
+        |row| Ok(Choice { value: row.get(0)?, label: row.get(1)? }),
     )
 }
