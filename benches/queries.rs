@@ -239,7 +239,7 @@ async fn seed(path: &Path, world: &World) -> Outcome<()> {
                 tx.records().apply_list(Object::Contact, record, &asked)?;
             }
             for record in &details {
-                tx.records().apply_detail(Object::Contact, record, &asked)?;
+                tx.records().apply_detail(Object::Contact, record, &asked, true)?;
             }
             Ok(())
         })

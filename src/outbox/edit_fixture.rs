@@ -55,7 +55,7 @@ pub(super) async fn on_mirror<T: Send + 'static>(work: impl FnOnce(&MirrorTx<'_>
 pub(super) fn show(tx: &MirrorTx<'_>, contact: &Value) {
     let body = json!({ "data": contact }).to_string();
     let record = decode::detail(CONTACT.resource(), body.as_bytes(), &tx.layout()).unwrap();
-    tx.records().apply_detail(CONTACT, &record, &stamp()).unwrap();
+    tx.records().apply_detail(CONTACT, &record, &stamp(), true).unwrap();
 }
 
 /// Stores a list that has the contact with this version and position: its detail is outdated.

@@ -205,7 +205,7 @@ impl RecordPush<'_> {
             let decode = |layout: &Layout| answer.record(object, &its_id, layout).ok();
             let record = edits.tx.with_current_layout(record, version, decode)?;
             edits.tx.knowledge().answered(AnswerTime { shows: None, steady: edits.rules.steady });
-            let (applied, _) = edits.tx.records().apply_detail(object, &record, &answer.asked)?;
+            let (applied, _) = edits.tx.records().apply_detail(object, &record, &answer.asked, true)?;
             let after = match carrier {
                 Some(carrier) => edits.was_read_back(carrier)?,
                 None if applied == Applied::Older => AfterReadBack::Wait,

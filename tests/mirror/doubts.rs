@@ -327,7 +327,7 @@ async fn apply(path: &std::path::Path, is_detail: bool, record: &str) -> Applied
         let layout = Layout::default();
         if is_detail {
             let record = decode::detail(Resource::Contacts, body.as_bytes(), &layout).unwrap();
-            return Ok(tx.records().apply_detail(Object::Contact, &record, &asked)?.0);
+            return Ok(tx.records().apply_detail(Object::Contact, &record, &asked, true)?.0);
         }
         let page = decode::page(Resource::Contacts, body.as_bytes(), &layout).unwrap();
         tx.records().apply_list(Object::Contact, &page.records[0], &asked)

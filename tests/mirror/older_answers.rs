@@ -108,7 +108,7 @@ async fn older_detail_overwrites_no_row_that_is_dated_in_the_future() {
                 apply(tx, "first", Some(20), &asked[0]),
                 // A thousand years ahead of every clock.
                 apply(tx, "dated in the future", Some(31_536_000_000), &asked[1]),
-                tx.records().apply_detail(Object::Contact, &detail, &asked[2])?.0,
+                tx.records().apply_detail(Object::Contact, &detail, &asked[2], true)?.0,
                 apply(tx, "dated back", Some(30), &asked[3]),
             ])
         })
@@ -145,7 +145,7 @@ async fn detail_of_another_version_that_cannot_be_compared_overwrites_no_row() {
             let records = tx.records();
             tx.claims().set(Goal::Copied(Object::Contact))?;
             records.apply_list(Object::Contact, &page.records[0], &asked[0])?;
-            Ok(records.apply_detail(Object::Contact, &detail, &asked[1])?.0)
+            Ok(records.apply_detail(Object::Contact, &detail, &asked[1], true)?.0)
         });
         assert_eq!(applied.await.unwrap(), expected, "a row of {row:?}, a detail of {shown:?}");
         store.close().await;

@@ -243,14 +243,14 @@ impl KnowledgeTx<'_> {
         &self,
         object: Object,
         id: &str,
-        (etag, version): (Option<&str>, &str),
+        seen: Version<'_>,
         here: Option<Instant>,
     ) -> Result<bool> {
         let Some(answer) = self.tx.answer.get() else { return Ok(false) };
         let is_as_new = answer.is_as_new_as(here);
-        if is_as_new || self.is_older_again(object, id, (etag, version), answer)? {
+        if is_as_new || self.is_older_again(object, id, seen, answer)? {
             self.delete_doubts("object_type = ?1 AND record_id = ?2 AND why = 'older'", (object, id))?;
-            let accepted = version.parse().unwrap_or(Instant::MIN);
+            let accepted = seen.updated_at.and_then(|at| at.parse().ok()).unwrap_or(Instant::MIN);
             let lowest = &self.tx.pending.accepted_older[object as usize];
             lowest.set(lowest.get().into_iter().chain([(accepted, is_as_new)]).min());
             return Ok(true);
@@ -261,8 +261,8 @@ impl KnowledgeTx<'_> {
     /// A detail showed an earlier version: if the service has dated the record back behind what is known, no list of
     /// changes shows that.
     pub(in crate::store) fn doubt_older(&self, object: Object, id: &str, seen: Version<'_>) -> Result<()> {
-        if let (Some(answer), Some(version)) = (self.tx.answer.get(), seen.updated_at) {
-            self.is_older_again(object, id, (seen.etag, version), answer)?;
+        if let (Some(answer), Some(_)) = (self.tx.answer.get(), seen.updated_at) {
+            self.is_older_again(object, id, seen, answer)?;
         }
         Ok(())
     }
@@ -272,13 +272,14 @@ impl KnowledgeTx<'_> {
         &self,
         object: Object,
         id: &str,
-        seen: (Option<&str>, &str),
+        Version { etag, updated_at }: Version<'_>,
         answer: AnswerTime,
     ) -> Result<bool> {
+        let version = updated_at.unwrap_or_default();
         let known: Option<(Option<String>, Option<String>, StoredTime)> =
             self.tx.doubt("etag, version, first_seen", (object.as_str(), id, "older"))?;
-        if let Some((etag, Some(version), first_seen)) = known
-            && (etag.as_deref(), version.as_str()) == seen
+        if let Some((known_etag, Some(known_version), first_seen)) = known
+            && (known_etag.as_deref(), known_version.as_str()) == (etag, version)
         {
             return Ok(answer.is_second_moment(first_seen.0));
         }
@@ -286,7 +287,7 @@ impl KnowledgeTx<'_> {
             "INSERT INTO doubts (object_type, record_id, why, etag, version, first_seen)
                  VALUES (?1, ?2, 'older', ?3, ?4, ?5)
                  ON CONFLICT DO UPDATE SET etag = ?3, version = ?4, first_seen = ?5",
-            params![object, id, seen.0, seen.1, answer.steady],
+            params![object, id, etag, version, answer.steady],
         )?;
         self.tx.pending.doubts[object as usize].set(Some(true));
         Ok(false)

@@ -22,7 +22,9 @@ use rusqlite::{ToSql, params, params_from_iter};
 use serde::Serialize;
 
 use crate::model::{Instant, Object, RecordId, RequestOrder};
-use crate::store::{ClaimsTx, KnowledgeTx, ReadTx, RecordsTx, Result, Statements, StoredTime, fits_a_list, json_list};
+use crate::store::{
+    ClaimsTx, KnowledgeTx, ReadTx, RecordsTx, Result, Statements, StoredTime, Version, fits_a_list, json_list,
+};
 
 /// Smaller tables may lose all of their rows at once.
 const TINY_TABLE: u64 = 10;
@@ -289,27 +291,23 @@ impl KnowledgeTx<'_> {
 
     /// Whether a record was removed within the last quarter of an hour, and this transaction's answer shows no later
     /// version of it. That is a doubt.
-    pub(in crate::store) fn was_just_removed(
-        &self,
-        object: Object,
-        id: &str,
-        (etag, version): (Option<&str>, &str),
-    ) -> Result<bool> {
+    pub(in crate::store) fn was_just_removed(&self, object: Object, id: &str, seen: Version<'_>) -> Result<bool> {
         let Some(answer) = self.tx.answer.get() else { return Ok(false) };
         if !self.has_doubts(object)? {
             return Ok(false);
         }
         let removed: Option<(String, StoredTime)> =
             self.tx.doubt("version, first_seen", (object.as_str(), id, "gone"))?;
-        let is_before =
-            |(removed, at): (String, StoredTime)| version <= removed.as_str() && !answer.is_second_moment(at.0);
+        let is_before = |(removed, at): (String, StoredTime)| {
+            seen.updated_at <= Some(removed.as_str()) && !answer.is_second_moment(at.0)
+        };
         if !removed.is_some_and(is_before) {
             // It is here again, and was removed all the same.
             self.settle_removals(object, "record_id = ?2", &[&id])?;
             self.forget_doubts(object, id)?;
             return Ok(false);
         }
-        self.is_older_again(object, id, (etag, version), answer)?;
+        self.is_older_again(object, id, seen, answer)?;
         Ok(true)
     }
 }

@@ -98,6 +98,11 @@ impl Shape {
         Shape::new(table, "id", "synced_at", columns)
     }
 
+    /// The values of the columns in a record.
+    pub fn values<'a>(&self, record: &'a Record, extra: Option<&'a str>) -> Vec<Option<ValueRef<'a>>> {
+        self.columns.iter().map(|column| value_of(column.source, record, extra)).collect()
+    }
+
     pub fn place(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|c| c.name == name)
     }

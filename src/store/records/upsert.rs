@@ -39,29 +39,15 @@ impl RecordsTx<'_> {
         Ok(applied)
     }
 
-    /// Writes a detail, which also contains the list fields. Returns the effect on the list part, and how many values
-    /// were put into either `extra`.
-    pub fn apply_detail(&self, object: Object, record: &Record, asked: &RequestStamp) -> Result<(Applied, u64)> {
-        self.apply_parts(object, record, asked, Shows::Detail)
-    }
-
-    /// Writes only the part of a detail that lists return, too.
-    pub fn apply_detail_as_list(
+    /// Writes a detail, which also contains the list fields: the `whole` of it, or only the part that lists return, too.
+    /// Returns the effect on the list part, and how many values were put into either `extra`. Nothing is written if the
+    /// row has a newer version, or may have one.
+    pub fn apply_detail(
         &self,
         object: Object,
         record: &Record,
         asked: &RequestStamp,
-    ) -> Result<(Applied, u64)> {
-        self.apply_parts(object, record, asked, Shows::ListOfDetail)
-    }
-
-    /// Nothing is written if the row has a newer version, or may have one.
-    fn apply_parts(
-        &self,
-        object: Object,
-        record: &Record,
-        asked: &RequestStamp,
-        shows: Shows,
+        whole: bool,
     ) -> Result<(Applied, u64)> {
         let (list, detail) = (self.tx.shapes().list(object), self.tx.shapes().detail(object));
         let (extra, detail_extra, fit) = self.divided(object, &list, record)?;
@@ -69,10 +55,9 @@ impl RecordsTx<'_> {
         match fit {
             VersionFit::Other | VersionFit::SameEtag { is_earlier: false } => {}
             VersionFit::Doubtful => {
-                let shown: Vec<_> = list.columns.iter().map(|column| value_of(column.source, record, None)).collect();
                 // A later answer explains an earlier version.
                 if !self.tx.is_overtaken(object, record.id.as_str(), asked) {
-                    let version = Version::of_answer(&list, &shown);
+                    let version = Version::of_answer(&list, &list.values(record, None));
                     self.tx.knowledge().doubt_older(object, record.id.as_str(), version)?;
                 }
                 return Ok((Applied::Older, 0));
@@ -91,9 +76,8 @@ impl RecordsTx<'_> {
             return Ok((applied, 0));
         }
         let mut kept = if applied.is_new() { extra.len() as u64 } else { 0 };
-        self.tx.unread().mark_lacking(object, record, shows)?;
-        if shows == Shows::Detail && self.write(object, &detail, &of_detail, &detail_extra, (asked, asked.at))?.is_new()
-        {
+        self.tx.unread().mark_lacking(object, record, if whole { Shows::Detail } else { Shows::ListOfDetail })?;
+        if whole && self.write(object, &detail, &of_detail, &detail_extra, (asked, asked.at))?.is_new() {
             kept += detail_extra.len() as u64;
         }
         Ok((applied, kept))
@@ -101,7 +85,7 @@ impl RecordsTx<'_> {
 
     pub fn apply_plain(&self, shape: &Shape, record: &Record, asked_at: Instant) -> Result<Applied> {
         let extra = record.extra.to_json();
-        let incoming: Vec<_> = shape.columns.iter().map(|c| value_of(c.source, record, extra.as_deref())).collect();
+        let incoming = shape.values(record, extra.as_deref());
         let id = record.id.as_str();
         Ok(match self.compare(shape, record, &incoming)? {
             RowComparison::Missing => {
@@ -153,7 +137,7 @@ impl RecordsTx<'_> {
         (asked, read_at): (&RequestStamp, Instant),
     ) -> Result<(Applied, Vec<FieldDifference>)> {
         let extra = extra.to_json();
-        let incoming: Vec<_> = shape.columns.iter().map(|c| value_of(c.source, record, extra.as_deref())).collect();
+        let incoming = shape.values(record, extra.as_deref());
         let (id, is_detail) = (record.id.as_str(), shape.key != "id");
         let overtaken = !is_detail && self.tx.is_overtaken(object, id, asked);
         if is_detail {
@@ -225,7 +209,7 @@ impl RecordsTx<'_> {
     pub fn compare_list(&self, object: Object, record: &Record) -> Result<Compared> {
         let shape = self.tx.shapes().list(object);
         let extra = record.extra.to_json();
-        let incoming: Vec<_> = shape.columns.iter().map(|c| value_of(c.source, record, extra.as_deref())).collect();
+        let incoming = shape.values(record, extra.as_deref());
         Ok(match self.compare(&shape, record, &incoming)? {
             RowComparison::Missing => Compared::Missing,
             RowComparison::Same { omits: true, .. } => Compared::Omitted,
@@ -280,8 +264,7 @@ impl RecordsTx<'_> {
     /// Removes a record that returns from the removed records. Returns whether it does: the answer may be of a moment
     /// before the removal.
     fn takes_back(&self, object: Object, id: &str, shape: &Shape, incoming: &[Option<ValueRef<'_>>]) -> Result<bool> {
-        let Version { etag, updated_at } = Version::of_answer(shape, incoming);
-        if self.tx.knowledge().was_just_removed(object, id, (etag, updated_at.unwrap_or_default()))? {
+        if self.tx.knowledge().was_just_removed(object, id, Version::of_answer(shape, incoming))? {
             return Ok(false);
         }
         self.run("DELETE FROM removed_records WHERE object_type = ?1 AND id = ?2", params![object, id])?;
@@ -315,9 +298,8 @@ impl RecordsTx<'_> {
         let Some(([old, etag, updated_at], _)) = row.filter(|(_, former)| !former) else {
             return Ok((extra, detail_extra, VersionFit::Other));
         };
-        let incoming: Vec<_> = list.columns.iter().map(|column| value_of(column.source, record, None)).collect();
         let here = Version { etag: etag.as_deref(), updated_at: updated_at.as_deref() };
-        let fit = Version::of_answer(list, &incoming).fit(&here);
+        let fit = Version::of_answer(list, &list.values(record, None)).fit(&here);
         let Some(old) = old.filter(|_| fit != VersionFit::Doubtful) else { return Ok((extra, detail_extra, fit)) };
         let is_listed = |wire: &str| object.list_fields().any(|field| field.wire == wire);
         for (key, source) in Extra::from_json(object, &old).sources {

@@ -125,9 +125,8 @@ impl RecordsTx<'_> {
             Some(Ordering::Less) => {
                 let time = |name| old[shape.own_field(name)?].as_text()?.parse::<Instant>().ok();
                 let here = ["updated_at", "created_at"].map(time);
-                let seen = (new.etag, new.updated_at.unwrap_or_default());
                 self.dated_in_the_future(here[0], asked)?
-                    || self.tx.knowledge().decides_older(object, id, seen, here.into_iter().max().flatten())?
+                    || self.tx.knowledge().decides_older(object, id, new, here.into_iter().max().flatten())?
             }
         })
     }

@@ -250,7 +250,7 @@ impl DetailBatch<'_> {
                         queue.ids.clear();
                     }
                 }
-                // If the lists contain it anyway, its detail is not requested in every self.run.
+                // If the lists contain it anyway, its detail is not requested in every run.
                 self.remember_failure(id, 1).await
             }
             // The list with the same scope was answered, so a 403 concerns this record.
@@ -282,7 +282,7 @@ impl DetailBatch<'_> {
         }
     }
 
-    /// Stores that a detail could not be read, so that it waits. After many, the rest is left to another self.run.
+    /// Stores that a detail could not be read, so that it waits. After many, the rest is left to another run.
     async fn failed(&self, id: &RecordId, requests: u32) -> Result<(), SyncError> {
         self.queue().skipped.insert(id.clone());
         self.remember_failure(id, requests).await?;
@@ -317,10 +317,8 @@ impl DetailBatch<'_> {
             let decode = |layout: &Layout| answer.record(object, &its_id, layout).ok();
             let record = tx.with_current_layout(record, version, decode)?;
             tx.knowledge().answered(answered);
-            let (list, kept) = match purpose {
-                Purpose::Changes => tx.records().apply_detail_as_list(object, &record, &answer.asked)?,
-                _ => tx.records().apply_detail(object, &record, &answer.asked)?,
-            };
+            let whole = purpose != Purpose::Changes;
+            let (list, kept) = tx.records().apply_detail(object, &record, &answer.asked, whole)?;
             if list != Applied::Older {
                 tx.unread().was_read(object, &its_id)?;
             }
