@@ -93,6 +93,16 @@ pub(in crate::store) fn json_at(row: &Row<'_>, place: usize) -> rusqlite::Result
     Ok((&row.get::<_, SqlValue>(place)?).into())
 }
 
+/// A name in a statement.
+pub(in crate::store) fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// A text in a statement.
+pub(in crate::store) fn literal(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}
+
 /// What a statement does, as an error says it: whether it reads or writes, and the first table that it names.
 fn purpose(sql: &str) -> String {
     let words: Vec<&str> =
@@ -118,39 +128,24 @@ pub(in crate::store) fn fits_a_list(column: &str) -> String {
     format!("(instr({column}, ',') = 0 AND length({column}) <= {MAX_PREDICATE})")
 }
 
-impl ToSql for Object {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        Ok(self.as_str().into())
-    }
+/// Gives types whose values are texts that form as parameters.
+macro_rules! texts {
+    ($($text:ty),+) => {
+        $(
+            impl ToSql for $text {
+                fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+                    Ok(self.as_str().into())
+                }
+            }
+        )+
+    };
 }
 
-impl ToSql for EditState {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        Ok(self.as_str().into())
-    }
-}
-
-impl ToSql for DelayScope {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        Ok(self.as_str().into())
-    }
-}
-
-impl ToSql for RecordId {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        Ok(self.as_str().into())
-    }
-}
+texts!(Object, EditState, DelayScope, RecordId, Etag);
 
 impl FromSql for RecordId {
     fn column_result(value: ValueRef<'_>) -> FromSqlResult<RecordId> {
         String::column_result(value).map(RecordId::from)
-    }
-}
-
-impl ToSql for Etag {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        Ok(self.as_str().into())
     }
 }
 

@@ -11,7 +11,7 @@ use crate::model::{
 };
 use crate::store::claims;
 use crate::store::records::unread::unshown_columns;
-use crate::store::{Goal, ReadTx, Result, Shape, Shapes, Source, Statements};
+use crate::store::{Goal, ReadTx, Result, Shape, Shapes, Source, Statements, literal};
 
 const CUSTOM: &str = "customFields";
 
@@ -108,7 +108,6 @@ pub(in crate::store) fn mirrored(
 /// A key as the SQL literals that SQLite's JSON functions may show it as: some versions end a key at U+0000. No SQL
 /// text may have that character, so the whole key is written as its bytes.
 fn key_literals(key: &str) -> String {
-    let literal = |text: &str| format!("'{}'", text.replace('\'', "''"));
     match key.split_once('\0') {
         Some((start, _)) => {
             let bytes: String = key.bytes().map(|byte| format!("{byte:02x}")).collect();

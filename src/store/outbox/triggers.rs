@@ -30,7 +30,8 @@ use super::queue::{EFFECT, EFFECT_OPEN, END, EditedRecord, NEW_FIELDS};
 use crate::model::editable::{CUSTOM_KEYS, Editability};
 use crate::model::{Editable, Object};
 use crate::store::{
-    EditsTx, GUARDED_TABLES, ReadTx, Result, StateKey, Statements, accepted_values, editable, known_values, queue,
+    EditsTx, GUARDED_TABLES, ReadTx, Result, StateKey, Statements, accepted_values, editable, known_values, literal,
+    queue,
 };
 
 const OFF: &str = "writing back is off: set enabled = true below [write_back] in the configuration of crm-mirror, and run crm-mirror sync";
@@ -77,10 +78,6 @@ const NOT_READ: &str = "is unknown in one of these rows: it was not read yet, or
 /// Why a column cannot be edited that does not hold the service's value, to follow its name.
 const NOT_FITTING: &str = "is unknown in one of these rows: the value of the service does not fit the column and is kept in extra; \
      crm-mirror edit queues the edit as a conflict that shows it";
-
-fn literal(text: &str) -> String {
-    format!("'{}'", text.replace('\'', "''"))
-}
 
 fn column(field: &Editable) -> String {
     let (view, column) = (field.object.full_view(), &field.column);

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::instant;
 use crate::model::{Instant, Object};
-use crate::store::{FeedTx, ReadTx, Result, StateKey, Statements, StoredTime, feed};
+use crate::store::{FeedTx, ReadTx, Result, StateKey, Statements, StoredTime, feed, quoted};
 
 /// Enters one record with a number that is higher than all before it.
 const ENTER: &str = "INSERT OR REPLACE INTO changed_records (object_type, record_id, erase)
@@ -150,7 +150,7 @@ impl FeedTx<'_> {
     /// be more.
     pub fn requeue(&self, object: Object, which: &Requeue, after: &str, most: usize) -> Result<Option<String>> {
         let condition = match which {
-            Requeue::WithValue(column) => format!("\"{}\" IS NOT NULL", column.replace('"', "\"\"")),
+            Requeue::WithValue(column) => format!("{} IS NOT NULL", quoted(column)),
             Requeue::All => "1".into(),
         };
         let sql = format!(

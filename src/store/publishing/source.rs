@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::model::{Object, SqlValue};
 use crate::store::table_shapes::OWNER_NAME;
-use crate::store::{BuiltFrom, ReadTx, Reader, Result, Statements, StoreError};
+use crate::store::{BuiltFrom, ReadTx, Reader, Result, Statements, StoreError, quoted};
 
 pub type SourceRow = Vec<SqlValue>;
 
@@ -82,30 +82,18 @@ impl Moment<'_> {
         most: u32,
     ) -> Result<Vec<SourceRow>> {
         let key = list(&query.key);
-        let mut conditions = Vec::new();
-        conditions.extend(after.map(|after| format!("({key}) > ({})", vec!["?"; after.len()].join(", "))));
-        if !filled.is_empty() {
-            let filled: Vec<String> = filled.iter().map(|column| format!("{} IS NOT NULL", quoted(column))).collect();
-            conditions.push(format!("({})", filled.join(" OR ")));
-        }
-        let condition =
-            if conditions.is_empty() { String::new() } else { format!("WHERE {}", conditions.join(" AND ")) };
-        let columns = list(&query.columns);
-        let sql = format!("SELECT {columns} FROM {} {condition} ORDER BY {key} LIMIT {most}", quoted(&query.table));
-        self.rows(&sql, params_from_iter(after.unwrap_or_default()))
+        let filled: Vec<String> = filled.iter().map(|column| format!("{} IS NOT NULL", quoted(column))).collect();
+        let filled = if filled.is_empty() { "true".into() } else { filled.join(" OR ") };
+        let behind = after.map(|after| format!("AND ({key}) > ({})", vec!["?"; after.len()].join(", ")));
+        let condition = format!("({filled}) {} ORDER BY {key} LIMIT {most}", behind.unwrap_or_default());
+        self.select(query, &condition, params_from_iter(after.unwrap_or_default()))
     }
 
     pub fn by_keys(&self, query: &PageQuery, keys: &[Vec<SqlValue>]) -> Result<Vec<SourceRow>> {
         let parts: Vec<String> = (0..query.key.len()).map(|n| format!("json_extract(value, '$[{n}]')")).collect();
-        let sql = format!(
-            "SELECT {} FROM {} WHERE ({}) IN (SELECT {} FROM json_each(?1))",
-            list(&query.columns),
-            quoted(&query.table),
-            list(&query.key),
-            parts.join(", ")
-        );
+        let condition = format!("({}) IN (SELECT {} FROM json_each(?1))", list(&query.key), parts.join(", "));
         let keys: Vec<Vec<Value>> = keys.iter().map(|key| key.iter().map(Value::from).collect()).collect();
-        self.rows(&sql, [Value::from(keys).to_string()])
+        self.select(query, &condition, [Value::from(keys).to_string()])
     }
 
     /// The keys of the rows of a table that cannot be published as they are: those with U+0000, and those longer than
@@ -116,8 +104,7 @@ impl Moment<'_> {
             format!("instr({name}, char(0)) > 0 OR length(CAST({name} AS BLOB)) > {longest}")
         };
         let conditions: Vec<String> = query.key.iter().map(odd).collect();
-        let (columns, table) = (list(&query.columns), quoted(&query.table));
-        self.rows(&format!("SELECT {columns} FROM {table} WHERE {}", conditions.join(" OR ")), [])
+        self.select(query, &conditions.join(" OR "), [])
     }
 
     pub fn changed_of(&self, ids: &[&str], after: i64) -> Result<BTreeSet<String>> {
@@ -147,13 +134,8 @@ impl Moment<'_> {
         ids: &[&str],
     ) -> Result<Vec<SourceRow>> {
         let of_object = object.map(|object| format!("object_type = '{object}' AND ")).unwrap_or_default();
-        let sql = format!(
-            "SELECT {} FROM {} WHERE {of_object}{} IN (SELECT value FROM json_each(?1))",
-            list(&query.columns),
-            quoted(&query.table),
-            quoted(key)
-        );
-        self.rows(&sql, [Value::from(ids).to_string()])
+        let condition = format!("{of_object}{} IN (SELECT value FROM json_each(?1))", quoted(key));
+        self.select(query, &condition, [Value::from(ids).to_string()])
     }
 
     /// The number of the newest entry of `changed_records`; 0 before the first.
@@ -177,16 +159,17 @@ impl Moment<'_> {
         self.rows(&format!("SELECT o.id, {OWNER_NAME} FROM team_members AS o"), [])
     }
 
+    fn select(&self, query: &PageQuery, condition: &str, values: impl rusqlite::Params) -> Result<Vec<SourceRow>> {
+        let (columns, table) = (list(&query.columns), quoted(&query.table));
+        self.rows(&format!("SELECT {columns} FROM {table} WHERE {condition}"), values)
+    }
+
     fn rows(&self, sql: &str, values: impl rusqlite::Params) -> Result<Vec<SourceRow>> {
         let mut stmt = self.tx.conn.prepare(sql)?;
         let count = stmt.column_count();
         let rows = stmt.query_map(values, |row| (0..count).map(|place| row.get(place)).collect())?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
-}
-
-fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
 }
 
 fn list(names: &[String]) -> String {

@@ -82,11 +82,10 @@ pub fn behind(tx: &ReadTx<'_>, seq: i64) -> Result<FeedCursor> {
 fn check_of(tx: &ReadTx<'_>, seq: i64) -> Result<Option<String>> {
     let entry: Option<(String, String, String, String)> =
         tx.find_tuple("SELECT object_type, record_id, kind, seen_at FROM changes WHERE seq = ?1", [seq])?;
-    let digest = |(object, record, kind, seen_at): (String, String, String, String)| {
-        let digest = Sha256::digest(format!("{object}\n{record}\n{kind}\n{seen_at}").as_bytes());
+    Ok(entry.map(|(object, record, kind, seen_at)| {
+        let digest = Sha256::digest(format!("{object}\n{record}\n{kind}\n{seen_at}"));
         digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect()
-    };
-    Ok(entry.map(digest))
+    }))
 }
 
 pub fn verify(tx: &ReadTx<'_>, cursor: &FeedCursor) -> Result<Result<(), CursorRefused>> {

@@ -5,7 +5,7 @@
 use serde::Serialize;
 
 use crate::model::{Choice, ExcludedFields, Object};
-use crate::store::{ReadTx, Result, Statements, lookup_view};
+use crate::store::{ReadTx, Result, Statements, lookup_view, quoted};
 
 /// The purpose of each table and view with a row per record or item of the service, in the order of the documentation.
 const SHAPED: [(&str, &str); 10] = [
@@ -98,8 +98,7 @@ pub fn internal_tables(tx: &ReadTx<'_>) -> Result<Vec<String>> {
 }
 
 pub fn rows(tx: &ReadTx<'_>, table: &str) -> Result<u64> {
-    let sql = format!("SELECT count(*) FROM \"{}\"", table.replace('"', "\"\""));
-    tx.count(&sql, [])
+    tx.count(&format!("SELECT count(*) FROM {}", quoted(table)), [])
 }
 
 pub fn columns(tx: &ReadTx<'_>, table: &str) -> Result<Vec<ColumnLine>> {

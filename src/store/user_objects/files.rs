@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::regular_file;
-use crate::store::{Result, Statements};
+use crate::store::{Result, Statements, quoted};
 
 const SAVEPOINT: &str = "views_of_a_file";
 
@@ -53,7 +53,7 @@ fn read_file(path: &Path) -> Result<String, String> {
 
 pub(super) fn apply(conn: &Connection, before: &AppliedFiles, files: &ViewFiles) -> Result<AppliedFiles> {
     for view in before.views.values().flatten() {
-        conn.batch(&format!("DROP VIEW IF EXISTS main.\"{}\"", view.replace('"', "\"\"")))?;
+        conn.batch(&format!("DROP VIEW IF EXISTS main.{}", quoted(view)))?;
     }
     let mut applied = AppliedFiles { digest: digest(files), ..AppliedFiles::default() };
     for (name, text) in files {
@@ -62,8 +62,8 @@ pub(super) fn apply(conn: &Connection, before: &AppliedFiles, files: &ViewFiles)
             Err(why) => Err(why.clone()),
         };
         match made {
-            Ok(views) => applied.views.insert(name.clone(), views).map_or((), drop),
-            Err(why) => applied.refused.insert(name.clone(), why).map_or((), drop),
+            Ok(views) => _ = applied.views.insert(name.clone(), views),
+            Err(why) => _ = applied.refused.insert(name.clone(), why),
         }
     }
     Ok(applied)
@@ -92,8 +92,7 @@ fn made_by(conn: &Connection, text: &str) -> Result<Vec<String>, String> {
     if let Some((_, gone)) = before.difference(&after).next() {
         return Err(format!("it drops `{gone}`, which this file did not create"));
     }
-    let views: Vec<String> = after.difference(&before).map(|(_, name)| name.clone()).collect();
-    Ok(views)
+    Ok(after.difference(&before).map(|(_, name)| name.clone()).collect())
 }
 
 fn schema(conn: &Connection) -> Result<BTreeSet<(String, String)>, String> {

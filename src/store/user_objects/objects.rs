@@ -4,7 +4,7 @@ use rusqlite::Connection;
 
 use crate::model::Object;
 use crate::store::program_objects::{OUTBOX_TABLES, is_program_table, is_program_view};
-use crate::store::{GUARDED_TABLES, Result, Statements};
+use crate::store::{GUARDED_TABLES, Result, Statements, quoted};
 
 /// Indexes that could make a write fail: UNIQUE ones refuse rows that the service has, an expression, condition or
 /// collation may fail for a value or exist only in its owner's program. The program's own are left out.
@@ -125,8 +125,7 @@ fn drop_for_good(conn: &Connection, object: &UserObject, why: &str) -> Result<()
 }
 
 fn drop_object(conn: &Connection, object: &UserObject) -> Result<()> {
-    let name = object.name.replace('"', "\"\"");
-    conn.batch(&format!("DROP {} IF EXISTS main.\"{name}\"", object.kind))
+    conn.batch(&format!("DROP {} IF EXISTS main.{}", object.kind, quoted(&object.name)))
 }
 
 /// SQLite's message without the statement.

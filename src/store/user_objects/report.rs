@@ -10,7 +10,7 @@ use super::files::{self, ViewFiles};
 use crate::model::Object;
 use crate::store::derived::indexes::configured;
 use crate::store::derived::search::search_damage;
-use crate::store::{AppliedFiles, BuiltFrom, DerivedTx, ReadTx, Result, objects};
+use crate::store::{AppliedFiles, BuiltFrom, DerivedTx, ReadTx, Result, objects, quoted};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct BrokenObject {
@@ -59,7 +59,7 @@ pub(super) fn views(conn: &Connection, files: &AppliedFiles) -> Result<Vec<Broke
     Ok(objects::views(conn)?
         .into_iter()
         .filter_map(|view| {
-            let sql = format!("SELECT 1 FROM main.\"{}\" LIMIT 0", view.name.replace('"', "\"\""));
+            let sql = format!("SELECT 1 FROM main.{} LIMIT 0", quoted(&view.name));
             let why = conn.prepare(&sql).err().map(|error| objects::sqlite_message(&error))?;
             let is_unknown_here = UNKNOWN_HERE.iter().any(|start| why.starts_with(start));
             let broken = match files.file_of(&view.name) {
