@@ -29,13 +29,13 @@ pub fn is_within_bounds(text: &str) -> bool {
 /// A number's sign, its digits without zeros at either end, and the power of ten of the first digit. Each number has
 /// exactly one form, so two texts are the same number if their forms are equal.
 #[derive(PartialEq, Eq)]
-struct Form<'a> {
+struct Form {
     negative: bool,
-    digits: std::borrow::Cow<'a, str>,
+    digits: String,
     exponent: i64,
 }
 
-fn form(text: &str) -> Option<Form<'_>> {
+fn form(text: &str) -> Option<Form> {
     let (negative, unsigned) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
         None => (false, text),
@@ -48,29 +48,20 @@ fn form(text: &str) -> Option<Form<'_>> {
         return None;
     }
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-    let all: std::borrow::Cow<'_, str> =
-        if fraction.is_empty() { whole.into() } else { format!("{whole}{fraction}").into() };
+    let all = format!("{whole}{fraction}");
     let leading = all.len() - all.trim_start_matches('0').len();
     let trimmed = all.trim_matches('0');
     if trimmed.is_empty() {
-        return Some(Form { negative: false, digits: "".into(), exponent: 0 });
+        return Some(Form { negative: false, digits: String::new(), exponent: 0 });
     }
     let exponent = exponent.checked_add(whole.len() as i64)?.checked_sub(leading as i64)?;
-    Some(Form { negative, digits: trimmed.to_string().into(), exponent })
+    Some(Form { negative, digits: trimmed.into(), exponent })
 }
 
 /// Compares two decimal numbers by value, exponents allowed; `None` if one of them is not a number.
 pub fn compare(a: &str, b: &str) -> Option<Ordering> {
     let (a, b) = (form(a)?, form(b)?);
-    let sign = |f: &Form<'_>| {
-        if f.digits.is_empty() {
-            0
-        } else if f.negative {
-            -1
-        } else {
-            1
-        }
-    };
+    let sign = |f: &Form| i8::from(!f.digits.is_empty()) * if f.negative { -1 } else { 1 };
     let by_sign = sign(&a).cmp(&sign(&b));
     if by_sign != Ordering::Equal || a.digits.is_empty() {
         return Some(by_sign);

@@ -50,6 +50,11 @@ impl ExcludedFields {
         self.entries.is_empty()
     }
 
+    fn columns(&self, object: Object) -> impl Iterator<Item = &str> {
+        let of_object = self.entries.iter().filter(move |(of, _)| of.is_none_or(|of| of == object));
+        of_object.map(|(_, column)| column.as_str())
+    }
+
     pub fn takes_field(&self, object: Object, index: usize) -> bool {
         self.fields[object as usize].get(index) == Some(&true)
     }
@@ -59,26 +64,23 @@ impl ExcludedFields {
     }
 
     pub fn takes_column(&self, object: Object, column: &str) -> bool {
-        self.entries.iter().any(|(of, excluded)| of.is_none_or(|of| of == object) && belongs_to(column, excluded))
+        self.columns(object).any(|excluded| belongs_to(column, excluded))
     }
 
     /// As [`ExcludedFields::takes_column`], of the column that a field was given: it is no companion of another one.
     pub fn takes_own_column(&self, object: Object, column: &str) -> bool {
-        let column = plain_name(column);
-        self.entries.iter().any(|(of, excluded)| of.is_none_or(|of| of == object) && column == excluded)
+        self.columns(object).any(|excluded| plain_name(column) == excluded)
     }
 
     /// Whether a custom field may be excluded whose column is not known yet.
     pub fn takes_key(&self, object: Object, key: &str) -> bool {
-        self.entries.iter().any(|(of, column)| of.is_none_or(|of| of == object) && ColumnName::may_name(column, key))
+        self.columns(object).any(|excluded| ColumnName::may_name(excluded, key))
     }
 
     /// Whether a container of the answers has an excluded field: a container of a foreign shape may hold its value.
     pub fn takes_part_of(&self, object: Object, group: &str) -> bool {
         let is_of_group = |field: &Field| field.wire.split_once('.').is_some_and(|(of, _)| of == group);
-        let of_custom =
-            |(of, column): &(Option<Object>, String)| of.is_none_or(|of| of == object) && column.starts_with("cf_");
-        group == "customFields" && self.entries.iter().any(of_custom)
+        group == "customFields" && self.columns(object).any(|excluded| excluded.starts_with("cf_"))
             || object.fields().iter().zip(&self.fields[object as usize]).any(|(f, taken)| *taken && is_of_group(f))
     }
 

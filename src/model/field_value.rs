@@ -83,18 +83,26 @@ fn is_number(source: &str) -> bool {
     source.starts_with(|c: char| c == '-' || c.is_ascii_digit())
 }
 
-fn exact_or_unrepresentable<T>(value: Option<T>) -> FieldValue<T> {
-    value.map_or(FieldValue::Unrepresentable, FieldValue::Exact)
+/// A value that is there as `read` makes it; `None` does not fit the column.
+fn present(
+    raw: Option<&RawValue>,
+    read: impl FnOnce(&RawValue) -> Option<FieldValue<SqlValue>>,
+) -> FieldValue<SqlValue> {
+    match raw {
+        None => FieldValue::Absent,
+        Some(raw) if raw.get() == "null" => FieldValue::Null,
+        Some(raw) => read(raw).unwrap_or(FieldValue::Unrepresentable),
+    }
 }
 
-fn instant(text: &str) -> FieldValue<SqlValue> {
-    match Instant::canonical(text) {
-        Ok((canonical, exact)) => {
-            let value = SqlValue::Text(canonical);
-            if exact { FieldValue::Exact(value) } else { FieldValue::Truncated(value) }
-        }
-        Err(_) => FieldValue::Unrepresentable,
-    }
+fn exact(text: impl Into<CompactString>) -> FieldValue<SqlValue> {
+    FieldValue::Exact(SqlValue::Text(text.into()))
+}
+
+fn instant(text: &str) -> Option<FieldValue<SqlValue>> {
+    let (canonical, is_exact) = Instant::canonical(text).ok()?;
+    let value = SqlValue::Text(canonical);
+    Some(if is_exact { FieldValue::Exact(value) } else { FieldValue::Truncated(value) })
 }
 
 fn integer(source: &str) -> Option<i64> {
@@ -133,57 +141,32 @@ fn is_as_short(source: &str, value: f64, shortest: &str) -> bool {
 }
 
 pub fn standard(kind: FieldKind, raw: Option<&RawValue>) -> FieldValue<SqlValue> {
-    let Some(raw) = raw else { return FieldValue::Absent };
-    let source = raw.get();
-    if source == "null" {
-        return FieldValue::Null;
-    }
-    match kind {
-        FieldKind::Text | FieldKind::Id | FieldKind::Etag => {
-            exact_or_unrepresentable(string(raw).map(|text| SqlValue::Text(text.into())))
-        }
-        FieldKind::Instant => string(raw).map_or(FieldValue::Unrepresentable, |text| instant(&text)),
-        FieldKind::Integer => exact_or_unrepresentable(integer(source).map(SqlValue::Int)),
-        FieldKind::Boolean => exact_or_unrepresentable(boolean(source).map(SqlValue::Int)),
-        FieldKind::Number => exact_or_unrepresentable(real(source).map(SqlValue::Real)),
-        FieldKind::Value { .. } => match string(raw) {
-            Some(text) => FieldValue::Exact(SqlValue::Text(text.into())),
-            None if source.starts_with('"') => FieldValue::Unrepresentable,
-            None => FieldValue::Exact(SqlValue::Text(source.into())),
-        },
-        FieldKind::Json => FieldValue::Exact(SqlValue::Text(source.into())),
-    }
+    let number = |value| FieldValue::Exact(SqlValue::Int(value));
+    present(raw, |raw| match kind {
+        FieldKind::Text | FieldKind::Id | FieldKind::Etag => string(raw).map(exact),
+        FieldKind::Instant => instant(&string(raw)?),
+        FieldKind::Integer => integer(raw.get()).map(number),
+        FieldKind::Boolean => boolean(raw.get()).map(number),
+        FieldKind::Number => real(raw.get()).map(|value| FieldValue::Exact(SqlValue::Real(value))),
+        FieldKind::Value { .. } if raw.get().starts_with('"') => string(raw).map(exact),
+        FieldKind::Value { .. } | FieldKind::Json => Some(exact(raw.get())),
+    })
 }
 
 /// Converts a custom value to the form of its column (reference, *Custom values*).
 pub fn custom(data_type: DataType, raw: Option<&RawValue>) -> FieldValue<SqlValue> {
-    let Some(raw) = raw else { return FieldValue::Absent };
-    let source = raw.get();
-    if source == "null" {
-        return FieldValue::Null;
-    }
     match data_type {
-        DataType::ShortText | DataType::LongText | DataType::SingleSelect => {
-            exact_or_unrepresentable(string(raw).map(|text| SqlValue::Text(text.into())))
-        }
-        DataType::Integer => exact_or_unrepresentable(integer(source).map(SqlValue::Int)),
-        DataType::Boolean => exact_or_unrepresentable(boolean(source).map(SqlValue::Int)),
-        DataType::Decimal => exact_or_unrepresentable(
-            string(raw).filter(|text| decimal::is_plain(text)).map(|text| SqlValue::Text(text.into())),
-        ),
-        DataType::Date => {
-            exact_or_unrepresentable(string(raw).filter(|text| is_date(text)).map(|text| SqlValue::Text(text.into())))
-        }
-        DataType::DateTime => string(raw).map_or(FieldValue::Unrepresentable, |text| instant(&text)),
+        DataType::ShortText | DataType::LongText | DataType::SingleSelect => standard(FieldKind::Text, raw),
+        DataType::Integer => standard(FieldKind::Integer, raw),
+        DataType::Boolean => standard(FieldKind::Boolean, raw),
+        DataType::DateTime => standard(FieldKind::Instant, raw),
+        DataType::Decimal => present(raw, |raw| string(raw).filter(|text| decimal::is_plain(text)).map(exact)),
+        DataType::Date => present(raw, |raw| string(raw).filter(|text| is_date(text)).map(exact)),
+        // Stored in one canonical form, so that white space in an answer does not count as a change.
         DataType::MultiSelect => {
-            // Stored in one canonical form, so that white space in an answer does not count as a change.
-            exact_or_unrepresentable(
-                multi_values(source)
-                    .and_then(|values| serde_json::to_string(&values).ok())
-                    .map(|t| SqlValue::Text(t.into())),
-            )
+            present(raw, |raw| serde_json::to_string(&multi_values(raw.get())?).ok().map(exact))
         }
-        DataType::Unknown => FieldValue::Unrepresentable,
+        DataType::Unknown => present(raw, |_| None),
     }
 }
 
