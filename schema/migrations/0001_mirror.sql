@@ -300,9 +300,7 @@ CREATE TABLE reads (
     object TEXT NOT NULL, -- contact or company; '' for the lists
     purpose TEXT NOT NULL, -- changes, sweep, fill, lists, ages, progress
     part TEXT NOT NULL DEFAULT '', -- the number of a slice; the key of a field that is filled
-    bounds TEXT NOT NULL DEFAULT 'whole', -- what the part is by `createdAt`: whole, dated, dateless
-    low TEXT, -- a dated part begins here; NULL for the oldest record
-    high TEXT, -- a dated part ends before this; NULL for the newest record
+    bounds TEXT NOT NULL, -- what the part is by `createdAt`, as JSON
     done INTEGER NOT NULL DEFAULT 0, -- whether it was read to its end
     as_of TEXT, -- our clock as of which changes will be complete
     position TEXT NOT NULL, -- where the walk goes on, as JSON: a hint

@@ -163,9 +163,7 @@ pub fn custom(data_type: DataType, raw: Option<&RawValue>) -> FieldValue<SqlValu
         DataType::Decimal => present(raw, |raw| string(raw).filter(|text| decimal::is_plain(text)).map(exact)),
         DataType::Date => present(raw, |raw| string(raw).filter(|text| is_date(text)).map(exact)),
         // Stored in one canonical form, so that white space in an answer does not count as a change.
-        DataType::MultiSelect => {
-            present(raw, |raw| serde_json::to_string(&multi_values(raw.get())?).ok().map(exact))
-        }
+        DataType::MultiSelect => present(raw, |raw| serde_json::to_string(&multi_values(raw.get())?).ok().map(exact)),
         DataType::Unknown => present(raw, |_| None),
     }
 }

@@ -7,11 +7,13 @@
 use rusqlite::params;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use strum::IntoStaticStr;
 
 use crate::model::{Instant, Object, TimeBounds};
-use crate::store::{ClaimsTx, ReadTx, Result, Statements, StoreError, StoredTime};
+use crate::store::{ClaimsTx, ReadTx, Result, Statements, StoredTime, json};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum ReadOf {
     Changes(Object),
     Sweep(Object),
@@ -25,14 +27,13 @@ pub enum ReadOf {
 
 impl ReadOf {
     fn row(self) -> [&'static str; 2] {
-        match self {
-            ReadOf::Changes(object) => [object.as_str(), "changes"],
-            ReadOf::Sweep(object) => [object.as_str(), "sweep"],
-            ReadOf::Fill(object) => [object.as_str(), "fill"],
-            ReadOf::Lists => ["", "lists"],
-            ReadOf::Ages(object) => [object.as_str(), "ages"],
-            ReadOf::Progress(object) => [object.as_str(), "progress"],
-        }
+        let object = match self {
+            ReadOf::Lists => "",
+            ReadOf::Changes(of) | ReadOf::Sweep(of) | ReadOf::Fill(of) | ReadOf::Ages(of) | ReadOf::Progress(of) => {
+                of.as_str()
+            }
+        };
+        [object, self.into()]
     }
 }
 
@@ -94,22 +95,13 @@ pub fn uncovered<P>(parts: &[Checkpoint<P>]) -> Vec<TimeBounds> {
 impl ReadTx<'_> {
     /// One whose position or bounds cannot be parsed is none.
     pub fn reads<P: DeserializeOwned>(&self, what: ReadOf) -> Result<Vec<Checkpoint<P>>> {
-        type Row = (String, String, Option<String>, Option<String>, bool, StoredTime, String);
-        let rows: Vec<Row> = self.tuples(
-            "SELECT part, bounds, low, high, done, as_of, position FROM reads WHERE object = ?1 AND purpose = ?2
+        let rows: Vec<(String, String, bool, StoredTime, String)> = self.tuples(
+            "SELECT part, bounds, done, as_of, position FROM reads WHERE object = ?1 AND purpose = ?2
              ORDER BY length(part), part",
             what.row(),
         )?;
-        let parsed = rows.into_iter().filter_map(|(part, bounds, low, high, done, as_of, position)| {
-            // An edge that cannot be parsed is not an open one.
-            let edge = |text: Option<String>| text.map(|text| text.parse()).transpose().ok();
-            let bounds = match bounds.as_str() {
-                "whole" => TimeBounds::Whole,
-                "dateless" => TimeBounds::Dateless,
-                "dated" => TimeBounds::Dated { from: edge(low)?, to: edge(high)? },
-                _ => return None,
-            };
-            let position = serde_json::from_str(&position).ok()?;
+        let parsed = rows.into_iter().filter_map(|(part, bounds, done, as_of, position)| {
+            let (bounds, position) = (serde_json::from_str(&bounds).ok()?, serde_json::from_str(&position).ok()?);
             Some(Checkpoint { part, bounds, done, as_of: as_of.0, position })
         });
         Ok(parsed.collect())
@@ -137,17 +129,11 @@ impl ClaimsTx<'_> {
 
     pub fn keep_read<P: Serialize>(&self, what: ReadOf, read: &Checkpoint<P>) -> Result<()> {
         let [object, purpose] = what.row();
-        let position = serde_json::to_string(&read.position)
-            .map_err(|source| StoreError::State { name: purpose.into(), source })?;
-        let (bounds, low, high) = match read.bounds {
-            TimeBounds::Whole => ("whole", None, None),
-            TimeBounds::Dateless => ("dateless", None, None),
-            TimeBounds::Dated { from, to } => ("dated", from, to),
-        };
+        let (bounds, position) = (json(purpose, &read.bounds)?, json(purpose, &read.position)?);
         self.run(
-            "INSERT OR REPLACE INTO reads (object, purpose, part, bounds, low, high, done, as_of, position)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-            params![object, purpose, read.part, bounds, low, high, read.done, read.as_of, position],
+            "INSERT OR REPLACE INTO reads (object, purpose, part, bounds, done, as_of, position)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            params![object, purpose, read.part, bounds, read.done, read.as_of, position],
         )
     }
 

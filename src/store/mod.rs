@@ -66,7 +66,7 @@ pub use records::whole_list_doubts::{ListedItems, UnlistedDecision, WholeListKin
 pub use runs::{RunOutcome, Tally};
 pub use state_keys::StateKey;
 pub(in crate::store) use statements::{
-    OfRow, Statements, StoredTime, fits_a_list, json_at, json_list, literal, quoted,
+    OfRow, Statements, StoredTime, fits_a_list, json, json_at, json_list, literal, quoted,
 };
 pub use tx::{ClaimsTx, CustomTx, DerivedTx, EditsTx, FeedTx, KnowledgeTx, MirrorTx, RecordsTx, UnreadTx};
 pub use user_objects::report::{self as people_report, BrokenObject};

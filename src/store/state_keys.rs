@@ -30,7 +30,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::model::Object;
-use crate::store::{MirrorTx, ReadTx, Result, Statements, StoreError};
+use crate::store::{MirrorTx, ReadTx, Result, Statements, json};
 
 macro_rules! state_keys {
     (
@@ -111,11 +111,10 @@ impl ReadTx<'_> {
 impl MirrorTx<'_> {
     pub fn set_state<T: Serialize>(&self, key: &StateKey, value: &T) -> Result<()> {
         let name = key.to_string();
-        let text = serde_json::to_string(value).map_err(|source| StoreError::State { name: name.clone(), source })?;
         self.run(
             "INSERT INTO state (name, value) VALUES (?1, ?2)
                  ON CONFLICT (name) DO UPDATE SET value = excluded.value WHERE value IS NOT excluded.value",
-            params![name, text],
+            params![name, json(&name, value)?],
         )
     }
 

@@ -3,6 +3,7 @@
 
 use rusqlite::types::{FromSql, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Params, Row, Statement};
+use serde::Serialize;
 use serde_json::Map;
 
 use crate::model::ids::MAX_PREDICATE;
@@ -91,6 +92,11 @@ pub(in crate::store) trait Statements {
 
 pub(in crate::store) fn json_at(row: &Row<'_>, place: usize) -> rusqlite::Result<serde_json::Value> {
     Ok((&row.get::<_, SqlValue>(place)?).into())
+}
+
+/// A value as a text of the mirror; an error names what it is `of`.
+pub(in crate::store) fn json(of: &str, value: &impl Serialize) -> Result<String> {
+    serde_json::to_string(value).map_err(|source| StoreError::State { name: of.into(), source })
 }
 
 /// A name in a statement.

@@ -124,12 +124,8 @@ async fn any_other_entry_of_the_state_may_be_lost() {
 #[derive(Clone, Copy)]
 struct Hints(&'static str, &'static str, &'static str, &'static [&'static str]);
 
-const READS: Hints = Hints(
-    "reads",
-    "object, purpose, part",
-    "object || ' ' || purpose",
-    &["position", "bounds", "low", "part", "as_of"],
-);
+const READS: Hints =
+    Hints("reads", "object, purpose, part", "object || ' ' || purpose", &["position", "bounds", "part", "as_of"]);
 const FRONTIER: Hints = Hints("frontier", "object", "'frontier ' || object", &["watermark", "served_at"]);
 
 /// Deletes each row of a table in turn, in copies of a mirror, and damages each column of a row whose kind has it not among

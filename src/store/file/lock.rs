@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 
 use crate::regular_file;
-use crate::store::{FileId, Result, StoreError};
+use crate::store::{FileId, Result, StoreError, json};
 
 /// Files created here can be written by their owner and read by their group; SQLite gives the WAL and its index the
 /// same mode. A stricter umask reduces it. Directories are never created or changed: in a directory that readers can
@@ -76,9 +76,7 @@ impl Lock {
 
     /// Replaces what is said about the file that is written, also for after a power failure, like that file.
     pub(in crate::store) fn store_writer(&self, writer: &LockedBy) -> Result<()> {
-        let text =
-            serde_json::to_string(writer).map_err(|source| StoreError::State { name: "the lock file".into(), source })?;
-        self.write_line(WRITER_AT, &text, WRITER_WIDTH)?;
+        self.write_line(WRITER_AT, &json("the lock file", writer)?, WRITER_WIDTH)?;
         self.file.sync_data().map_err(StoreError::using(&self.path))
     }
 

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::model::editable::Editability;
 use crate::model::{Edit, EditState, Editable, EditedFields, Etag, Instant, MirroredRecord, Object, RecordId};
-use crate::store::{EditsTx, OPEN, ReadTx, Result, Statements, StoreError, editable, json_list, known_values};
+use crate::store::{EditsTx, OPEN, ReadTx, Result, Statements, editable, json, json_list, known_values};
 
 /// One more attempt. A number that was written by hand may be as large as an integer can be.
 const ONE_MORE_ATTEMPT: &str = "attempts = min(attempts, 9223372036854775806) + 1";
@@ -264,11 +264,9 @@ impl EditsTx<'_> {
 
     /// Replaces the changes of a waiting edit, because the values before it have changed.
     pub fn set_edited_fields(&self, edit: i64, fields: &EditedFields, base: Option<&Etag>) -> Result<()> {
-        let text =
-            serde_json::to_string(fields).map_err(|source| StoreError::State { name: "outbox".into(), source })?;
         self.run(
             "UPDATE outbox SET fields = ?2, base_etag = coalesce(?3, base_etag) WHERE id = ?1",
-            params![edit, text, base.map(Etag::as_str)],
+            params![edit, json("outbox", fields)?, base],
         )
     }
 }

@@ -8,7 +8,7 @@ use rusqlite::{params, params_from_iter};
 
 use crate::model::{Instant, Object, RecordId, TimeBounds, TimeField, TimeRange};
 use crate::store::records::removals::DAY;
-use crate::store::{ClaimsTx, KnowledgeTx, ReadTx, Result, Statements, StoreError, StoredTime};
+use crate::store::{ClaimsTx, KnowledgeTx, ReadTx, Result, Statements, StoredTime, json};
 
 fn condition(range: &TimeRange) -> (String, Vec<Value>) {
     let mut values = Vec::new();
@@ -106,7 +106,8 @@ impl ReadTx<'_> {
 
     /// Whether the records of a range, which share both timestamps, were listed within a day.
     pub fn tie_was_listed(&self, object: Object, range: TimeRange, steady: Instant) -> Result<bool> {
-        let listed: Option<(StoredTime,)> = self.doubt("first_seen", (&range_type(object), &json(&range)?, "tie"))?;
+        let listed: Option<(StoredTime,)> =
+            self.doubt("first_seen", (&range_type(object), &json("a range", &range)?, "tie"))?;
         Ok(listed.and_then(|(at,)| at.0).is_some_and(|at| at <= steady && steady.since(at) < DAY))
     }
 }
@@ -149,10 +150,6 @@ fn range_type(object: Object) -> String {
     format!("{object}_range")
 }
 
-fn json(range: &TimeRange) -> Result<String> {
-    serde_json::to_string(range).map_err(|source| StoreError::State { name: "a range".into(), source })
-}
-
 impl ClaimsTx<'_> {
     pub fn set_unproven(&self, object: Object, by: TimeField, unproven: &UnprovenRanges) -> Result<()> {
         let of_object = range_type(object);
@@ -161,7 +158,7 @@ impl ClaimsTx<'_> {
             self.run(
                 "INSERT OR REPLACE INTO doubts (object_type, why, record_id, tries, not_before)
                  VALUES (?1, ?2, ?3, ?4, ?5)",
-                params![of_object, by.column(), json(range)?, unproven.is_second, unproven.waits_until],
+                params![of_object, by.column(), json("a range", range)?, unproven.is_second, unproven.waits_until],
             )?;
         }
         Ok(())
@@ -176,7 +173,7 @@ impl ClaimsTx<'_> {
         )?;
         self.run(
             "INSERT OR REPLACE INTO doubts (object_type, why, record_id, first_seen) VALUES (?1, 'tie', ?2, ?3)",
-            params![of_object, json(&range)?, steady],
+            params![of_object, json("a range", &range)?, steady],
         )
     }
 }
