@@ -81,23 +81,14 @@ impl MirrorTx<'_> {
         tally: &Tally,
         error: Option<&str>,
     ) -> Result<()> {
-        let n = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+        let Tally { rows, inserted, updated, removed, details, warnings, ru } = *tally;
+        let counts = [rows, ru.get(), inserted, updated, removed, details, warnings];
+        let [rows, ru, inserted, updated, removed, details, warnings] =
+            counts.map(|count| i64::try_from(count).unwrap_or(i64::MAX));
         self.run(
             "UPDATE sync_runs SET finished_at = ?2, outcome = ?3, \"rows\" = ?4, ru = ?5, inserted = ?6,
                         updated = ?7, removed = ?8, details = ?9, warnings = ?10, error = ?11 WHERE id = ?1",
-            params![
-                id,
-                now,
-                outcome.as_str(),
-                n(tally.rows),
-                n(tally.ru.get()),
-                n(tally.inserted),
-                n(tally.updated),
-                n(tally.removed),
-                n(tally.details),
-                n(tally.warnings),
-                error
-            ],
+            params![id, now, outcome.as_str(), rows, ru, inserted, updated, removed, details, warnings, error],
         )?;
         self.run(
             "DELETE FROM sync_runs WHERE id = ?1 AND kind = 'sync' AND \"trigger\" = 'schedule' AND outcome = 'done'

@@ -65,38 +65,24 @@ pub(in crate::store) fn exclusions(conn: &Connection) -> Result<ExcludedFields> 
 /// The definitions of an object in order of their creation, which is the order of their columns.
 pub(super) fn rows(conn: &Connection, object: Object) -> Result<Vec<DefinitionRow>> {
     let exclusions = exclusions(conn)?;
+    type Row = (RecordId, String, Option<String>, String, bool, bool, String, Option<String>, bool);
     conn.rows(
-        "SELECT id, key, label, data_type, status = 'ACTIVE', filterable, allowed_operators, column_name,
-                    readable IS NOT 0
+        "SELECT id, key, label, coalesce(data_type, ''), status IS 'ACTIVE', coalesce(filterable, 0),
+                    coalesce(allowed_operators, ''), column_name, readable IS NOT 0
              FROM custom_field_definitions WHERE object_type = ?1 AND key IS NOT NULL
              ORDER BY created_at IS NULL, created_at, id",
         [object],
         |row| {
-            let operators: Option<String> = row.get(6)?;
-            let operators: Vec<String> =
-                operators.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
-            let data_type: Option<String> = row.get(3)?;
-            let key = FieldKey::new(row.get::<_, String>(1)?);
-            let column: Option<String> = row.get(7)?;
+            let (id, key, label, data_type, active, filterable, operators, column, readable): Row = row.try_into()?;
             let excluded = match &column {
                 Some(column) => exclusions.takes_own_column(object, column),
-                None => exclusions.takes_key(object, key.as_str()),
+                None => exclusions.takes_key(object, &key),
             };
-            Ok(DefinitionRow {
-                excluded,
-                definition: Definition {
-                    id: row.get(0)?,
-                    key,
-                    label: row.get(2)?,
-                    data_type: DataType::from_name(data_type.as_deref().unwrap_or_default()),
-                    object,
-                    active: row.get::<_, Option<bool>>(4)?.unwrap_or(false),
-                    null_filter: row.get::<_, Option<bool>>(5)?.unwrap_or(false)
-                        && operators.iter().any(|o| o == "isNull"),
-                },
-                column: column.as_deref().and_then(ColumnName::given),
-                readable: row.get(8)?,
-            })
+            let operators: Vec<String> = serde_json::from_str(&operators).unwrap_or_default();
+            let null_filter = filterable && operators.iter().any(|operator| operator == "isNull");
+            let (key, data_type) = (FieldKey::new(key), DataType::from_name(&data_type));
+            let definition = Definition { id, key, label, data_type, object, active, null_filter };
+            Ok(DefinitionRow { definition, column: column.as_deref().and_then(ColumnName::given), readable, excluded })
         },
     )
 }

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rusqlite::Connection;
 
+use crate::model::exclusions::object_of;
 use crate::model::{ColumnName, DataType, Object};
 use crate::store::derived::views;
 use crate::store::{DerivedTx, Result, Statements, accepted_values};
@@ -36,8 +37,7 @@ fn name_in_view(table: &str, column: &str) -> String {
 /// column.
 pub(in crate::store) fn configured(conn: &Connection, entry: &str) -> Result<Option<(&'static str, String)>> {
     let Some((of, column)) = entry.split_once('.') else { return Ok(None) };
-    let named = |object: &Object| [object.table(), object.detail_table(), object.full_view()].contains(&of);
-    let Some(object) = Object::ALL.into_iter().find(named) else { return Ok(None) };
+    let Some(object) = object_of(of) else { return Ok(None) };
     for table in [object.table(), object.detail_table()] {
         let is_there: bool =
             conn.value("SELECT EXISTS (SELECT 1 FROM pragma_table_info(?1) WHERE name = ?2)", [table, column])?;

@@ -14,13 +14,13 @@ use rusqlite::params;
 
 use crate::model::evidence::MOMENTS_APART;
 use crate::model::ids::MAX_PREDICATE;
-use crate::model::{AnswerTime, Instant, Object, RecordId};
+use crate::model::{AnswerTime, Instant, Object, RecordId, growing};
 use crate::store::{
     KnowledgeTx, OfRow, ReadTx, Result, Statements, StoredTime, Version, fits_a_list, former_condition, json_list,
 };
 
-/// The longest delay of a lookup. The first is [`MOMENTS_APART`], and each further one twice as long.
-const MAX_WAIT: Duration = Duration::from_secs(6 * 3600);
+/// The first and the longest delay of a lookup.
+const WAITS: (Duration, Duration) = (MOMENTS_APART, Duration::from_secs(6 * 3600));
 /// Doubts that a page raises are looked up by the schedule at most once in this time.
 const LOOKUPS_APART: Duration = Duration::from_secs(60);
 /// How new a row is.
@@ -40,14 +40,10 @@ pub struct DueDoubts {
     pub older: Vec<RecordId>,
 }
 
-fn wait_after(tries: u32) -> Duration {
-    MOMENTS_APART.saturating_mul(2_u32.saturating_pow(tries.saturating_sub(1))).min(MAX_WAIT)
-}
-
 /// How long a lookup waits; `None` if it is due. A longer wait was stored by a clock that was lost.
 fn waits(not_before: Option<Instant>, steady: Instant) -> Option<Duration> {
     let wait = not_before?.since(steady);
-    (!wait.is_zero() && wait <= MAX_WAIT).then_some(wait)
+    (!wait.is_zero() && wait <= WAITS.1).then_some(wait)
 }
 
 /// What doubts about fields and keys of an object are noted under: an id of theirs may be that of a record.
@@ -91,7 +87,7 @@ impl ReadTx<'_> {
         let (mut due, mut last_lookup) = (DueDoubts::default(), None);
         for (id, missed, open, tries, StoredTime(not_before)) in doubts {
             if let Some(not_before) = not_before.filter(|_| !missed && tries > 0) {
-                last_lookup = last_lookup.max(Some(not_before.minus(wait_after(tries))));
+                last_lookup = last_lookup.max(Some(not_before.minus(growing(WAITS, tries))));
             }
             if !at_once && waits(not_before, steady).is_some() {
                 continue;
@@ -117,7 +113,7 @@ impl ReadTx<'_> {
             [object],
         )?;
         let wait = first.map(|at| at.since(steady));
-        Ok(wait.filter(|wait| *wait <= MAX_WAIT))
+        Ok(wait.filter(|wait| *wait <= WAITS.1))
     }
 
     /// Since when every lookup of these records found that the service lists no record at all.
@@ -361,7 +357,7 @@ impl KnowledgeTx<'_> {
             let tries = tries.saturating_add(1);
             self.run(
                 "UPDATE doubts SET tries = ?4, not_before = ?5 WHERE object_type = ?1 AND record_id = ?2 AND why = ?3",
-                params![object, id, why, tries, steady.plus(wait_after(tries))],
+                params![object, id, why, tries, steady.plus(growing(WAITS, tries))],
             )?;
         }
         Ok(())

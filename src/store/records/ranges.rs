@@ -10,14 +10,12 @@ use crate::model::{Instant, Object, RecordId, TimeBounds, TimeField, TimeRange};
 use crate::store::records::removals::DAY;
 use crate::store::{ClaimsTx, KnowledgeTx, ReadTx, Result, Statements, StoredTime, json};
 
-fn condition(range: &TimeRange) -> (String, Vec<Value>) {
+/// The statement that selects this of the records of a range, and its values.
+fn select(what: &str, object: Object, range: TimeRange) -> (String, Vec<Value>) {
     let mut values = Vec::new();
-    let mut sql = bounds_condition(range.field, range.bounds, &mut values);
-    if let Some(within) = range.within {
-        sql.push_str(" AND ");
-        sql.push_str(&bounds_condition(range.field.other(), within, &mut values));
-    }
-    (sql, values)
+    let by_field = bounds_condition(range.field, range.bounds, &mut values);
+    let by_other = bounds_condition(range.field.other(), range.within.unwrap_or(TimeBounds::Whole), &mut values);
+    (format!("SELECT {what} FROM {} WHERE {by_field} AND {by_other}", object.table()), values)
 }
 
 fn bounds_condition(field: TimeField, bounds: TimeBounds, values: &mut Vec<Value>) -> String {
@@ -40,38 +38,28 @@ fn bounds_condition(field: TimeField, bounds: TimeBounds, values: &mut Vec<Value
 
 impl ReadTx<'_> {
     pub fn count_range(&self, object: Object, range: TimeRange) -> Result<u64> {
-        let (condition, values) = condition(&range);
-        let sql = format!("SELECT count(*) FROM {} WHERE {condition}", object.table());
+        let (sql, values) = select("count(*)", object, range);
         self.count(&sql, params_from_iter(values))
     }
 
     pub fn count_unnominated(&self, object: Object, range: TimeRange) -> Result<u64> {
-        let (condition, mut values) = condition(&range);
+        let (sql, mut values) = select("count(*)", object, range);
         values.push(object.as_str().to_string().into());
-        let sql = format!(
-            "SELECT count(*) FROM {} WHERE {condition}
-             AND id NOT IN (SELECT record_id FROM doubts WHERE object_type = ? AND why = 'missed')",
-            object.table()
-        );
-        self.count(&sql, params_from_iter(values))
+        let nominated = "SELECT record_id FROM doubts WHERE object_type = ? AND why = 'missed'";
+        self.count(&format!("{sql} AND id NOT IN ({nominated})"), params_from_iter(values))
     }
 
     pub fn ids_of_range(&self, object: Object, range: TimeRange) -> Result<HashSet<RecordId>> {
-        let (condition, values) = condition(&range);
-        let sql = format!("SELECT id FROM {} WHERE {condition}", object.table());
+        let (sql, values) = select("id", object, range);
         self.column(&sql, params_from_iter(values))
     }
 
     /// The timestamp of a range's record number `skip`, oldest first, by which it can be cut.
     pub fn nth_of_range(&self, object: Object, range: TimeRange, skip: u64) -> Result<Option<Instant>> {
-        let (condition, mut values) = condition(&range);
+        let column = range.cut_field().column();
+        let (sql, mut values) = select(column, object, range);
         values.push(i64::try_from(skip).unwrap_or(i64::MAX).into());
-        let sql = format!(
-            "SELECT {column} FROM {table} WHERE {condition} ORDER BY {column} LIMIT 1 OFFSET ?",
-            column = range.cut_field().column(),
-            table = object.table()
-        );
-        self.find_time(&sql, params_from_iter(values))
+        self.find_time(&format!("{sql} ORDER BY {column} LIMIT 1 OFFSET ?"), params_from_iter(values))
     }
 
     /// The whole seconds that divide a range into `parts` of about the same number of records; `shift`, from 0 to 1,

@@ -19,7 +19,7 @@ use rusqlite::params;
 use rusqlite::types::ValueRef;
 
 use crate::model::{
-    CustomField, Etag, FieldKey, FieldProjection, FieldValue, Instant, Object, Record, RecordId, SqlValue,
+    CustomField, Etag, FieldKey, FieldProjection, FieldValue, Instant, Object, Record, RecordId, SqlValue, growing,
 };
 use crate::store::records::doubts::key_type;
 use crate::store::{FieldToBackFill, ReadTx, Result, Shape, Source, Statements, StoredTime, UnreadTx, json_list};
@@ -43,7 +43,7 @@ fn wait_after(requests: u32, failures: u32) -> Duration {
     // Two attempts with three requests each would exceed five in an hour.
     let first =
         if requests > 2 { HOUR * requests.div_ceil(5) } else { WAIT_PER_REQUEST.saturating_mul(requests.max(1)) };
-    first.saturating_mul(1 << failures.min(10)).min(MAX_WAIT)
+    growing((first, MAX_WAIT), failures.saturating_add(1))
 }
 
 /// The records to be read by id because a list omitted a value that is stored here.
