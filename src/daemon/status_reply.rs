@@ -34,8 +34,8 @@ impl StatusReply {
             trouble.error = trouble.error.as_ref().map(|_| HIDDEN.into());
         }
         if let Some(lag) = &mut self.status.publish {
-            lag.last_error = lag.last_error.as_ref().map(|_| HIDDEN.into());
-            lag.refused_rows.clear();
+            lag.progress.last_error = lag.last_error.as_ref().map(|_| HIDDEN.into());
+            lag.progress.refused_rows.clear();
         }
         for run in &mut self.status.runs {
             run.error = run.error.as_ref().map(|_| HIDDEN.into());

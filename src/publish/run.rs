@@ -121,8 +121,7 @@ pub async fn publish(
                 match last_error {
                     Some(_) => reported,
                     None => PublishProgress {
-                        seq: state.cursor.map(|(_, seq)| seq),
-                        changed: state.details.changed,
+                        position: state.cursor.map(|(_, seq)| (seq, state.details.changed)),
                         published_at: Some(now),
                         last_error: None,
                         failed_at: None,

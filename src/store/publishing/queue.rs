@@ -1,5 +1,7 @@
 //! `changed_records`: the ids of the records that changed, each with the number of its last change.
 
+use std::ops::Deref;
+
 use rusqlite::params;
 use serde::{Deserialize, Serialize};
 
@@ -15,23 +17,31 @@ const ENTER: &str = "INSERT OR REPLACE INTO changed_records (object_type, record
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PublishProgress {
-    /// The newest entry of the feed that was published; `None` before the first load.
-    pub seq: Option<i64>,
-    /// The number of the newest changed record that was published.
-    pub changed: i64,
+    /// The newest entry of the feed and the number of the newest changed record that were published; `None` before the
+    /// first load.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub position: Option<(i64, i64)>,
+    #[serde(serialize_with = "instant::utc")]
     pub published_at: Option<Instant>,
     pub last_error: Option<String>,
     /// When the first of the failures since the last success happened.
+    #[serde(serialize_with = "instant::utc")]
     pub failed_at: Option<Instant>,
     pub failures: u32,
     pub refused: u64,
     pub refused_rows: Vec<RefusedRow>,
     /// What could not follow, and what is kept only because views use it, one sentence each.
     pub left_behind: Vec<String>,
+    #[serde(flatten)]
     pub proof: CopyProof,
 }
 
 impl PublishProgress {
+    /// Since when nobody knows that both sides are equal; `None` while a new copy was not tried.
+    pub fn unproven_since(&self) -> Option<Instant> {
+        self.proof.equal_at.or(self.failed_at)
+    }
+
     pub fn failed(self, why: String, now: Instant) -> PublishProgress {
         let failures = self.failures.saturating_add(1);
         PublishProgress { last_error: Some(why), failed_at: self.failed_at.or(Some(now)), failures, ..self }
@@ -180,50 +190,33 @@ pub struct PublishLag {
     pub entries: u64,
     /// The age of the oldest of them, in seconds; before the first load, for how long that has failed.
     pub seconds: u64,
-    #[serde(serialize_with = "instant::utc")]
-    pub published_at: Option<Instant>,
-    pub last_error: Option<String>,
-    #[serde(serialize_with = "instant::utc")]
-    pub failed_at: Option<Instant>,
-    pub failures: u32,
-    pub refused: u64,
-    pub refused_rows: Vec<RefusedRow>,
-    pub left_behind: Vec<String>,
+    /// Without its position.
     #[serde(flatten)]
-    pub proof: CopyProof,
+    pub progress: PublishProgress,
 }
 
-impl PublishLag {
-    /// Since when nobody knows that both sides are equal; `None` while a new copy was not tried.
-    pub fn unproven_since(&self) -> Option<Instant> {
-        self.proof.equal_at.or(self.failed_at)
+impl Deref for PublishLag {
+    type Target = PublishProgress;
+
+    fn deref(&self) -> &PublishProgress {
+        &self.progress
     }
 }
 
 /// What a published copy lacks, also one that was never loaded.
 pub fn lag(tx: &ReadTx<'_>, now: Instant) -> Result<PublishLag> {
-    let progress = progress(tx)?.unwrap_or_default();
-    let seq = progress.seq.unwrap_or(0);
+    let mut progress = progress(tx)?.unwrap_or_default();
+    let position = progress.position.take();
+    let (seq, changed) = position.unwrap_or_default();
     let entries = tx.count("SELECT count(*) FROM changes WHERE seq > ?1", [seq])?;
-    let records = tx.count("SELECT count(*) FROM changed_records WHERE seq > ?1", [progress.changed])?;
+    let records = tx.count("SELECT count(*) FROM changed_records WHERE seq > ?1", [changed])?;
     let oldest: Option<StoredTime> =
         tx.find_value("SELECT seen_at FROM changes WHERE seq > ?1 ORDER BY seq LIMIT 1", [seq])?;
     let entries = entries.max(records);
     // What was never loaded is owed since that was tried, however old the history is.
-    let since = match progress.seq {
+    let since = match position {
         None => progress.failed_at,
         Some(_) => oldest.and_then(|at| at.0).or(progress.published_at).filter(|_| entries > 0),
     };
-    Ok(PublishLag {
-        entries,
-        seconds: since.map_or(0, |since| now.since(since).as_secs()),
-        published_at: progress.published_at,
-        last_error: progress.last_error,
-        failed_at: progress.failed_at,
-        failures: progress.failures,
-        refused: progress.refused,
-        refused_rows: progress.refused_rows,
-        left_behind: progress.left_behind,
-        proof: progress.proof,
-    })
+    Ok(PublishLag { entries, seconds: since.map_or(0, |since| now.since(since).as_secs()), progress })
 }
