@@ -72,8 +72,7 @@ pub use tx::{ClaimsTx, CustomTx, DerivedTx, EditsTx, FeedTx, KnowledgeTx, Mirror
 pub use user_objects::report::{self as people_report, BrokenObject};
 pub use writer::{CommitHook, Store, StoreOptions, write_beside};
 
-pub(in crate::store) use custom::rows::physical;
-pub(in crate::store) use custom::table_shapes_of_file;
+pub(in crate::store) use custom::rows::{physical, shapes_of};
 pub(in crate::store) use derived::options::BuiltFrom;
 pub(in crate::store) use derived::search_document::Document;
 pub(in crate::store) use file::lock::Lock;

@@ -17,7 +17,7 @@ use crate::store::tx::RowOrder;
 use crate::store::user_objects::objects::drop_indexes_in_the_way;
 use crate::store::{
     BuiltFrom, Doing, FoundCopy, Lock, MirrorTx, OpenFiles, ReadTx, Result, Shapes, StoreError, ViewOptions, lock,
-    open, table_shapes_of_file, wal,
+    open, shapes_of, wal,
 };
 
 /// `None` ends the writer.
@@ -80,7 +80,7 @@ impl Store {
             options.leaves_no_files && !lock::is_beside(path),
         );
         let (conn, lock) = open::writer(path)?;
-        let shapes = table_shapes_of_file::shapes(&conn)?;
+        let shapes = shapes_of(&conn)?;
         let (now, layout) = watch::channel(shapes.layout.clone());
         let wal = wal::Keeper::of(path);
         let requests = RequestRegister::default();
@@ -367,7 +367,7 @@ pub fn write_beside<T, E: From<StoreError>>(
 ) -> Result<T, E> {
     let mut conn = open::editor(path)?;
     let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate).doing("begin a transaction")?;
-    let shapes = table_shapes_of_file::shapes(&tx)?;
+    let shapes = shapes_of(&tx)?;
     // No answer is written here, so the order of requests does not matter.
     let rows = RowOrder::new(RequestRegister::default());
     let mut tx = MirrorTx::new(tx, shapes, &rows);

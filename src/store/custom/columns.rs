@@ -17,7 +17,7 @@ use crate::store::records::feed_entries::{ColumnChange, ColumnFeed};
 use crate::store::user_objects::objects::drop_indexes_on;
 use crate::store::{
     Applied, CustomTx, DefinitionChanges, FieldToBackFill, Goal, ReadTx, Redefined, Result, Statements, json_list,
-    physical, table_shapes_of_file,
+    physical, shapes_of,
 };
 
 /// The maximum number of custom columns of one object's tables, including companions and archived columns. SQLite
@@ -385,7 +385,7 @@ impl CustomTx<'_> {
             built.layout = version;
             built.revision.clone_from(&REVISION);
         })?;
-        self.tx.set_shapes(table_shapes_of_file::shapes(&self.tx.conn)?);
+        self.tx.set_shapes(shapes_of(&self.tx.conn)?);
         for object in Object::ALL {
             // A restored column also restores its values.
             if self.tx.is_copied(object)? {

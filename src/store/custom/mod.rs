@@ -2,5 +2,4 @@
 
 pub(super) mod columns;
 pub(in crate::store) mod rows;
-pub(in crate::store) mod table_shapes_of_file;
 mod values_in_extra;

@@ -141,7 +141,7 @@ const SOURCES: [(&str, &str); 14] = [
     ("search.rs", include_str!("search.rs")),
     ("search_document.rs", include_str!("search_document.rs")),
     ("views.rs", include_str!("views.rs")),
-    ("../custom/table_shapes_of_file.rs", include_str!("../custom/table_shapes_of_file.rs")),
+    ("../custom/rows.rs", include_str!("../custom/rows.rs")),
     ("../table_shapes.rs", include_str!("../table_shapes.rs")),
     ("../claims.rs", include_str!("../claims.rs")),
     ("../outbox/accepted_values.rs", include_str!("../outbox/accepted_values.rs")),

@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use crate::model::editable::Editability;
 use crate::model::{CustomTarget, DataType, EditTarget, Editable, FieldKey, MirroredRecord, Object, RecordId};
 use crate::store::table_shapes::From;
-use crate::store::{OPEN, ReadTx, Result, Shapes, Statements, known_values, table_shapes_of_file};
+use crate::store::{OPEN, ReadTx, Result, Shapes, Statements, known_values, shapes_of};
 
 /// Columns that the mirror computes.
 const OWN: [&str; 5] = ["extra", "detail_extra", "synced_at", "fetched_at", "details_current"];
@@ -59,7 +59,7 @@ pub(in crate::store) fn columns(
 }
 
 pub fn editability(tx: &ReadTx<'_>, object: Object) -> Result<Vec<(String, Editability)>> {
-    let shapes = table_shapes_of_file::shapes(&tx.conn)?;
+    let shapes = shapes_of(&tx.conn)?;
     columns(&tx.conn, object, &shapes)
 }
 
@@ -101,7 +101,7 @@ pub fn seen<'a>(
     fields: impl IntoIterator<Item = &'a Editable>,
 ) -> Result<Option<MirroredRecord>> {
     let columns: Vec<&str> = fields.into_iter().map(|field| &*field.column).collect();
-    let shapes = table_shapes_of_file::shapes(&tx.conn)?;
+    let shapes = shapes_of(&tx.conn)?;
     known_values::mirrored(tx, &shapes, object, id, &columns)
 }
 

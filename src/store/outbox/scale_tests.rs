@@ -15,8 +15,8 @@ use super::queue::{NewEdit, QueuedValues, insert};
 use super::{delays, editable, report};
 use crate::model::request_order::RequestRegister;
 use crate::model::{EditState, Etag, Instant, Object, RecordId};
-use crate::store::custom::table_shapes_of_file;
 use crate::store::file::open;
+use crate::store::shapes_of;
 use crate::store::tx::RowOrder;
 use crate::store::{EditStep, MirrorTx, Result, Store};
 
@@ -86,7 +86,7 @@ async fn costs(finished: u32) -> BTreeMap<&'static str, u64> {
         let counted = steps.clone();
         conn.progress_handler(1, Some(move || counted.fetch_add(1, Ordering::Relaxed) == u64::MAX)).unwrap();
         let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
-        let shapes = table_shapes_of_file::shapes(&tx).unwrap();
+        let shapes = shapes_of(&tx).unwrap();
         let rows = RowOrder::new(RequestRegister::default());
         let tx = MirrorTx::new(tx, shapes, &rows);
         queue(&tx, &record, now).unwrap();
@@ -150,7 +150,7 @@ async fn statements_of_decisions_scan_no_edits_and_make_no_temporary_table() {
         };
         conn.trace_v2(TraceEventCodes::SQLITE_TRACE_STMT, Some(note)).unwrap();
         let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
-        let shapes = table_shapes_of_file::shapes(&tx).unwrap();
+        let shapes = shapes_of(&tx).unwrap();
         let rows = RowOrder::new(RequestRegister::default());
         let tx = MirrorTx::new(tx, shapes, &rows);
         queue(&tx, &record, now).unwrap();
