@@ -41,11 +41,15 @@ impl Editable {
         Some(Editable { object, column: column.into(), target: EditTarget::Standard(field) })
     }
 
-    pub fn key(&self) -> Option<&FieldKey> {
+    fn custom(&self) -> Option<&CustomTarget> {
         match &self.target {
             EditTarget::Standard(_) => None,
-            EditTarget::Custom(custom) => Some(&custom.key),
+            EditTarget::Custom(custom) => Some(custom),
         }
+    }
+
+    pub fn key(&self) -> Option<&FieldKey> {
+        self.custom().map(|custom| &custom.key)
     }
 
     /// The name in a request's body; a custom field's name inside `customFields`.
@@ -58,14 +62,11 @@ impl Editable {
 
     /// The type of a custom field's values; `None` for a standard field, which holds text.
     pub fn data_type(&self) -> Option<DataType> {
-        match &self.target {
-            EditTarget::Standard(_) => None,
-            EditTarget::Custom(custom) => Some(custom.data_type),
-        }
+        self.custom().map(|custom| custom.data_type)
     }
 
     pub fn clearable(&self) -> bool {
-        matches!(self.target, EditTarget::Standard(_) | EditTarget::Custom(CustomTarget { clearable: true, .. }))
+        self.custom().is_none_or(|custom| custom.clearable)
     }
 
     pub fn detail_only(&self) -> bool {

@@ -63,13 +63,14 @@ impl<'a> MirrorTx<'a> {
     /// Whether a later request than this has written or removed the row.
     pub(in crate::store) fn is_overtaken(&self, object: Object, id: &str, asked: &RequestStamp) -> bool {
         let number = asked.order.number();
-        let here = self.pending.written.borrow()[object as usize].get(id).copied();
-        here.or_else(|| self.rows.of(object, id)).is_some_and(|last| number < last)
+        let last = |rows: &WrittenRows| rows[object as usize].get(id).copied();
+        let here = last(&self.pending.written.borrow());
+        here.or_else(|| last(&self.rows.rows)).is_some_and(|last| number < last)
     }
 
     /// Notes the request that wrote, confirmed or removed a row, if an older answer may still arrive.
     pub(in crate::store) fn remember_order(&self, object: Object, id: &str, number: u64) {
-        if !self.rows.may_be_overtaken(number) {
+        if number <= self.rows.requests.oldest_open() {
             return;
         }
         let written = &mut self.pending.written.borrow_mut()[object as usize];
@@ -224,15 +225,6 @@ impl RowOrder {
         RowOrder { requests, rows: WrittenRows::default(), most: MAX_ROWS }
     }
 
-    /// The request that last wrote a row; `None` if no open request is older.
-    pub(in crate::store) fn of(&self, object: Object, id: &str) -> Option<u64> {
-        self.rows[object as usize].get(id).copied()
-    }
-
-    pub(in crate::store) fn may_be_overtaken(&self, number: u64) -> bool {
-        self.requests.oldest_open() < number
-    }
-
     pub(in crate::store) fn note(&mut self, written: WrittenRows) {
         for (rows, written) in self.rows.iter_mut().zip(written) {
             for (id, number) in written {
@@ -268,7 +260,7 @@ mod tests {
             rows.note(page(request.number()));
         }
         assert_eq!(rows.rows[0].len(), 5_000, "one request is still open that is older than all of them");
-        assert_eq!(rows.of(Object::Contact, "2-0"), Some(2));
+        assert_eq!(rows.rows[0].get("2-0"), Some(&2));
         drop(open);
         for _ in 0..60 {
             let request = requests.begin();

@@ -186,7 +186,10 @@ impl Store {
         let settle = |writer: &mut Writer| {
             writer.finish_erasure();
             let emptied = if writer.killed { Ok(false) } else { wal::empty(&writer.conn) };
-            writer.release_memory();
+            // What makes the next statements fast: between runs, nobody waits for them. The parsed schema is the largest
+            // part, and is read again in 3 ms. If it fails, the memory is used for longer.
+            writer.conn.flush_prepared_statement_cache();
+            let _ = writer.conn.execute_batch("PRAGMA shrink_memory; PRAGMA writable_schema = RESET");
             emptied
         };
         self.carry_out(settle).await
@@ -252,14 +255,6 @@ async fn join(thread: &Mutex<Option<JoinHandle<()>>>) {
 }
 
 impl Writer {
-    /// Releases what makes the next statements fast: between runs, nobody waits for them. The parsed schema is the largest
-    /// part, and is read again in 3 ms.
-    fn release_memory(&self) {
-        self.conn.flush_prepared_statement_cache();
-        // If it fails, the memory is used for longer.
-        let _ = self.conn.execute_batch("PRAGMA shrink_memory; PRAGMA writable_schema = RESET");
-    }
-
     /// Rewrites the file if its unused parts may hold values of fields that were excluded since it was last rewritten. That
     /// writes as much into the WAL, so it waits for readers that would keep it there, and is tried ever more seldom if it fails.
     fn finish_erasure(&mut self) {

@@ -16,8 +16,8 @@ use crate::store::derived::build::REVISION;
 use crate::store::records::feed_entries::{ColumnChange, ColumnFeed};
 use crate::store::user_objects::objects::drop_indexes_on;
 use crate::store::{
-    Applied, CustomTx, DefinitionChanges, FieldToBackFill, Goal, ReadTx, Redefined, Result, Statements, json_list,
-    physical, shapes_of,
+    Applied, BuiltFrom, CustomTx, DefinitionChanges, FieldToBackFill, Goal, ReadTx, Redefined, Result, Statements,
+    json_list, physical, shapes_of,
 };
 
 /// The maximum number of custom columns of one object's tables, including companions and archived columns. SQLite
@@ -375,7 +375,7 @@ impl CustomTx<'_> {
     }
 
     pub(in crate::store) fn relayout(&self) -> Result<()> {
-        if self.tx.derived().built_from()?.revision != *REVISION {
+        if BuiltFrom::read(&self.tx.conn)?.revision != *REVISION {
             // Another revision may have excluded other fields by the same names.
             let filling = self.reconcile_exclusions(Instant::system_now())?;
             filling.into_iter().try_for_each(|object| self.read_again(object))?;

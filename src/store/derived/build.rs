@@ -10,11 +10,12 @@ use rusqlite::params;
 use sha2::{Digest, Sha256};
 
 use crate::model::{CustomField, DataType, Object};
-use crate::store::{DerivedTx, Goal, ReadTx, Result, Statements, ViewOptions, migrate, open};
+use crate::store::{BuiltFrom, DerivedTx, Goal, ReadTx, Result, Statements, ViewOptions, migrate, open};
 
 /// SQLite's page cache for sequential reads, in KiB.
 const SMALL_CACHE_KIB: i32 = 1024;
-const READ_CACHE_KIB: i32 = 128;
+/// While indexes are read once and in order: an idle daemon would keep what it takes.
+pub(super) const READ_CACHE_KIB: i32 = 128;
 
 impl ReadTx<'_> {
     /// Whether the first copy is finished: history and derived data are updated with every page. Before that there is no
@@ -46,14 +47,14 @@ impl DerivedTx<'_> {
 
     /// Builds derived data that another revision of the program built, or that a process which was killed did not build.
     pub(in crate::store) fn catch_up(&self) -> Result<()> {
-        if self.built_from()?.revision != *REVISION {
+        if BuiltFrom::read(&self.tx.conn)?.revision != *REVISION {
             self.tx.custom().relayout()?;
         }
         self.fit_cache()
     }
 
     pub fn configure_views(&self, options: &ViewOptions) -> Result<()> {
-        let known = self.built_from()?.options;
+        let known = BuiltFrom::read(&self.tx.conn)?.options;
         if known != *options {
             self.now_built_from(|built| {
                 // What was excluded in the meantime, and is again, has values in the file.
@@ -68,11 +69,6 @@ impl DerivedTx<'_> {
             self.tx.custom().relayout()?;
         }
         self.refresh_view_files()
-    }
-
-    /// Keeps SQLite's cache small while indexes are read once and in order: an idle daemon would keep what it takes.
-    pub(super) fn read_once(&self) -> Result<()> {
-        self.cache(READ_CACHE_KIB)
     }
 
     pub(super) fn fit_cache(&self) -> Result<()> {
@@ -94,7 +90,7 @@ impl DerivedTx<'_> {
         self.fit_cache()
     }
 
-    fn cache(&self, kib: i32) -> Result<()> {
+    pub(super) fn cache(&self, kib: i32) -> Result<()> {
         Ok(self.tx.conn.pragma_update(None, "cache_size", -kib)?)
     }
 

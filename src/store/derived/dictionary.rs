@@ -113,7 +113,8 @@ fn plain(conn: &Connection, table: &str) -> Result<Vec<ColumnLine>> {
 impl DerivedTx<'_> {
     pub(in crate::store) fn rebuild_dictionary(&self) -> Result<()> {
         self.run("DELETE FROM mirror_columns", [])?;
-        let labels = self.labels()?;
+        let labels: Labels =
+            self.tuples("SELECT id, label FROM custom_field_definitions WHERE label IS NOT NULL", [])?;
         for object in Object::ALL {
             let shapes = self.tx.shapes();
             let custom = shapes.layout.of(object);
@@ -157,11 +158,6 @@ impl DerivedTx<'_> {
             self.enter(table, &plain(&self.tx.conn, table)?)?;
         }
         Ok(())
-    }
-
-    fn labels(&self) -> Result<Labels> {
-        let sql = "SELECT id, label FROM custom_field_definitions WHERE label IS NOT NULL";
-        self.tuples(sql, [])
     }
 
     fn enter(&self, table: &str, lines: &[ColumnLine]) -> Result<()> {

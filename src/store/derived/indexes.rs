@@ -10,7 +10,7 @@ use rusqlite::Connection;
 use crate::model::exclusions::object_of;
 use crate::model::{ColumnName, DataType, Object};
 use crate::store::derived::views;
-use crate::store::{DerivedTx, Result, Statements, accepted_values};
+use crate::store::{BuiltFrom, DerivedTx, Result, Statements, accepted_values};
 
 const SHARED: &str = include_str!("../../../schema/indexes_after_first_copy/shared.sql");
 
@@ -77,7 +77,7 @@ impl DerivedTx<'_> {
     }
 
     fn configured_indexes(&self, object: Object) -> Result<Vec<(&'static str, String)>> {
-        let options = self.built_from()?.options;
+        let options = BuiltFrom::read(&self.tx.conn)?.options;
         let named = options.indexes.iter().filter_map(|entry| configured(&self.tx.conn, entry).transpose());
         let named: Result<Vec<_>> = named.collect();
         Ok(named?.into_iter().filter(|(table, _)| [object.table(), object.detail_table()].contains(table)).collect())

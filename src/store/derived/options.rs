@@ -89,12 +89,8 @@ impl BuiltFrom {
 }
 
 impl DerivedTx<'_> {
-    pub(in crate::store) fn built_from(&self) -> Result<BuiltFrom> {
-        Ok(self.tx.state(&StateKey::BuiltFrom)?.unwrap_or_default())
-    }
-
     pub(in crate::store) fn now_built_from(&self, change: impl FnOnce(&mut BuiltFrom)) -> Result<()> {
-        let mut built = self.built_from()?;
+        let mut built = BuiltFrom::read(&self.tx.conn)?;
         change(&mut built);
         self.tx.set_state(&StateKey::BuiltFrom, &built)
     }

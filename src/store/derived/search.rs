@@ -16,7 +16,10 @@ use rusqlite::params;
 
 use crate::error_chain::error_chain;
 use crate::model::Object;
-use crate::store::{DerivedTx, Document, FieldDifference, ReadTx, Result, SearchForm, StateKey, Statements, migrate};
+use crate::store::derived::build::READ_CACHE_KIB;
+use crate::store::{
+    BuiltFrom, DerivedTx, Document, FieldDifference, ReadTx, Result, SearchForm, StateKey, Statements, migrate,
+};
 
 /// The text before the tokenizer in the statement that creates a search table.
 const TOKENIZE: &str = "tokenize =";
@@ -126,7 +129,7 @@ impl DerivedTx<'_> {
     /// Builds an index anew if it is damaged: it is derived, and must not stop the page that it is derived from. An error that
     /// has another reason occurs again here.
     fn mend_search(&self, object: Object, why: &str) -> Result<()> {
-        let form = self.built_from()?.options.search;
+        let form = BuiltFrom::read(&self.tx.conn)?.options.search;
         let document = self.tx.shapes().document(object);
         self.recreate_search(object, form)?;
         self.build_search(object, &document)?;
@@ -136,7 +139,7 @@ impl DerivedTx<'_> {
     }
 
     pub(in crate::store) fn mend_searches(&self) -> Result<()> {
-        self.read_once()?;
+        self.cache(READ_CACHE_KIB)?;
         let found = Object::ALL.map(|object| search_damage(self.tx, object));
         self.fit_cache()?;
         for (object, damage) in Object::ALL.into_iter().zip(found) {

@@ -17,6 +17,7 @@ const CUSTOM: &str = "customFields";
 
 struct FoundRow<'s> {
     shape: &'s Shape,
+    /// Of the columns, and when the row was read.
     values: Vec<SqlValue>,
     extra: Extra,
 }
@@ -24,7 +25,7 @@ struct FoundRow<'s> {
 impl FoundRow<'_> {
     fn read<'s>(tx: &ReadTx<'_>, object: Object, shape: &'s Shape, id: &RecordId) -> Result<Option<FoundRow<'s>>> {
         let values: Option<Vec<SqlValue>> =
-            tx.find(&shape.select, [id], |row| (0..shape.columns.len()).map(|place| row.get(place)).collect())?;
+            tx.find(&shape.select, [id], |row| (0..=shape.columns.len()).map(|place| row.get(place)).collect())?;
         Ok(values.map(|values| {
             let mut row = FoundRow { shape, values, extra: Extra::default() };
             if let Some(text) = row.value("extra").and_then(SqlValue::as_text) {
@@ -69,8 +70,7 @@ pub(in crate::store) fn mirrored(
         MirroredRecord { etag: version.as_str().map(Etag::from), details_current, ..MirroredRecord::default() };
     let (filled, has_unread) = (tx.goals().filled_fields(object)?, tx.goals().is_set(Goal::UnreadFields(object))?);
     let unshown = unshown_columns(tx, object, id)?;
-    let read_at = format!("SELECT fetched_at FROM {} WHERE {} = ?1", object.detail_table(), object.detail_key());
-    let read_at: Option<String> = tx.find_value(&read_at, [id])?;
+    let read_at = of_detail.as_ref().and_then(|detail| detail.values.last()?.as_text());
     for column in columns {
         let Some((source, is_of_detail)) = shapes.source(object, column) else { continue };
         let row = if is_of_detail { of_detail.as_ref() } else { Some(&record) };
@@ -89,7 +89,7 @@ pub(in crate::store) fn mirrored(
         }
         // A list may omit custom values, so only a detail shows that they are of the record's version.
         let is_custom = matches!(source, Source::Slot(_));
-        let is_shown = filled_since.and_then(Option::as_ref).is_none_or(|since| read_at.as_ref() > Some(since));
+        let is_shown = filled_since.and_then(Option::as_ref).is_none_or(|since| read_at > Some(since));
         if !is_complete || (is_of_detail || is_custom) && !(details_current && is_shown) {
             known.unproven.insert((*column).to_string());
         }

@@ -68,11 +68,6 @@ impl ReadTx<'_> {
         let sql = "SELECT count(*) FROM doubts WHERE object_type = ?1 AND why = 'unlisted'";
         self.count(sql, [list.as_str()])
     }
-
-    fn unlisted_before(&self, list: WholeListKind, steady: Instant) -> Result<BTreeSet<RecordId>> {
-        let sql = "SELECT record_id FROM doubts WHERE object_type = ?1 AND why = 'unlisted' AND first_seen <= ?2";
-        self.column(sql, (list.as_str(), steady.minus(LISTS_APART)))
-    }
 }
 
 impl KnowledgeTx<'_> {
@@ -113,7 +108,8 @@ impl KnowledgeTx<'_> {
              SELECT ?1, value, 'unlisted', ?3, ?4 FROM json_each(?2)",
             &[&kind, &json_list(&missing), &steady, &steady.plus(LISTS_APART)],
         )?;
-        let before = self.tx.unlisted_before(list, steady)?;
+        let sql = "SELECT record_id FROM doubts WHERE object_type = ?1 AND why = 'unlisted' AND first_seen <= ?2";
+        let before: BTreeSet<RecordId> = self.column(sql, (kind, steady.minus(LISTS_APART)))?;
         let gone: Vec<RecordId> = missing.into_iter().filter(|id| guard.accepted || before.contains(id)).collect();
         let recent = count_removed(self.tx, kind, steady)?;
         let share = RemovalShare { going: recent + gone.len() as u64, of: recent + known.len() as u64 };

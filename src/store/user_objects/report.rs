@@ -84,14 +84,14 @@ impl DerivedTx<'_> {
 
     pub(in crate::store) fn restore_user_objects(&self) -> Result<()> {
         let Some(mut views) = self.tx.pending.aside.take() else { return Ok(()) };
-        let known = self.built_from()?.files;
+        let known = BuiltFrom::read(&self.tx.conn)?.files;
         views.retain(|view| known.file_of(&view.name).is_none());
         objects::restore(&self.tx.conn, &views);
         self.apply_view_files(&known, &self.view_files()?)
     }
 
     pub(in crate::store) fn refresh_view_files(&self) -> Result<()> {
-        let known = self.built_from()?.files;
+        let known = BuiltFrom::read(&self.tx.conn)?.files;
         let found = self.view_files()?;
         if known.digest == files::digest(&found) || known.digest.is_empty() && found.is_empty() {
             return Ok(());
@@ -100,7 +100,11 @@ impl DerivedTx<'_> {
     }
 
     fn view_files(&self) -> Result<ViewFiles> {
-        Ok(self.built_from()?.options.folder.map(|folder| files::read(Path::new(&folder))).unwrap_or_default())
+        Ok(BuiltFrom::read(&self.tx.conn)?
+            .options
+            .folder
+            .map(|folder| files::read(Path::new(&folder)))
+            .unwrap_or_default())
     }
 
     fn apply_view_files(&self, known: &AppliedFiles, found: &ViewFiles) -> Result<()> {
