@@ -8,7 +8,7 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
-use rusqlite::{Connection, params};
+use rusqlite::params;
 
 use crate::model::{Choice, ColumnName, DataType, Definition, Instant, Object, Record, RecordId};
 use crate::store::custom::rows::{DefinitionRow, definition_in, exclusions, names, rows, table};
@@ -16,8 +16,8 @@ use crate::store::derived::build::REVISION;
 use crate::store::records::feed_entries::{ColumnChange, ColumnFeed};
 use crate::store::user_objects::objects::drop_indexes_on;
 use crate::store::{
-    Applied, BuiltFrom, CustomTx, DefinitionChanges, FieldToBackFill, Goal, ReadTx, Redefined, Result, Statements,
-    json_list, physical, shapes_of,
+    Applied, BuiltFrom, CustomTx, DefinitionChanges, FieldToBackFill, Goal, MirrorTx, ReadTx, Redefined, Result,
+    Statements, json_list, physical, shapes_of,
 };
 
 /// The maximum number of custom columns of one object's tables, including companions and archived columns. SQLite
@@ -76,30 +76,146 @@ impl Names {
     }
 }
 
-/// The custom columns of the tables while fields are added: read once, and not again for each field.
-#[derive(Default)]
-struct TableColumns {
+/// The custom columns of an object's tables while they change: read once, and not again for each field.
+struct ColumnTables<'t> {
+    tx: &'t MirrorTx<'t>,
+    feed: ColumnFeed<'t>,
     by_table: BTreeMap<&'static str, BTreeSet<String>>,
     views_are_dropped: bool,
 }
 
-impl TableColumns {
-    fn of(&mut self, conn: &Connection, table: &'static str) -> Result<&mut BTreeSet<String>> {
+impl ColumnTables<'_> {
+    fn there(&mut self, table: &'static str) -> Result<&mut BTreeSet<String>> {
         Ok(match self.by_table.entry(table) {
             Entry::Occupied(there) => there.into_mut(),
-            Entry::Vacant(there) => there.insert(physical(conn, table)?),
+            Entry::Vacant(there) => there.insert(physical(&self.tx.conn, table)?),
         })
     }
 
     /// Whether there is room for a field's columns, in place of those that it `had`.
-    fn fit(&mut self, conn: &Connection, object: Object, needed: usize, had: &[(String, String)]) -> Result<bool> {
+    fn fit(&mut self, needed: usize, had: &[(String, String)]) -> Result<bool> {
         let (mut columns, mut own) = (0, 0);
-        for table in [object.table(), object.detail_table()] {
-            let there = self.of(conn, table)?;
+        for table in [self.feed.object.table(), self.feed.object.detail_table()] {
+            let there = self.there(table)?;
             columns += there.len();
             own += had.iter().filter(|(name, archived)| there.contains(name) || there.contains(archived)).count();
         }
         Ok(columns - own + needed <= columns.max(MAX_COLUMNS))
+    }
+
+    /// Returns whether the column was made, and not restored; `None` if it was there.
+    fn ensure(&mut self, column: &ColumnName, data_type: DataType, is_announced: bool) -> Result<Option<bool>> {
+        let (table, key) = table(self.feed.object, data_type.detail_only());
+        let there = self.there(table)?;
+        if there.contains(column.as_str()) {
+            return Ok(None);
+        }
+        let names = names(column, data_type);
+        if there.contains(&column.archived()) {
+            names.iter().try_for_each(|(name, archived)| self.rename(table, archived, name))?;
+            self.feed.announce(column, ColumnChange::Restored, None, Some(data_type))?;
+            self.feed.emit_restored(table, key, &names)?;
+            return Ok(Some(false));
+        }
+        for ((name, _), sql_type) in names.into_iter().zip([data_type.sql_type(), "REAL"]) {
+            self.alter(table, &format!("ADD COLUMN {name} {sql_type}"))?;
+            self.there(table)?.insert(name);
+        }
+        // The change of a type was announced when the old column was dropped.
+        if !is_announced {
+            self.feed.announce(column, ColumnChange::Added, None, Some(data_type))?;
+        }
+        Ok(Some(true))
+    }
+
+    /// The last values of the column stay in the file.
+    fn archive(&mut self, definition: &Definition, column: &ColumnName) -> Result<()> {
+        let object = self.feed.object;
+        self.tx.run(
+            "DELETE FROM custom_multi_values WHERE object_type = ?1 AND field_key = ?2",
+            (object, definition.key.as_str()),
+        )?;
+        for table in [object.table(), object.detail_table()] {
+            if !self.there(table)?.contains(column.as_str()) {
+                continue;
+            }
+            for (name, archived) in names(column, definition.data_type) {
+                if self.there(table)?.contains(&name) {
+                    self.tx.derived().drop_index(table, &name)?;
+                    self.rename(table, &name, &archived)?;
+                }
+            }
+            self.feed.announce(column, ColumnChange::Archived, Some(definition.data_type), None)?;
+        }
+        Ok(())
+    }
+
+    fn withdraw(&mut self, definition: &Definition, column: &ColumnName) -> Result<()> {
+        self.feed.forget_ended_values(column)?;
+        for table in [self.feed.object.table(), self.feed.object.detail_table()] {
+            if self.there(table)?.contains(column.as_str()) {
+                self.feed.announce(column, ColumnChange::Removed, Some(definition.data_type), None)?;
+            }
+        }
+        self.drop_columns(column, definition.data_type)
+    }
+
+    /// Drops the columns of a field whose type changed, and leaves their values to the history. Returns whether the feed
+    /// says that the column goes on with the new type.
+    fn retype(&mut self, column: &ColumnName, known: DataType, row: &DefinitionRow, goes_on: bool) -> Result<bool> {
+        let (table, key) = table(self.feed.object, known.detail_only());
+        let change = match (row.is_shown(), goes_on) {
+            (false, _) => ColumnChange::Archived,
+            (true, false) => ColumnChange::Removed,
+            (true, true) => ColumnChange::Retyped,
+        };
+        let is_retyped = change == ColumnChange::Retyped;
+        let is_active = self.there(table)?.contains(column.as_str());
+        if is_active {
+            self.feed.announce(column, change, Some(known), is_retyped.then_some(row.definition.data_type))?;
+        }
+        for (name, archived) in names(column, known) {
+            let source = if is_active { &name } else { &archived };
+            if self.there(table)?.contains(source) {
+                self.feed.keep_ended_values((table, key), source, &name)?;
+            }
+        }
+        self.drop_columns(column, known)?;
+        Ok(is_retyped && is_active)
+    }
+
+    fn drop_columns(&mut self, column: &ColumnName, known: DataType) -> Result<()> {
+        let object = self.feed.object;
+        for (table, key) in [table(object, false), table(object, true)] {
+            for name in names(column, known).into_iter().flat_map(|(name, archived)| [name, archived]) {
+                if !self.there(table)?.remove(&name) {
+                    continue;
+                }
+                self.tx.derived().drop_index(table, &name)?;
+                drop_indexes_on(&self.tx.conn, table, &name)?;
+                // Where these records are published, a column of this name may be there again, and keep their values.
+                let filled = format!("SELECT ?1, {key} FROM {table} WHERE {name} IS NOT NULL");
+                self.tx.feed().requeue_selected(&filled, &[&object])?;
+                self.alter(table, &format!("DROP COLUMN {name}"))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn rename(&mut self, table: &'static str, from: &str, to: &str) -> Result<()> {
+        self.alter(table, &format!("RENAME COLUMN {from} TO {to}"))?;
+        let there = self.there(table)?;
+        there.remove(from);
+        there.insert(to.into());
+        Ok(())
+    }
+
+    fn alter(&mut self, table: &str, change: &str) -> Result<()> {
+        if !self.views_are_dropped {
+            self.tx.derived().drop_views()?;
+            self.views_are_dropped = true;
+        }
+        self.tx.batch(&format!("ALTER TABLE {table} {change}"))
     }
 }
 
@@ -175,7 +291,7 @@ impl CustomTx<'_> {
         self.tx.conn.flush_prepared_statement_cache();
         let given: Vec<Option<ColumnName>> = rows.iter().map(|row| taken.assign_name(row, &rows)).collect();
         let exclusions = exclusions(&self.tx.conn)?;
-        let mut there = TableColumns::default();
+        let mut tables = ColumnTables { tx: self.tx, feed, by_table: BTreeMap::new(), views_are_dropped: false };
         for (mut row, given) in rows.into_iter().zip(given) {
             if let Some(column) = &given {
                 row.excluded = exclusions.takes_own_column(object, column.as_str());
@@ -191,20 +307,17 @@ impl CustomTx<'_> {
             let had =
                 row.column.as_ref().map(|had| names(had, known.unwrap_or(definition.data_type))).unwrap_or_default();
             let needed = names(&column, definition.data_type).len();
-            let fits = definition.data_type != DataType::Unknown && there.fit(&self.tx.conn, object, needed, &had)?;
+            let fits = definition.data_type != DataType::Unknown && tables.fit(needed, &had)?;
             let mut is_announced = false;
             if let (Some(known), Some(former)) = (known, &row.column)
                 && known != definition.data_type
             {
-                is_announced = self.retype(&feed, former, known, &row, fits && *former == column)?;
-                there = TableColumns::default();
+                is_announced = tables.retype(former, known, &row, fits && *former == column)?;
             }
             if row.excluded {
-                self.withdraw(&feed, definition, &column)?;
-                there = TableColumns::default();
+                tables.withdraw(definition, &column)?;
             } else if !row.is_shown() {
-                self.archive_column(&feed, definition, &column)?;
-                there = TableColumns::default();
+                tables.archive(definition, &column)?;
             } else if !fits {
                 if row.column.is_some() {
                     // It was dropped: only another answer brings the values to `extra`.
@@ -216,9 +329,7 @@ impl CustomTx<'_> {
                 }
                 out.without_column.push(definition.key.clone());
                 continue;
-            } else if let Some(is_made) =
-                self.ensure_column(&feed, &mut there, &column, definition.data_type, is_announced)?
-            {
+            } else if let Some(is_made) = tables.ensure(&column, definition.data_type, is_announced)? {
                 // What `extra` has of a field of another type says nothing about the values now.
                 let is_new = is_made && known.is_none_or(|known| known == definition.data_type);
                 out.to_fill.push(FieldToBackFill { definition: definition.id.clone(), is_new });
@@ -237,79 +348,6 @@ impl CustomTx<'_> {
         )
     }
 
-    /// Returns whether the column was made, and not restored; `None` if it was there.
-    fn ensure_column(
-        &self,
-        feed: &ColumnFeed<'_>,
-        columns: &mut TableColumns,
-        column: &ColumnName,
-        data_type: DataType,
-        is_announced: bool,
-    ) -> Result<Option<bool>> {
-        let (table, key) = table(feed.object, data_type.detail_only());
-        if columns.of(&self.tx.conn, table)?.contains(column.as_str()) {
-            return Ok(None);
-        }
-        if !columns.views_are_dropped {
-            self.tx.derived().drop_views()?;
-            columns.views_are_dropped = true;
-        }
-        let there = columns.of(&self.tx.conn, table)?;
-        if there.contains(&column.archived()) {
-            *columns = TableColumns::default();
-            let names = names(column, data_type);
-            names.iter().try_for_each(|(name, archived)| self.rename(table, archived, name))?;
-            feed.announce(column, ColumnChange::Restored, None, Some(data_type))?;
-            feed.emit_restored(table, key, &names)?;
-            return Ok(Some(false));
-        }
-        self.batch(&format!("ALTER TABLE {table} ADD COLUMN {column} {}", data_type.sql_type()))?;
-        there.insert(column.as_str().into());
-        if data_type.has_num() {
-            self.batch(&format!("ALTER TABLE {table} ADD COLUMN {} REAL", column.num()))?;
-            there.insert(column.num());
-        }
-        // The change of a type was announced when the old column was dropped.
-        if !is_announced {
-            feed.announce(column, ColumnChange::Added, None, Some(data_type))?;
-        }
-        Ok(Some(true))
-    }
-
-    /// The last values of the column stay in the file.
-    fn archive_column(&self, feed: &ColumnFeed<'_>, definition: &Definition, column: &ColumnName) -> Result<()> {
-        let object = feed.object;
-        self.run(
-            "DELETE FROM custom_multi_values WHERE object_type = ?1 AND field_key = ?2",
-            (object, definition.key.as_str()),
-        )?;
-        for table in [object.table(), object.detail_table()] {
-            let there = physical(&self.tx.conn, table)?;
-            if !there.contains(column.as_str()) {
-                continue;
-            }
-            self.tx.derived().drop_views()?;
-            for (name, archived) in names(column, definition.data_type).iter().filter(|(name, _)| there.contains(name))
-            {
-                self.tx.derived().drop_index(table, name)?;
-                self.rename(table, name, archived)?;
-            }
-            feed.announce(column, ColumnChange::Archived, Some(definition.data_type), None)?;
-        }
-        Ok(())
-    }
-
-    fn withdraw(&self, feed: &ColumnFeed<'_>, definition: &Definition, column: &ColumnName) -> Result<()> {
-        let (object, data_type) = (feed.object, definition.data_type);
-        feed.forget_ended_values(column)?;
-        for table in [object.table(), object.detail_table()] {
-            if physical(&self.tx.conn, table)?.contains(column.as_str()) {
-                feed.announce(column, ColumnChange::Removed, Some(data_type), None)?;
-            }
-        }
-        self.drop_columns(object, column, data_type)
-    }
-
     /// Returns the objects that got columns.
     pub(in crate::store) fn reconcile_exclusions(&self, seen_at: Instant) -> Result<Vec<Object>> {
         let mut filling = Vec::new();
@@ -319,59 +357,6 @@ impl CustomTx<'_> {
             filling.extend((!out.to_fill.is_empty()).then_some(object));
         }
         Ok(filling)
-    }
-
-    /// Drops the columns of a field whose type changed, and leaves their values to the history. Returns whether the feed
-    /// says that the column goes on with the new type.
-    fn retype(
-        &self,
-        feed: &ColumnFeed<'_>,
-        column: &ColumnName,
-        known: DataType,
-        row: &DefinitionRow,
-        goes_on: bool,
-    ) -> Result<bool> {
-        let (table, key) = table(feed.object, known.detail_only());
-        let there = physical(&self.tx.conn, table)?;
-        let change = match (row.is_shown(), goes_on) {
-            (false, _) => ColumnChange::Archived,
-            (true, false) => ColumnChange::Removed,
-            (true, true) => ColumnChange::Retyped,
-        };
-        let (is_retyped, is_active) = (change == ColumnChange::Retyped, there.contains(column.as_str()));
-        if is_active {
-            feed.announce(column, change, Some(known), is_retyped.then_some(row.definition.data_type))?;
-        }
-        for (name, archived) in names(column, known) {
-            let source = if is_active { &name } else { &archived };
-            if there.contains(source) {
-                feed.keep_ended_values((table, key), source, &name)?;
-            }
-        }
-        self.drop_columns(feed.object, column, known)?;
-        Ok(is_retyped && is_active)
-    }
-
-    fn drop_columns(&self, object: Object, column: &ColumnName, known: DataType) -> Result<()> {
-        let names = names(column, known);
-        for (table, key) in [table(object, false), table(object, true)] {
-            let there = physical(&self.tx.conn, table)?;
-            for name in names.iter().flat_map(|(name, archived)| [name, archived]).filter(|name| there.contains(*name))
-            {
-                self.tx.derived().drop_views()?;
-                self.tx.derived().drop_index(table, name)?;
-                drop_indexes_on(&self.tx.conn, table, name)?;
-                // Where these records are published, a column of this name may be there again, and keep their values.
-                let filled = format!("SELECT ?1, {key} FROM {table} WHERE {name} IS NOT NULL");
-                self.tx.feed().requeue_selected(&filled, &[&object])?;
-                self.batch(&format!("ALTER TABLE {table} DROP COLUMN {name}"))?;
-            }
-        }
-        Ok(())
-    }
-
-    fn rename(&self, table: &str, from: &str, to: &str) -> Result<()> {
-        self.batch(&format!("ALTER TABLE {table} RENAME COLUMN {from} TO {to}"))
     }
 
     pub(in crate::store) fn relayout(&self) -> Result<()> {
