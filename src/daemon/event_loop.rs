@@ -15,7 +15,7 @@ use super::bus::{Event, JobResults};
 use super::error::DaemonError;
 use super::handler_state::{Control, LoopMessage};
 use super::inputs_and_effects::{DaemonAnswer, Effect, Input};
-use super::job::{FailureKind, JobRunEnd, QueuedJob, RunEnd};
+use super::job::{FailureKind, JobRunEnd, RunEnd};
 use super::runner::Runner;
 use super::state_machine::{DaemonHold, HoldReason, PastRuns, StateMachine};
 use super::systemd::DaemonSignals;
@@ -248,7 +248,11 @@ impl EventLoop {
         self.publish();
         for effect in effects {
             match effect {
-                Effect::Start(job) => self.start(&job),
+                Effect::Start(job) => {
+                    let (work, trigger) = (job.job.kind().into(), job.trigger);
+                    self.control.bus.publish(&Event::Started { job: job.id, work, trigger });
+                    self.running = Some(self.runner.start(&job));
+                }
                 Effect::Preempt => self.runner.stop(),
                 Effect::ForgetSweeps => self.runner.forget_sweeps(),
                 Effect::ClearHold => self.runner.clear_hold(),
@@ -274,11 +278,6 @@ impl EventLoop {
         }
         self.log_hold();
         continues
-    }
-
-    fn start(&mut self, job: &QueuedJob) {
-        self.control.bus.publish(&Event::Started { job: job.id, work: job.job.kind().into(), trigger: job.trigger });
-        self.running = Some(self.runner.start(job));
     }
 
     fn trouble(&self) -> Option<(Instant, u32)> {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 
 use super::error::DaemonError;
 use super::event_loop::EventLoop;
@@ -19,7 +20,7 @@ use super::socket::{self, DELAYS};
 use super::state_machine::PastRuns;
 use super::status_reply::{DaemonStatus, OPENING};
 use super::systemd::{self, DaemonSignals};
-use super::watches::{self, CronTicks, Task};
+use super::watches::{self, CronTicks};
 use super::{control, http_server, notification, page};
 use crate::app::{Mirror, MirrorError, MirrorSettings, publish_settings};
 use crate::config::{Config, Sources};
@@ -42,10 +43,12 @@ pub async fn run(sources: Sources, clock: Arc<dyn Clock>, mut signals: DaemonSig
     let (sender, mut inbox) = mpsc::channel(INBOX);
     let scheduler = CronTicks::start(sender.clone()).await?;
     let config = Arc::new(settings.config.clone());
-    let _watch = watches::watch_file_system(&config.database, sender.clone());
+    // They end with the set: at the latest when it is dropped.
+    let (mut beside, mut beside_loop) = (JoinSet::new(), JoinSet::new());
+    beside.spawn(watches::watch_file_system(config.database.clone(), sender.clone()));
     let control = Control::new(sender.clone(), config.clone(), clock.clone());
     let published = control.clone();
-    let keeper = Task::start(keep_published(move || plan(&published.config()), clock));
+    beside.spawn(keep_published(move || plan(&published.config()), clock));
     let (router, limits) = (control::router(control.clone()), (http_server::IDLE, Duration::MAX));
     let serving = http_server::spawn(listener, router, control.end.subscribe(), limits, |_, _| {});
     let page = page::start(control.clone()).await;
@@ -56,18 +59,19 @@ pub async fn run(sources: Sources, clock: Arc<dyn Clock>, mut signals: DaemonSig
             // From now on a status is known, however slow the file is.
             let _ = control.mirror(PATIENT).await;
             let runner = Runner::new(mirror, sources, control.clone(), sender.clone());
-            let notifier = Task::start(notification::tell(control.clone(), Arc::downgrade(runner.mirror())));
-            let edits = Task::start(watches::watch_edits(control.clone(), sender));
+            beside_loop.spawn(notification::tell(control.clone(), Arc::downgrade(runner.mirror())));
+            beside_loop.spawn(watches::watch_edits(control.clone(), sender));
             let event_loop = EventLoop::begin(runner, past, control.clone(), scheduler).await;
             let (ended, runner, stopped_at) = event_loop.run_until_stopped(&mut inbox, &mut signals).await;
-            tokio::join!(notifier.end(), edits.end());
+            // They let go of the mirror.
+            beside_loop.shutdown().await;
             (ended, Some((runner, stopped_at)))
         }
     };
     // Streams end, and requests in flight get a short time to finish.
     drop(socket);
     control.end.send_replace(true);
-    tokio::join!(keeper.end(), http_server::finish(page), http_server::finish(serving));
+    tokio::join!(beside.shutdown(), http_server::finish(page), http_server::finish(serving));
     if let Some((runner, stopped_at)) = running {
         runner.close(END_WITHIN.saturating_sub(stopped_at.elapsed()).max(Duration::from_millis(300))).await;
     }

@@ -88,19 +88,13 @@ pub struct Trouble {
     pub(super) delayed: [u32; 2],
     #[serde(serialize_with = "instant::utc_always")]
     pub next_try: Instant,
+    /// Whether only a part of the mirror fails: the schedule continues for the rest.
     #[serde(default)]
-    pub(super) partial: bool,
+    pub partial: bool,
     #[serde(skip)]
     pub(super) is_of_key: bool,
     #[serde(skip)]
     pub(super) only_pushes: bool,
-}
-
-impl Trouble {
-    /// Whether only a part of the mirror fails: the schedule continues for the rest.
-    pub fn is_partial(&self) -> bool {
-        self.partial
-    }
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -142,7 +136,6 @@ pub struct StateMachine {
     settles_at: Instant,
     reload: bool,
     stopping: bool,
-    exited: bool,
     next_id: u64,
 }
 
@@ -169,7 +162,6 @@ impl StateMachine {
             resume_at: None,
             reload: false,
             stopping: false,
-            exited: false,
             next_id: 1,
         }
     }
@@ -208,10 +200,11 @@ impl StateMachine {
                 }
             }
             Input::Stop => {
-                self.stopping = true;
+                let was_stopping = std::mem::replace(&mut self.stopping, true);
                 match self.running {
                     Some(_) => effects.push(Effect::Preempt),
-                    None => self.exit(&mut effects),
+                    None if was_stopping => {}
+                    None => effects.push(Effect::Exit),
                 }
             }
         }
@@ -266,7 +259,7 @@ impl StateMachine {
     }
 
     pub fn next_due(&self, kind: ScheduleKind, now: Instant) -> Option<Instant> {
-        match self.timetable.poll() {
+        match self.timetable.poll {
             Some(_) if kind == ScheduleKind::Changes => self.due_at[0].map(|due| due.max(now)),
             _ => self.timetable.next_run(kind, now),
         }
@@ -446,13 +439,6 @@ impl StateMachine {
         effects.push(Effect::Reschedule);
     }
 
-    fn exit(&mut self, effects: &mut Vec<Effect>) {
-        self.stopping = true;
-        if !std::mem::replace(&mut self.exited, true) {
-            effects.push(Effect::Exit);
-        }
-    }
-
     fn start(&mut self, now: Instant, effects: &mut Vec<Effect>) {
         if self.stopping {
             return;
@@ -477,7 +463,7 @@ impl StateMachine {
             return;
         }
         let early = self.settles_at > now;
-        let backing_off = self.trouble.as_ref().is_some_and(|trouble| !trouble.is_partial() && trouble.next_try > now);
+        let backing_off = self.trouble.as_ref().is_some_and(|trouble| !trouble.partial && trouble.next_try > now);
         let may_run = |queued: &QueuedJob| match queued.trigger {
             Trigger::Manual => true,
             // The start is delayed to spread the load on the service; edits are not delayed, because a user waits.

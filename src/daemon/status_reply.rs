@@ -150,7 +150,7 @@ pub(super) fn status(state: &StateMachine, since: Instant, now: Instant) -> Daem
         next: ScheduleKind::ALL
             .into_iter()
             .map(|kind| {
-                let poll = state.timetable().poll().filter(|_| kind == ScheduleKind::Changes);
+                let poll = state.timetable().poll.filter(|_| kind == ScheduleKind::Changes);
                 NextStatus {
                     kind: Cow::Borrowed(kind.into()),
                     at: state.next_due(kind, now),
@@ -197,7 +197,7 @@ pub(super) fn line(state: &StateMachine, work: Option<CurrentWork>, now: Instant
         return format!("The schedule is paused since {}; `crm-mirror resume` resumes it", format::moment(since));
     }
     if let Some(trouble) = state.trouble() {
-        if trouble.is_partial() {
+        if trouble.partial {
             return format!(
                 "A part of the mirror has not been updated since {} ({}); the rest is up to date",
                 format::moment(trouble.since),

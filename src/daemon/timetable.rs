@@ -27,7 +27,7 @@ impl ScheduleKind {
 pub struct Timetable {
     pub sync: SyncConfig,
     /// How often changes are asked for where that is automatic, and why.
-    poll: PollDecision,
+    pub poll: Option<PollDecision>,
     /// Added to every tick: mirrors with the same schedule do not all send requests in the same second.
     pub delay: Duration,
 }
@@ -35,9 +35,10 @@ pub struct Timetable {
 impl Timetable {
     /// The timetable of a configuration. `part`, from 0 to 1, is this mirror's part of the longest delay.
     pub fn new(sync: &SyncConfig, part: f64) -> Timetable {
+        let poll = PollDecision { interval: sync.min_interval, reason: PollReason::MinInterval };
         Timetable {
             sync: sync.clone(),
-            poll: PollDecision { interval: sync.min_interval, reason: PollReason::MinInterval },
+            poll: (sync.schedule == ChangesSchedule::Auto).then_some(poll),
             delay: MAX_DELAY.mul_f64(part.clamp(0.0, 1.0)),
         }
     }
@@ -50,21 +51,13 @@ impl Timetable {
         }
     }
 
-    pub fn poll(&self) -> Option<PollDecision> {
-        (self.sync.schedule == ChangesSchedule::Auto).then_some(self.poll)
-    }
-
-    pub fn set_poll(&mut self, poll: PollDecision) {
-        self.poll = poll;
-    }
-
     pub fn offset(&self, at: Instant) -> i32 {
         self.sync.time_zone.to_offset(at.timestamp()).seconds()
     }
 
     /// When a job of this kind runs next after an instant; `None` for never.
     pub fn next_run(&self, kind: ScheduleKind, after: Instant) -> Option<Instant> {
-        if let (ScheduleKind::Changes, Some(poll)) = (kind, self.poll()) {
+        if let (ScheduleKind::Changes, Some(poll)) = (kind, self.poll) {
             // Runs follow each other at intervals that differ: many mirrors do not ask in the same second.
             return Some(after.plus(poll.interval)).filter(|due| *due > after);
         }

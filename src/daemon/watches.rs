@@ -1,4 +1,4 @@
-//! Tasks beside the daemon's loop: how they end, those that watch files, and the scheduler.
+//! Beside the daemon's loop: the tasks that watch files, and the scheduler.
 //!
 //! A file system that stays read-only ends the daemon: the system makes it so after an error, and its administrator makes it
 //! writable again. A unit keeps the mounts that it started with, so the daemon may not see that: only a new start does.
@@ -12,13 +12,12 @@
 //! configured again when the zone's offset changes and when the clock was moved. Its ticks only cause a check: the timetable
 //! decides what is due.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use chrono::{FixedOffset, Offset as _, Utc};
 use rustix::fs::{StatVfsMountFlags, statvfs};
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
 use tokio::time::{Instant as Monotonic, MissedTickBehavior};
 use tokio_cron_scheduler::{Job, JobScheduler, JobSchedulerError};
 use uuid::Uuid;
@@ -31,43 +30,18 @@ use crate::error_chain::error_chain;
 use crate::model::Instant;
 use crate::outbox::EditWatch;
 
-/// A task that lasts no longer than this value.
-#[derive(Debug)]
-pub(super) struct Task(JoinHandle<()>);
-
-impl Task {
-    pub(super) fn start(work: impl Future<Output = ()> + Send + 'static) -> Task {
-        Task(tokio::spawn(work))
-    }
-
-    /// Ends the task, and returns once it has let go of what it uses.
-    pub(super) async fn end(mut self) {
-        self.0.abort();
-        let _ = (&mut self.0).await;
-    }
-}
-
-impl Drop for Task {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
 const LOOK_EVERY: Duration = Duration::from_secs(15);
 
 /// How long it may be read-only: as long as somebody who is there needs to repair it.
 const MAX_READ_ONLY: Duration = Duration::from_secs(5 * 60);
 
-pub(super) fn watch_file_system(database: &Path, inbox: mpsc::Sender<LoopMessage>) -> Task {
+pub(super) async fn watch_file_system(database: PathBuf, inbox: mpsc::Sender<LoopMessage>) {
     let folder = database.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let folder = folder.to_path_buf();
-    Task::start(async move {
-        let looked_at = folder.clone();
-        let is_read_only =
-            move || statvfs(&looked_at).is_ok_and(|disk| disk.f_flag.contains(StatVfsMountFlags::RDONLY));
-        watch(is_read_only, LOOK_EVERY, MAX_READ_ONLY).await;
-        let _ = inbox.send(LoopMessage::Failed(DaemonError::ReadOnly { folder })).await;
-    })
+    let looked_at = folder.clone();
+    let is_read_only = move || statvfs(&looked_at).is_ok_and(|disk| disk.f_flag.contains(StatVfsMountFlags::RDONLY));
+    watch(is_read_only, LOOK_EVERY, MAX_READ_ONLY).await;
+    let _ = inbox.send(LoopMessage::Failed(DaemonError::ReadOnly { folder })).await;
 }
 
 async fn watch(is_read_only: impl Fn() -> bool + Clone + Send + 'static, every: Duration, longest: Duration) {

@@ -214,7 +214,7 @@ fn next(reply: &StatusReply, daemon: &DaemonStatus, now: Instant) -> String {
     if let Some(hold) = daemon.hold.as_ref().filter(|hold| hold.reason == HoldReason::Budget) {
         return format!("nothing before {}: the budget of this window is spent", moment(hold.until, now));
     }
-    if let Some(trouble) = daemon.trouble.as_ref().filter(|trouble| !trouble.is_partial()) {
+    if let Some(trouble) = daemon.trouble.as_ref().filter(|trouble| !trouble.partial) {
         return format!(
             "next attempt {} after {}",
             moment(trouble.next_try, now),

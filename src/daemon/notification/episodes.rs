@@ -9,7 +9,6 @@ use super::told::{Episode, Found, Subject, Told};
 use crate::app::schedule;
 use crate::app::status::ObjectStatus;
 use crate::config::Config;
-use crate::daemon::state_machine::Trouble;
 use crate::daemon::status_reply::{DaemonStatus, StatusReply, public_reason};
 use crate::exit::Exit;
 use crate::format;
@@ -180,7 +179,7 @@ fn stale(reply: &StatusReply, config: &Config, told: &Told, now: Instant) -> (Ve
     let trouble = daemon.and_then(|daemon| daemon.trouble.as_ref());
     let paused = daemon.and_then(|daemon| daemon.paused_since);
     let is_told = |about| told.since(Subject::Stale, about).is_some();
-    let of_one = paused.is_none() && status.hold_until.is_none() && trouble.is_some_and(Trouble::is_partial);
+    let of_one = paused.is_none() && status.hold_until.is_none() && trouble.is_some_and(|trouble| trouble.partial);
     // What keeps everything from being read is told once, whenever each object is late.
     let about =
         |object: &ObjectStatus| Some(object.object.as_str()).filter(|name| of_one || is_told(name)).unwrap_or("");
@@ -216,6 +215,7 @@ mod tests {
     use super::*;
     use crate::daemon::notification::told::Lasting;
     use crate::daemon::notification::told::tests::config;
+    use crate::daemon::state_machine::Trouble;
 
     /// A mirror that was read so many minutes ago, with a run that failed like this.
     fn reply(config: &mut Config, minutes: u64, exit: Option<Exit>) -> (StatusReply, Instant) {

@@ -68,9 +68,9 @@ async fn serve(
     let Some((wanted, allowed)) = place else { return };
     let tell = |at: SocketAddr, error| control.bus.known().page = Some(PageStatus { at: at.to_string(), error });
     let mut is_reported = false;
-    let (listener, at) = loop {
-        match listen(wanted).await {
-            Ok(listening) => break listening,
+    let listener = loop {
+        match TcpListener::bind(wanted).await {
+            Ok(listener) => break listener,
             Err(error) if !is_reported => {
                 tracing::error!(
                     "The status page is not served: could not listen on {wanted}: {error}; retrying. Set another port in \
@@ -87,6 +87,8 @@ async fn serve(
             () = tokio::time::sleep(RETRY_AFTER) => {}
         }
     };
+    // Another port, if any was wanted.
+    let at = listener.local_addr().unwrap_or(wanted);
     tracing::info!("The status page is at http://{at}/");
     tell(at, None);
     drop(tried);
@@ -95,10 +97,4 @@ async fn serve(
     let begun = move |from: &SocketAddr, connection| places.take(from.ip(), connection);
     // A panic is already in the log.
     let _ = http_server::spawn(LimitedListener { listener, allowed }, router, ends, (IDLE, LIFE), begun).await;
-}
-
-async fn listen(at: SocketAddr) -> std::io::Result<(TcpListener, SocketAddr)> {
-    let listener = TcpListener::bind(at).await?;
-    let at = listener.local_addr()?;
-    Ok((listener, at))
 }

@@ -26,7 +26,7 @@ impl StateMachine {
             RunEnd::Suspended(Suspension::Shutdown)
                 if matches!(preemption, Some(Preemption::Changes | Preemption::Edits | Preemption::Reload)) =>
             {
-                self.trouble.take_if(|trouble| attempts(trouble) && !trouble.is_partial());
+                self.trouble.take_if(|trouble| attempts(trouble) && !trouble.partial);
                 self.continues(&job, effects);
             }
             RunEnd::Suspended(Suspension::Shutdown | Suspension::Limit) => self.finished(job, preemption, effects),
@@ -74,7 +74,7 @@ impl StateMachine {
             self.enqueue(Job::sync(), Trigger::Schedule, effects);
         }
         if self.stopping {
-            self.exit(effects);
+            effects.push(Effect::Exit);
         }
     }
 
@@ -85,12 +85,12 @@ impl StateMachine {
         }
         let before = if self.polled.0 == facts.window { self.polled.1 } else { Ru::ZERO };
         self.polled = (facts.window, before + facts.budget.idle_cost);
-        if self.timetable.poll().is_none() {
+        if self.timetable.poll.is_none() {
             return;
         }
         let budget = PollingBudget { polled: self.polled.1, ..facts.budget };
         let poll = decide_poll(&budget, &self.active_hours, self.timetable.sync.min_interval, now);
-        self.timetable.set_poll(poll);
+        self.timetable.poll = Some(poll);
         self.covered[0] = now;
         self.due_at[0] = self.timetable.next_run(ScheduleKind::Changes, now).map(|due| due.max(now.plus(FLOOR)));
     }

@@ -39,7 +39,7 @@ fn what_was_polled_before_a_restart_counts_in_its_window_only() {
         let mut state = auto(polled);
         state.on(Input::Tick, at(0));
         polls(&mut state, 10_000, false, 0);
-        state.timetable().poll().unwrap().interval.as_secs()
+        state.timetable().poll.unwrap().interval.as_secs()
     };
     assert_eq!(
         [(1, 0), (0, 4_800), (1, 4_800)].map(|(window, polled)| interval((window, Ru::new(polled)))),
@@ -58,7 +58,7 @@ fn an_automatic_schedule_follows_the_budget_and_says_so() {
         polls(&mut state, left, changed, now);
         let due = state.next_due(ScheduleKind::Changes, at(now)).unwrap();
         assert!(state.wakes_at(at(now)).is_some_and(|wakes| wakes <= due), "an audit may come first");
-        let poll = state.timetable().poll().unwrap();
+        let poll = state.timetable().poll.unwrap();
         assert_eq!(due, at(now).plus(poll.interval));
         assert!(started(&state.on(Input::Tick, due.minus(Duration::from_secs(1)))).is_empty(), "not before it is due");
         intervals.push((poll.interval.as_secs(), poll.reason));

@@ -13,7 +13,7 @@ fn schedule_continues_and_the_part_is_attempted_when_its_delay_is_over() {
     assert_eq!(started(&state.on(Input::Tick, at(300))).len(), 1);
     let effects = state.on(partly(780), at(301));
     assert_eq!((finished(&effects), started(&effects)), (vec![1], vec![]), "not at once");
-    assert_eq!(state.trouble().map(|trouble| (trouble.is_partial(), trouble.next_try)), Some((true, at(780))));
+    assert_eq!(state.trouble().map(|trouble| (trouble.partial, trouble.next_try)), Some((true, at(780))));
     // The regular tick, and an edit.
     assert_eq!(started(&state.on(Input::Tick, at(600))), [("sync", 2, Trigger::Schedule)]);
     state.on(partly(780), at(601));
@@ -49,7 +49,7 @@ fn failure_of_everything_waits_as_the_first_one_after_failures_of_a_part() {
         state.on(Input::Tick, at(6_300));
         state.on(failed(kind), at(6_301));
         let trouble = state.trouble().unwrap();
-        assert_eq!((trouble.is_partial(), trouble.runs, trouble.next_try), (false, 21, at(6_301 + wait)));
+        assert_eq!((trouble.partial, trouble.runs, trouble.next_try), (false, 21, at(6_301 + wait)));
         assert_eq!(started(&state.on(Input::Tick, at(6_300 + wait))), []);
         assert_eq!(started(&state.on(Input::Tick, at(6_301 + wait))).len(), 1);
     }
