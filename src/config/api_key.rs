@@ -35,7 +35,7 @@ impl KeyPlace {
     pub fn path(&self) -> Option<&Path> {
         match self {
             KeyPlace::File(path) | KeyPlace::Credential(path) => Some(path),
-            KeyPlace::Unit(_, credential) => Some(credential.path()),
+            KeyPlace::Unit(_, credential) => Some(&credential.path),
             KeyPlace::Variable { .. } | KeyPlace::Nowhere => None,
         }
     }
@@ -79,7 +79,7 @@ impl KeySource {
         }
         let path = self.place.path().ok_or(ConfigError::NoKey)?;
         let text = match &self.place {
-            KeyPlace::Unit(_, UnitCredential::Encrypted(path)) => decrypt(path),
+            KeyPlace::Unit(_, credential) if credential.is_encrypted => decrypt(path),
             _ => read_file(path),
         };
         text.map_err(|source| ConfigError::KeyFile { path: path.to_path_buf(), source })

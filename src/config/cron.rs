@@ -36,9 +36,10 @@ impl Cron {
         if line.split_whitespace().any(|field| field.split(',').any(str::is_empty)) {
             return Err("a list has an empty item".into());
         }
-        // The scheduler requires the seconds.
+        // The scheduler requires the seconds, and has a parser that is configured like this one.
         let line = if line.split_whitespace().count() == 5 { &format!("0 {}", line.trim()) } else { line };
-        let pattern = parser().parse(line).map_err(|e| e.to_string())?;
+        let parser = CronParser::builder().seconds(Seconds::Required).build();
+        let pattern = parser.parse(line).map_err(|e| e.to_string())?;
         Ok(Cron { line: line.into(), pattern: Arc::new(pattern) })
     }
 
@@ -111,12 +112,6 @@ impl fmt::Debug for Cron {
     }
 }
 
-impl fmt::Display for Cron {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.line)
-    }
-}
-
 /// `sync.schedule`: when to ask for changes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ChangesSchedule {
@@ -157,11 +152,6 @@ pub(super) fn zone(name: &str) -> Result<TimeZone, &'static str> {
         Some("Factory") | None => Err(WRONG),
         Some(name) => Ok(TimeZone::get(name).unwrap_or(known)),
     }
-}
-
-/// The parser, configured like that of the scheduler: a line that is accepted here is accepted there.
-fn parser() -> CronParser {
-    CronParser::builder().seconds(Seconds::Required).build()
 }
 
 #[cfg(test)]

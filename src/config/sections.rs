@@ -202,7 +202,7 @@ pub(super) struct NotifySection {
     pub webhook: Option<Url>,
 }
 
-#[derive(Clone, Default)]
+#[derive(Clone, Default, strum::AsRefStr)]
 pub enum NotifyConfig {
     #[default]
     Off,
@@ -228,11 +228,7 @@ impl NotifyConfig {
 
 impl fmt::Debug for NotifyConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            NotifyConfig::Off => "NotifyConfig::Off",
-            NotifyConfig::Command(_) => "NotifyConfig::Command",
-            NotifyConfig::Webhook(_) => "NotifyConfig::Webhook",
-        })
+        f.write_str(self.as_ref())
     }
 }
 

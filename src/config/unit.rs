@@ -11,7 +11,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 pub const FOLDER: &str = "/etc/crm-mirror";
-const PARENTS: [&str; 2] = ["/var/lib", "/run"];
 /// Where systemd looks for units, the first one that has a file wins.
 const SEARCHED: [&str; 7] = [
     "/etc/systemd/system.control",
@@ -23,7 +22,7 @@ const SEARCHED: [&str; 7] = [
     "/lib/systemd/system",
 ];
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServiceUnit {
     pub name: String,
     pub user: String,
@@ -33,17 +32,10 @@ pub struct ServiceUnit {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum UnitCredential {
-    Plain(PathBuf),
-    Encrypted(PathBuf),
-}
-
-impl UnitCredential {
-    pub fn path(&self) -> &Path {
-        match self {
-            UnitCredential::Plain(path) | UnitCredential::Encrypted(path) => path,
-        }
-    }
+pub struct UnitCredential {
+    pub path: PathBuf,
+    /// Whether systemd decrypts it for the unit.
+    pub is_encrypted: bool,
 }
 
 pub fn is_root() -> bool {
@@ -51,16 +43,12 @@ pub fn is_root() -> bool {
 }
 
 pub fn of_file(file: &Path) -> Option<ServiceUnit> {
-    let name = name_of(file)?;
+    let name = name_in(Path::new(FOLDER), file)?;
     let text = installed(Path::new("/"), &name)?;
     Some(parse(&name, &text))
 }
 
-/// The name of the unit that a configuration file belongs to, however its folder is spelt.
-pub fn name_of(file: &Path) -> Option<String> {
-    name_in(Path::new(FOLDER), file)
-}
-
+/// The name of the unit that a file of our folder belongs to, however that folder is spelt.
 fn name_in(ours: &Path, file: &Path) -> Option<String> {
     let named = std::path::absolute(file).ok()?;
     let in_folder =
@@ -101,38 +89,28 @@ fn installed(root: &Path, name: &str) -> Option<String> {
 /// Parses the unit's file with its drop-ins: a later line overrides an earlier one, and an empty value clears a list.
 fn parse(name: &str, text: &str) -> ServiceUnit {
     let instance = name.split_once('@').and_then(|(_, rest)| rest.strip_suffix(".service")).unwrap_or_default();
-    let mut unit = ServiceUnit {
-        name: name.into(),
-        user: "root".into(),
-        credential: None,
-        state_directory: None,
-        runtime_directory: None,
-    };
-    let [state, run] = PARENTS.map(Path::new);
-    let first = |value: &str, parent: &Path| value.split_whitespace().next().map(|dir| parent.join(dir));
+    let mut unit = ServiceUnit { name: name.into(), user: "root".into(), ..ServiceUnit::default() };
+    let first = |value: &str, parent: &str| value.split_whitespace().next().map(|dir| Path::new(parent).join(dir));
     for line in text.lines() {
         let Some((key, value)) = line.split_once('=') else { continue };
         let value = value.trim().replace("%i", instance).replace("%%", "%");
         match key.trim() {
             "User" if !value.is_empty() => unit.user = value,
-            "StateDirectory" => unit.state_directory = first(&value, state),
-            "RuntimeDirectory" => unit.runtime_directory = first(&value, run),
-            "LoadCredential" => set_credential(&mut unit, &value, UnitCredential::Plain),
-            "LoadCredentialEncrypted" => set_credential(&mut unit, &value, UnitCredential::Encrypted),
+            "StateDirectory" => unit.state_directory = first(&value, "/var/lib"),
+            "RuntimeDirectory" => unit.runtime_directory = first(&value, "/run"),
+            "LoadCredential" => set_credential(&mut unit, &value, false),
+            "LoadCredentialEncrypted" => set_credential(&mut unit, &value, true),
             _ => {}
         }
     }
     unit
 }
 
-fn set_credential(unit: &mut ServiceUnit, value: &str, kind: fn(PathBuf) -> UnitCredential) {
+fn set_credential(unit: &mut ServiceUnit, value: &str, is_encrypted: bool) {
     match value.split_once(':') {
-        Some(("api-key", path)) => unit.credential = Some(kind(path.into())),
-        None if value.is_empty() => {
-            // Each of the two lists is cleared by its own empty line.
-            let same = |known: &UnitCredential| *known == kind(known.path().into());
-            unit.credential = unit.credential.take().filter(|known| !same(known));
-        }
+        Some(("api-key", path)) => unit.credential = Some(UnitCredential { path: path.into(), is_encrypted }),
+        // Each of the two lists is cleared by its own empty line.
+        None if value.is_empty() => _ = unit.credential.take_if(|known| known.is_encrypted == is_encrypted),
         _ => {}
     }
 }
@@ -143,7 +121,7 @@ mod tests {
 
     #[test]
     fn file_belongs_to_one_unit() {
-        let name = |file: &str| name_of(Path::new(file));
+        let name = |file: &str| name_in(Path::new(FOLDER), Path::new(file));
         assert_eq!(name("/etc/crm-mirror/config.toml").as_deref(), Some("crm-mirror.service"));
         assert_eq!(name("/etc/crm-mirror/acme.toml").as_deref(), Some("crm-mirror@acme.service"));
         for other in ["/etc/crm-mirror/api-key", "/home/ada/crm-mirror/config.toml", "config.toml", "/"] {
@@ -181,12 +159,12 @@ mod tests {
     #[test]
     fn packaged_units_are_parsed() {
         let unit = parse("crm-mirror.service", include_str!("../../systemd/crm-mirror.service"));
-        let key = UnitCredential::Plain("/etc/crm-mirror/api-key".into());
-        assert_eq!((unit.user.as_str(), unit.credential), ("crmmirror", Some(key)));
+        let plain = |path: &str| Some(UnitCredential { path: path.into(), is_encrypted: false });
+        assert_eq!((unit.user.as_str(), unit.credential), ("crmmirror", plain("/etc/crm-mirror/api-key")));
         assert_eq!(unit.state_directory.as_deref(), Some(Path::new("/var/lib/crm-mirror")));
         assert_eq!(unit.runtime_directory.as_deref(), Some(Path::new("/run/crm-mirror")));
         let unit = parse("crm-mirror@acme.service", include_str!("../../systemd/crm-mirror@.service"));
-        assert_eq!(unit.credential, Some(UnitCredential::Plain("/etc/crm-mirror/acme.key".into())));
+        assert_eq!(unit.credential, plain("/etc/crm-mirror/acme.key"));
         assert_eq!(unit.state_directory.as_deref(), Some(Path::new("/var/lib/crm-mirror/acme")));
         assert_eq!(unit.runtime_directory.as_deref(), Some(Path::new("/run/crm-mirror/acme")));
     }
@@ -219,7 +197,8 @@ mod tests {
         let packaged = include_str!("../../systemd/crm-mirror.service");
         let encrypted = "[Service]\nLoadCredential=\nLoadCredentialEncrypted=api-key:/etc/k.cred\n";
         let unit = parse("crm-mirror.service", &format!("{packaged}\n# /etc/drop-in\n{encrypted}"));
-        assert_eq!(unit.credential, Some(UnitCredential::Encrypted("/etc/k.cred".into())));
+        let credential = UnitCredential { path: "/etc/k.cred".into(), is_encrypted: true };
+        assert_eq!(unit.credential, Some(credential));
         let none = parse("crm-mirror.service", &format!("{packaged}\n[Service]\nLoadCredential=\nUser=ada\n"));
         assert_eq!((none.credential, none.user.as_str()), (None, "ada"));
     }

@@ -69,9 +69,9 @@ fn source(place: &KeyPlace) -> String {
         }
         KeyPlace::File(path) => format!("from {}", path.display()),
         KeyPlace::Credential(path) => format!("from the systemd credential {}", path.display()),
-        KeyPlace::Unit(unit, UnitCredential::Plain(path)) => format!("from {}, which {unit} loads", path.display()),
-        KeyPlace::Unit(unit, UnitCredential::Encrypted(path)) => {
-            format!("from {}, which {unit} loads and systemd decrypts", path.display())
+        KeyPlace::Unit(unit, UnitCredential { path, is_encrypted }) => {
+            let then = if *is_encrypted { " and systemd decrypts" } else { "" };
+            format!("from {}, which {unit} loads{then}", path.display())
         }
         KeyPlace::Nowhere => "nowhere".into(),
     }

@@ -111,7 +111,7 @@ fn next_steps(args: &InitArgs, key: Option<&Path>, unit: Option<&ServiceUnit>) -
         (Some(key), _) if beside(&args.path, key).exists() => {}
         (Some(key), _) => steps.push(format!("put the API key into {}", beside(&args.path, key).display())),
         (None, Some(unit)) => {
-            let place = unit.credential.as_ref().map(|credential| credential.path().display().to_string());
+            let place = unit.credential.as_ref().map(|credential| credential.path.display().to_string());
             steps.push(format!("put the API key into {}", place.unwrap_or_else(|| "the unit's credential".into())));
         }
         (None, None) => {}
