@@ -38,10 +38,6 @@ pub struct UnitCredential {
     pub is_encrypted: bool,
 }
 
-pub fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
-}
-
 pub fn of_file(file: &Path) -> Option<ServiceUnit> {
     let name = name_in(Path::new(FOLDER), file)?;
     let text = installed(Path::new("/"), &name)?;

@@ -28,8 +28,6 @@ use crate::model::{Instant, Object, Resource, Ru};
 use crate::store::{Goal, MirrorTx, ReadTx, Reader, StateKey, Store, StoreError, cursor, report};
 use crate::sync::{Job, Selection, Suspension, SyncError};
 
-const PAUSED: StateKey = StateKey::PausedSince;
-
 /// How long a client waits for the confirmation that a pause was stored.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
@@ -137,8 +135,7 @@ impl Runner {
 
     /// Closes the mirror within a time limit; unfinished work is abandoned, as by a kill.
     pub(super) async fn close(self, within: Duration) {
-        let Runner { mirror, .. } = self;
-        let Some(mirror) = Arc::into_inner(mirror) else {
+        let Some(mirror) = Arc::into_inner(self.mirror) else {
             tracing::warn!("The database is still in use; data that is not stored is read again after the restart");
             return;
         };
@@ -291,8 +288,8 @@ async fn store_pause(
     client: Option<oneshot::Sender<DaemonAnswer>>,
 ) {
     let write = move |tx: &MirrorTx<'_>| match control.daemon().paused_since {
-        Some(since) => tx.set_state(&PAUSED, &since),
-        None => tx.clear_state(&PAUSED),
+        Some(since) => tx.set_state(&StateKey::PausedSince, &since),
+        None => tx.clear_state(&StateKey::PausedSince),
     };
     let mut written = std::pin::pin!(async move { store?.write(write).await });
     let outcome = |written: Result<(), StoreError>| match written {
@@ -341,7 +338,7 @@ pub(super) fn read(path: &Path, now: Instant, ledger: &Ledger) -> Result<PastRun
     Ok(PastRuns {
         part: part_of_mirror(&cursor::mirror_id(&moment)?),
         covered: ScheduleKind::ALL.map(|kind| at(kind).min(now)),
-        paused_since: moment.state(&PAUSED)?,
+        paused_since: moment.state(&StateKey::PausedSince)?,
         is_empty: synced.is_none() && swept.is_none(),
         active_hours: active_hours(&moment, now)?,
         polled: (ledger.window, Ru::new(polled)),

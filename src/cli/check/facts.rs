@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use rustix::fs::Access;
+use rustix::process::geteuid;
 
 use super::service::{self, ServiceReport};
 use crate::app::status::{self, MirrorStatus};
@@ -55,7 +56,7 @@ impl<'a> CheckFacts<'a> {
             Ok((writer, mirror, service))
         })?;
         // Only root can determine what another user can access.
-        let unit = unit::of_file(sources.main_file()).filter(|_| unit::is_root()).map(UnitUser::of);
+        let unit = unit::of_file(sources.main_file()).filter(|_| geteuid().is_root()).map(UnitUser::of);
         let daemon = session::runtime()?.block_on(session::daemon_state(config));
         Ok(CheckFacts { config, unit, offline, now, daemon, writer, mirror, wanted, service })
     }

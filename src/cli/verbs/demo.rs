@@ -22,9 +22,11 @@ use crate::format;
 use crate::model::{Instant, Object, RecordId, Resource, Ru, SystemClock};
 use crate::outbox::{EditRequest, EditSource, queue};
 use crate::sandbox::{ChurnRate, Development, FaultLine, Sandbox, SandboxServer, World, WorldOrigin};
-use crate::store::{ReadTx, Reader, RunOutcome, StateKey, StoreError, beside, open, record, report, write_beside};
+use crate::store::{
+    ReadTx, Reader, RunOutcome, StateKey, StoreError, beside, open, record, remove_database, report, write_beside,
+};
+use crate::sync::Job;
 use crate::sync::checks::identity::Identity;
-use crate::sync::{Acceptance, Job, Selection};
 
 const CONTACTS: usize = 600;
 const COMPANIES: usize = 80;
@@ -117,15 +119,8 @@ fn make_room(path: &Path) -> Result<(), Failure> {
     // Another demo may be writing it: creating it takes the lock or fails.
     let lock = open::create(path)?;
     // The lock file is removed last: it contains the RU ledger of the earlier runs, which would count for the next.
-    for suffix in ["", "-wal", "-shm", ".lock"] {
-        let path = beside(path, suffix);
-        match std::fs::remove_file(&path) {
-            Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
-                return Err(StoreError::Io { path, source }.into());
-            }
-            _ => {}
-        }
-    }
+    let removed = remove_database(path).and_then(|()| std::fs::remove_file(beside(path, ".lock")));
+    removed.map_err(|source| StoreError::Io { path: path.into(), source })?;
     drop(lock);
     Ok(())
 }
@@ -187,12 +182,10 @@ async fn steps(path: &Path, running: &SandboxServer, progress: ProgressView) -> 
         output::text(&format!("  before, by `crm-mirror show contact {edited} --at TIME`:\n  position {was}\n"))?;
 
         sandbox.with_world(delete);
-        let verify =
-            |repair| Job::Verify { objects: Selection::named(&[]), full: false, repair, accept: Acceptance::default() };
         let title = "A contact is deleted, which no list of changes shows.\n`verify --repair` finds and removes it.";
-        let ran = run(title, &verify(true)).await?;
+        let ran = run(title, &Job::audit()).await?;
         sync::print(&ran.summary, &ran.findings, true)?;
-        let ran = run("`verify` again:", &verify(false)).await?;
+        let ran = run("`verify` again:", &Job::verify()).await?;
         sync::print(&ran.summary, &ran.findings, false)
     };
     let ended = steps.await;

@@ -209,7 +209,6 @@ pub(super) fn given(change: &str) -> Result<(String, Given), Failure> {
 impl From<QueueError> for Failure {
     fn from(error: QueueError) -> Failure {
         let hint = match &error {
-            QueueError::Store(_) => None,
             QueueError::NoColumn { column, editable, .. } => {
                 let names: Vec<&str> = editable.iter().map(String::as_str).collect();
                 let near: Vec<String> =

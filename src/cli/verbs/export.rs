@@ -6,7 +6,6 @@
 
 use std::io::{self, BufWriter, StdoutLock, Write};
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::time::Duration;
 
 use crate::cli::ui::output::PlainWriter;
@@ -28,7 +27,7 @@ const SLICE: u32 = 200;
                         crm-mirror export --print-cursor")]
 pub struct ExportArgs {
     /// The last change that is already known, 0 for the beginning; with --snapshot, the last cursor of the stream.
-    #[arg(long, value_name = "CURSOR", required_unless_present_any = ["print_cursor", "snapshot"])]
+    #[arg(long, value_name = "CURSOR", value_parser = since, required_unless_present_any = ["print_cursor", "snapshot"])]
     since: Option<Since>,
     /// Print whole rows of every table, as one stream of JSON lines; with --since, only what changed.
     #[arg(long, conflicts_with_all = ["print_cursor", "object", "limit"])]
@@ -57,14 +56,9 @@ enum Since {
     Stream(StreamCursor),
 }
 
-impl FromStr for Since {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Since, &'static str> {
-        text.parse()
-            .map(Since::Stream)
-            .or_else(|_| text.parse().map(Since::Change).map_err(|_| "is neither 0 nor a cursor as `export` prints it"))
-    }
+fn since(text: &str) -> Result<Since, &'static str> {
+    let stream = text.parse().map(Since::Stream);
+    stream.or_else(|_| text.parse().map(Since::Change)).map_err(|_| "is neither 0 nor a cursor as `export` prints it")
 }
 
 pub fn run(global: &Global, args: &ExportArgs) -> Result<Exit, Failure> {

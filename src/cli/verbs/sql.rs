@@ -66,17 +66,12 @@ pub fn run(global: &Global, args: &SqlArgs) -> Result<Exit, Failure> {
         let failure = refused(error);
         meant.into_iter().fold(failure, Failure::hint)
     })?;
+    if !stmt.readonly() && stmt.column_count() == 0 {
+        return Err(Failure::new(Exit::Usage, "the mirror is read-only: only the service changes it")
+            .hint("`crm-mirror edit` changes a field at the service"));
+    }
     if stmt.column_count() == 0 {
-        let message = if stmt.readonly() {
-            "the statement returns no rows"
-        } else {
-            "the mirror is read-only: only the service changes it"
-        };
-        let failure = Failure::new(Exit::Usage, message);
-        return Err(match stmt.readonly() {
-            true => failure,
-            false => failure.hint("`crm-mirror edit` changes a field at the service"),
-        });
+        return Err(Failure::new(Exit::Usage, "the statement returns no rows"));
     }
     let terminal = io::stdout().is_terminal();
     let mut out = BufWriter::new(output::data());
@@ -130,10 +125,7 @@ fn refused(error: rusqlite::Error, statement: &str) -> Failure {
     match error {
         rusqlite::Error::SqliteFailure(code, message) => {
             let text = message.unwrap_or_else(|| code.to_string());
-            match quoting_hint(&text, statement) {
-                Some(hint) => Failure::new(Exit::Usage, text).hint(hint),
-                None => Failure::new(Exit::Usage, text),
-            }
+            Failure::hinted(Exit::Usage, quoting_hint(&text, statement), text)
         }
         rusqlite::Error::SqlInputError { msg, .. } => Failure::new(Exit::Usage, msg),
         rusqlite::Error::MultipleStatement => Failure::new(Exit::Usage, "there is more than one statement"),

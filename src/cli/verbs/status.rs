@@ -63,8 +63,7 @@ pub fn run(global: &Global, args: &StatusArgs) -> Result<Exit, Failure> {
                 output::text(&format!("stale: {error}"))?;
                 return Ok(Exit::Differences);
             }
-            let hint = error.hint().unwrap_or_default();
-            return Err(Failure::new(Exit::Differences, error).hint(hint));
+            return Err(Failure::hinted(Exit::Differences, error.hint(), error));
         }
         read => read?,
     };

@@ -160,7 +160,7 @@ fn fields(config: &Config, changed: &[ColumnEvent], now: Instant) -> Option<Noti
         .collect();
     let text = format!("custom fields are {}", parts.join("; "));
     let episode = Episode::new(text, config.command("describe"));
-    (!parts.is_empty()).then(|| Notice::begins(config, Subject::Fields, &episode, now))
+    (!parts.is_empty()).then(|| Notice::new(config, Subject::Fields, Some(episode), now))
 }
 
 #[derive(Debug, Default)]

@@ -102,24 +102,16 @@ pub(super) struct Notice {
 }
 
 impl Notice {
-    pub(super) fn begins(config: &Config, subject: Subject, episode: &Episode, since: Instant) -> Notice {
+    /// The message about an episode that begins; without one, that the subject is over.
+    pub(super) fn new(config: &Config, subject: Subject, episode: Option<Episode>, since: Instant) -> Notice {
         let workspace = config.workspace();
-        let text = format!("{}: {}; fix: {}", sender(&workspace), episode.text, episode.fix);
-        Notice {
-            workspace,
-            episode: subject,
-            state: "begins",
-            since,
-            text,
-            fix: Some(episode.fix.clone()),
-            abouts: BTreeSet::new(),
-        }
-    }
-
-    fn over(config: &Config, subject: Subject, since: Instant) -> Notice {
-        let workspace = config.workspace();
-        let text = format!("{}: over: {}", sender(&workspace), subject.over());
-        Notice { workspace, episode: subject, state: "over", since, text, fix: None, abouts: BTreeSet::new() }
+        let (state, said) = match &episode {
+            Some(Episode { text, fix, .. }) => ("begins", format!("{text}; fix: {fix}")),
+            None => ("over", format!("over: {}", subject.over())),
+        };
+        let text = format!("{}: {said}", sender(&workspace));
+        let fix = episode.map(|episode| episode.fix);
+        Notice { workspace, episode: subject, state, since, text, fix, abouts: BTreeSet::new() }
     }
 }
 
@@ -158,7 +150,7 @@ impl Told {
         let notice = |(subject, known): (&Subject, &BTreeMap<String, Lasting>)| {
             let Some(of) = found.get(subject) else {
                 let since = known.values().map(|lasting| lasting.since).min()?;
-                return may_end.then(|| Notice::over(config, *subject, since));
+                return may_end.then(|| Notice::new(config, *subject, None, since));
             };
             let is_due = |(about, episode): &(&String, &Episode)| {
                 let lasting = known.get(*about).filter(|lasting| !lasting.told);
@@ -171,7 +163,7 @@ impl Told {
             let texts: BTreeSet<&str> = due.iter().map(|episode| &*episode.text).collect();
             let fixes: BTreeSet<&str> = due.iter().map(|episode| &*episode.fix).collect();
             let all = Episode::new(Vec::from_iter(texts).join("; "), Vec::from_iter(fixes).join(", "));
-            Some(Notice { abouts, ..Notice::begins(config, *subject, &all, since) })
+            Some(Notice { abouts, ..Notice::new(config, *subject, Some(all), since) })
         };
         self.open.iter().filter_map(notice).collect()
     }
