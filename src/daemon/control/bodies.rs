@@ -7,7 +7,8 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::daemon::http_server::{Problem, problem};
-use crate::model::Resource;
+use crate::model::{Etag, Object, RecordId, Resource};
+use crate::outbox::{EditRequest, Given, Members};
 use crate::sync::{Acceptance, Job, Selection};
 
 /// The body of `POST /sync` and `POST /resync`; a missing body is an empty one.
@@ -44,6 +45,29 @@ impl VerifyBody {
     }
 }
 
+/// The body of `POST /edits`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EditBody {
+    object: Object,
+    id: RecordId,
+    /// New values of columns of the `_full` view, as the service writes values.
+    fields: Members,
+    if_match: Option<Etag>,
+}
+
+impl EditBody {
+    pub fn request(self) -> EditRequest {
+        let Members(fields) = self.fields;
+        EditRequest {
+            object: self.object,
+            record: self.id,
+            changes: fields.into_iter().map(|(column, value)| (column, Given::Json(value))).collect(),
+            if_match: self.if_match,
+        }
+    }
+}
+
 fn accepting(removals: bool) -> Acceptance {
     Acceptance { removals, ..Acceptance::default() }
 }
@@ -61,4 +85,18 @@ pub fn parse<T: DeserializeOwned + Default>(body: &[u8]) -> serde_json::Result<T
 
 pub(super) fn invalid(error: &serde_json::Error, hint: &str) -> Problem {
     problem(StatusCode::BAD_REQUEST, &format!("the body is invalid: {error}"), Some(hint))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn field_that_is_given_twice_is_refused() {
+        let body =
+            |fields| serde_json::from_str::<EditBody>(&format!(r#"{{"object":"contact","id":"a","fields":{fields}}}"#));
+        body(r#"{"notes":"first"}"#).unwrap();
+        let refused = body(r#"{"notes":"first","notes":"last"}"#).unwrap_err();
+        assert!(refused.to_string().contains("`notes` is there twice"), "{refused}");
+    }
 }

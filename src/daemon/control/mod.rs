@@ -4,7 +4,6 @@
 //! at once: long work is a job, and its progress is published in `GET /events`.
 
 pub mod bodies;
-pub mod edits;
 
 use std::convert::Infallible;
 
@@ -19,14 +18,16 @@ use futures_util::stream::StreamExt as _;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use self::bodies::{SentBody, SyncBody, VerifyBody};
+use self::bodies::{EditBody, SentBody, SyncBody, VerifyBody};
 use super::handler_state::{Control, PATIENT};
 use super::http_server::{Problem, answer, internal, problem, with_type};
 use super::inputs_and_effects::{DaemonAnswer, DaemonRequest};
 use super::metrics;
 use super::status_reply::DaemonStatus;
+use crate::app::person;
 use crate::app::status::MirrorStatus;
-use crate::outbox::QueueError;
+use crate::outbox::{EditSource, QueueError, queue};
+use crate::store::write_beside;
 use crate::sync::Job;
 
 const PATHS: &str = "GET /status, /metrics, /events; POST /sync, /resync, /resync/stop, /verify, /push, /edits, /pause, /resume, /hold/clear";
@@ -80,13 +81,19 @@ async fn push(State(control): State<Control>) -> Result<Response, Problem> {
 
 async fn edit(State(control): State<Control>, body: SentBody) -> Result<Response, Problem> {
     requires_write_back(&control)?;
-    let edit: edits::EditBody = serde_json::from_slice(&bodies::bytes(body)?).map_err(|error| {
+    let edit: EditBody = serde_json::from_slice(&bodies::bytes(body)?).map_err(|error| {
         let hint = r#"the form is {"object": "contact", "id": "…", "fields": {"position": "CTO"}}"#;
         bodies::invalid(&error, hint)
     })?;
-    let (mirror, now) = (control.config().database.clone(), control.now());
-    let queued = tokio::task::spawn_blocking(move || edits::queue_edit(&mirror, edit, now)).await;
-    let queued = queued.map_err(|error| internal(&error))?.map_err(|error| {
+    let (request, mirror, now) = (edit.request(), control.config().database.clone(), control.now());
+    let write = move || {
+        write_beside(&mirror, |tx| {
+            // The socket takes requests of this user only.
+            tx.by(person());
+            queue(tx, &request, EditSource::Socket, now)
+        })
+    };
+    let (queued, _) = tokio::task::spawn_blocking(write).await.map_err(|error| internal(&error))?.map_err(|error| {
         let (status, hint) = match &error {
             QueueError::NoRecord { .. } => (StatusCode::NOT_FOUND, None),
             QueueError::OtherVersion { .. } => (StatusCode::CONFLICT, None),

@@ -1,7 +1,6 @@
 //! Bodies of requests on the control socket. The first byte chooses the path.
 
-use crm_mirror::daemon::control::bodies::{self, SyncBody, VerifyBody};
-use crm_mirror::daemon::control::edits::EditBody;
+use crm_mirror::daemon::control::bodies::{self, EditBody, SyncBody, VerifyBody};
 use crm_mirror::model::{Clock, Resource};
 use crm_mirror::outbox::queue::{self, QueueError};
 use crm_mirror::outbox::{EditRequest, EditSource};
@@ -28,7 +27,7 @@ pub fn check(data: &[u8]) {
         }
         2 => {
             if let Ok(body) = serde_json::from_slice::<EditBody>(body) {
-                edit(body.into());
+                edit(body.request());
             }
         }
         _ => {
