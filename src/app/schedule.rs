@@ -21,7 +21,7 @@ pub fn next_read(sync: &SyncConfig, object: Resource, read: Instant, poll: Optio
     let zone = &sync.time_zone;
     let changes = |after: Instant| match (&sync.schedule, poll) {
         (ChangesSchedule::Auto, Some(interval)) => Some(after.plus(interval)),
-        (schedule, _) => schedule.due_after(after, zone)?.next(),
+        (schedule, _) => schedule.due_after(after, zone).next(),
     };
     if matches!(object, Resource::Contacts | Resource::Companies) {
         return changes(read);
@@ -97,11 +97,9 @@ impl Allowance {
 /// What scheduled runs will spend in a time within one window.
 pub fn reserved(tx: &ReadTx<'_>, sync: &SyncConfig, limits: &Limits, time: Range<Instant>) -> Result<Ru, StoreError> {
     let Range { start: now, end: refills } = time;
-    let mut units = Ru::ZERO;
-    if let Some(due) = sync.schedule.due_after(now, &sync.time_zone) {
-        let costs = report::cost_of_runs(tx, "sync", RUNS_OF_FORECAST)?;
-        units += budget::reserve(due, refills, budget::forecast(&costs), limits.limit);
-    }
+    let costs = report::cost_of_runs(tx, "sync", RUNS_OF_FORECAST)?;
+    let due = sync.schedule.due_after(now, &sync.time_zone);
+    let mut units = budget::reserve(due, refills, budget::forecast(&costs), limits.limit);
     // An audit compares what is copied: those that fall into a first copy are left out.
     let is_copied = tx.is_copied(Object::Contact)? && tx.is_copied(Object::Company)?;
     if let Some(audits) = sync.audit_schedule.as_ref().filter(|_| is_copied) {

@@ -289,8 +289,7 @@ impl MirrorStatus {
 
 /// Whether the schedule should have brought changes since an instant. Without a schedule a mirror is never stale.
 fn is_stale(as_of: Instant, (schedule, zone): (&ChangesSchedule, &TimeZone), now: Instant) -> bool {
-    let Some(mut due) = schedule.due_after(as_of, zone) else { return false };
-    let due = due.nth(MISSED - 1);
+    let due = schedule.due_after(as_of, zone).nth(MISSED - 1);
     now > as_of.plus(FRESH) && due.is_some_and(|due| due < now)
 }
 

@@ -121,14 +121,10 @@ fn first_owner(path: &Path) -> Option<Owner> {
     None
 }
 
+/// The parts of a path, the last one first.
 fn parts(path: &Path) -> Vec<OsString> {
-    let mut parts: Vec<OsString> = path
-        .components()
-        .filter(|part| matches!(part, Component::Normal(_) | Component::ParentDir))
-        .map(|part| part.as_os_str().to_owned())
-        .collect();
-    parts.reverse();
-    parts
+    let parts = path.components().rev().filter(|part| matches!(part, Component::Normal(_) | Component::ParentDir));
+    parts.map(|part| part.as_os_str().to_owned()).collect()
 }
 
 #[cfg(test)]

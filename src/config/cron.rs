@@ -128,14 +128,14 @@ impl ChangesSchedule {
         }
     }
 
-    /// The least often that it is due after an instant, in order; `None` for never.
-    pub fn due_after(&self, after: Instant, zone: &TimeZone) -> Option<Box<dyn Iterator<Item = Instant>>> {
+    /// The least often that it is due after an instant, in order.
+    pub fn due_after(&self, after: Instant, zone: &TimeZone) -> Box<dyn Iterator<Item = Instant>> {
         match self {
-            ChangesSchedule::Off => None,
-            ChangesSchedule::Cron(cron) => Some(Box::new(cron.due_after(after, zone))),
+            ChangesSchedule::Off => Box::new(std::iter::empty()),
+            ChangesSchedule::Cron(cron) => Box::new(cron.due_after(after, zone)),
             ChangesSchedule::Auto => {
                 let next = move |at: &Instant| Some(at.plus(MAX_POLL)).filter(|next| next > at);
-                Some(Box::new(std::iter::successors(Some(after), next).skip(1)))
+                Box::new(std::iter::successors(Some(after), next).skip(1))
             }
         }
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use rusqlite::types::ValueRef;
-use rusqlite::{Rows, Statement, ToSql};
+use rusqlite::{Statement, ToSql};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -276,22 +276,19 @@ const LARGEST: usize = 100_000;
 pub(super) fn rows(stmt: &mut Statement<'_>, params: &[&dyn ToSql], most: usize) -> rusqlite::Result<Value> {
     let columns: Vec<String> = stmt.column_names().map(String::from).collect();
     let mut rows = stmt.query(params)?;
-    let (found, is_cut) = collect(&mut rows, columns.len(), most)?;
-    Ok(json!({"columns": columns, "rows": found, "truncated": is_cut}))
-}
-
-fn collect(rows: &mut Rows<'_>, columns: usize, most: usize) -> rusqlite::Result<(Vec<Vec<Value>>, bool)> {
-    let (mut found, mut bytes) = (Vec::new(), 0);
+    let (mut found, mut bytes, mut is_cut) = (Vec::new(), 0, false);
     while let Some(row) = rows.next()? {
-        let values: Vec<Value> =
-            (0..columns).map(|place| row.get_ref(place).map(value)).collect::<rusqlite::Result<_>>()?;
+        let values: rusqlite::Result<Vec<Value>> =
+            (0..columns.len()).map(|place| row.get_ref(place).map(value)).collect();
+        let values = values?;
         bytes += values.iter().map(|value| value.as_str().map_or(8, str::len)).sum::<usize>();
-        if found.len() == most || bytes > LARGEST {
-            return Ok((found, true));
+        is_cut = found.len() == most || bytes > LARGEST;
+        if is_cut {
+            break;
         }
         found.push(values);
     }
-    Ok((found, false))
+    Ok(json!({"columns": columns, "rows": found, "truncated": is_cut}))
 }
 
 fn value(value: ValueRef<'_>) -> Value {

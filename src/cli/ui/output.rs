@@ -170,10 +170,7 @@ pub fn render(
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
-    let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_string()).collect();
-    let mut text = lines.join("\n");
-    text.push('\n');
-    text
+    table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
 static IN_FORCE: OnceLock<Option<PathBuf>> = OnceLock::new();

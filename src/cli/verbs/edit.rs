@@ -73,7 +73,7 @@ pub fn run(global: &Global, args: &EditArgs) -> Result<Exit, Failure> {
         if !config.write_back && !args.dry_run {
             return Err(off());
         }
-        return edit_from_file(&config, (args.object, file), (args.dry_run, args.yes), args.common.json);
+        return edit_from_file(&config, file, args);
     }
     let id = args.id.as_deref().unwrap_or_default();
     let request = EditRequest {
@@ -324,13 +324,9 @@ fn count(edits: &[EditReply]) -> u64 {
 }
 
 /// Queues the edits of a file, once a person has seen their price.
-fn edit_from_file(
-    config: &Config,
-    (object, file): (Object, &Path),
-    (dry_run, yes): (bool, bool),
-    json: bool,
-) -> Result<Exit, Failure> {
-    let rows = read(object, file)?;
+fn edit_from_file(config: &Config, file: &Path, args: &EditArgs) -> Result<Exit, Failure> {
+    let (dry_run, yes) = (args.dry_run, args.yes);
+    let rows = read(args.object, file)?;
     let mut edits = RowEdits::queue(config, &rows, !yes || dry_run)?;
     let changing = count(&edits.edits);
     if changing > config.max_edits {
@@ -349,7 +345,7 @@ fn edit_from_file(
         }
         edits = RowEdits::queue(config, &rows, false)?;
     }
-    Ok(output::report(json, &edits, || edits.text(if dry_run { "would be queued" } else { "queued" }))?)
+    Ok(output::report(args.common.json, &edits, || edits.text(if dry_run { "would be queued" } else { "queued" }))?)
 }
 
 fn read(object: Object, file: &Path) -> Result<Vec<EditRow>, Failure> {

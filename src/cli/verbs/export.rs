@@ -5,7 +5,7 @@
 //! the WAL from being checkpointed.
 
 use std::io::{self, BufWriter, StdoutLock, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::cli::ui::output::PlainWriter;
@@ -63,10 +63,8 @@ fn since(text: &str) -> Result<Since, &'static str> {
 
 pub fn run(global: &Global, args: &ExportArgs) -> Result<Exit, Failure> {
     let since = match (&args.since, args.snapshot) {
-        (None, true) => return snapshot(global, args.database.as_deref(), None, args.follow),
-        (Some(Since::Stream(cursor)), true) => {
-            return snapshot(global, args.database.as_deref(), Some(cursor.clone()), args.follow);
-        }
+        (None, true) => return snapshot(global, args, None),
+        (Some(Since::Stream(cursor)), true) => return snapshot(global, args, Some(cursor.clone())),
         (Some(Since::Change(_)), true) => {
             return Err(Failure::new(Exit::Usage, "with --snapshot, --since needs a cursor of the stream"));
         }
@@ -131,14 +129,9 @@ const BEGIN_AGAIN: &str =
 /// How often the file is checked: a check reads one page.
 const POLL: Duration = Duration::from_millis(100);
 
-fn snapshot(
-    global: &Global,
-    database: Option<&Path>,
-    since: Option<StreamCursor>,
-    follow: bool,
-) -> Result<Exit, Failure> {
-    let config = global.load(database)?;
-    if follow {
+fn snapshot(global: &Global, args: &ExportArgs, since: Option<StreamCursor>) -> Result<Exit, Failure> {
+    let config = global.load(args.database.as_deref())?;
+    if args.follow {
         let runtime = session::runtime()?;
         let ended = runtime.block_on(until_interrupted(config, since));
         runtime.shutdown_background();

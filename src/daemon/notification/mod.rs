@@ -11,15 +11,15 @@
 mod episodes;
 mod told;
 
-use std::io::Write;
-use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant as Monotonic};
+use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::io::AsyncWriteExt as _;
+use tokio::process::Command;
 use tokio::time::MissedTickBehavior;
 
 use self::told::{Episode, Notice, Subject, Told};
@@ -186,8 +186,6 @@ impl DeliveryPace {
 
 const WITHIN: Duration = Duration::from_secs(20);
 
-const LOOK_AT_COMMAND: Duration = Duration::from_millis(20);
-
 /// Delivers a message as one JSON document. An error names neither the address nor the arguments, which may be secrets.
 async fn deliver(config: &NotifyConfig, notice: &Notice) -> Result<(), String> {
     let body = serde_json::to_string(notice).map_err(|error| error.to_string())?;
@@ -210,28 +208,21 @@ async fn run(command: &[String], body: String, within: Duration) -> Result<(), S
         command.env_remove(name);
     }
     let mut child = command.spawn().map_err(|error| format!("{program} cannot be run: {error}"))?;
-    let ended = tokio::task::spawn_blocking(move || {
-        if let Some(mut input) = child.stdin.take() {
-            // A message fits into a pipe, and a command that does not read it is none the worse for it.
-            let _ = input.write_all(body.as_bytes());
-            let _ = input.write_all(b"\n");
+    let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
+    if let Some(mut input) = child.stdin.take() {
+        // A message fits into a pipe, and a command that does not read it is none the worse for it.
+        let _ = input.write_all(format!("{body}\n").as_bytes()).await;
+    }
+    match tokio::time::timeout(within, child.wait()).await {
+        Ok(Ok(status)) if status.success() => Ok(()),
+        Ok(Ok(status)) => Err(format!("the command ended with {status}")),
+        Ok(Err(error)) => Err(format!("the command cannot be waited for: {error}")),
+        Err(_) => {
+            group.map(|group| kill_process_group(group, Signal::KILL));
+            let _ = child.wait().await;
+            Err("the command takes too long".to_string())
         }
-        let begun = Monotonic::now();
-        loop {
-            match child.try_wait() {
-                Ok(None) if begun.elapsed() < within => std::thread::sleep(LOOK_AT_COMMAND),
-                Ok(None) => {
-                    let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
-                    let _ = child.wait();
-                    return Err("the command takes too long".to_string());
-                }
-                Ok(Some(status)) if status.success() => return Ok(()),
-                Ok(Some(status)) => return Err(format!("the command ended with {status}")),
-                Err(error) => return Err(format!("the command cannot be waited for: {error}")),
-            }
-        }
-    });
-    ended.await.unwrap_or_else(|error| Err(error.to_string()))
+    }
 }
 
 async fn post(address: &reqwest::Url, body: String) -> Result<(), String> {
@@ -254,7 +245,7 @@ mod tests {
     async fn command_that_takes_too_long_is_ended_with_what_it_started() {
         let folder = tempfile::tempdir().unwrap();
         let fifo = folder.path().join("fifo");
-        let made = Command::new("mkfifo").arg(&fifo).status().unwrap();
+        let made = Command::new("mkfifo").arg(&fifo).status().await.unwrap();
         assert!(made.success());
         // The one that is started keeps the pipe open for as long as it lives.
         let script = format!("(sleep 600; true) >{} & wait", fifo.display());
