@@ -1,7 +1,7 @@
 //! Everything that can go wrong with an answer, by kind.
 //!
-//! A [`Fault`] changes one answer. Faults of different [`FaultLayer`]s combine: an answer may be late, lack its `Date`
-//! and come from a lagging replica at the same time.
+//! A [`Fault`] changes one answer. Faults of different layers combine: an answer may be late, lack its `Date` and come
+//! from a lagging replica at the same time.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -151,41 +151,24 @@ impl DateHeader {
     }
 }
 
-/// The part of an answer that a fault changes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FaultLayer {
-    /// The records that the service sees.
-    View,
-    Answer,
-    Delay,
-    Date,
-}
-
-impl Fault {
-    pub(crate) fn layer(&self) -> FaultLayer {
-        match self {
-            Fault::Lag(_) | Fault::AsOf(_) | Fault::Hide(_) => FaultLayer::View,
-            Fault::Slow(_) | Fault::SlowBetween(..) | Fault::Drag(_) => FaultLayer::Delay,
-            Fault::Date(_) => FaultLayer::Date,
-            _ => FaultLayer::Answer,
-        }
-    }
-}
-
-/// The faults of one request: at most one of each layer.
+/// The faults of one request, by the part of the answer that they change.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct TakenFaults(pub(super) Vec<Fault>);
+pub(crate) struct TakenFaults {
+    /// The records that the service sees.
+    pub(crate) view: Option<Fault>,
+    pub(crate) answer: Option<Fault>,
+    pub(crate) delay: Option<Fault>,
+    pub(crate) date: Option<Fault>,
+}
 
 impl TakenFaults {
-    pub(crate) fn has(&self, layer: FaultLayer) -> bool {
-        self.of(layer).is_some()
-    }
-
-    pub(crate) fn of(&self, layer: FaultLayer) -> Option<&Fault> {
-        self.0.iter().find(|fault| fault.layer() == layer)
-    }
-
-    pub(crate) fn answer(&self) -> Option<&Fault> {
-        self.of(FaultLayer::Answer)
+    /// Where a fault belongs.
+    pub(super) fn layer(&mut self, fault: &Fault) -> &mut Option<Fault> {
+        match fault {
+            Fault::Lag(_) | Fault::AsOf(_) | Fault::Hide(_) => &mut self.view,
+            Fault::Slow(_) | Fault::SlowBetween(..) | Fault::Drag(_) => &mut self.delay,
+            Fault::Date(_) => &mut self.date,
+            _ => &mut self.answer,
+        }
     }
 }

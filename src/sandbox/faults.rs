@@ -93,14 +93,9 @@ impl Rule {
         self.only(Only::WithParam(name.to_string()))
     }
 
-    /// Only requests between two times of the sandbox's clock, the second one excluded.
-    pub fn between(self, from: Instant, until: Instant) -> Rule {
-        self.only(Only::Between(from, until))
-    }
-
     /// Every matching request from a time on, for this long by the sandbox's clock.
     pub fn lasting(self, from: Instant, duration: Duration) -> Rule {
-        self.between(from, from.plus(duration)).forever()
+        self.only(Only::Between(from, from.plus(duration))).forever()
     }
 
     pub fn percent(mut self, percent: f64) -> Rule {
@@ -169,7 +164,8 @@ impl Faults {
         let FaultPlan { rules, rng } = &mut *plan;
         let mut taken = TakenFaults::default();
         for rule in rules.iter_mut().filter(|rule| rule.only.iter().all(|only| only.matches(asked, now))) {
-            if taken.has(rule.fault.layer()) {
+            let layer = taken.layer(&rule.fault);
+            if layer.is_some() {
                 continue;
             }
             if rule.skip > 0 {
@@ -182,7 +178,7 @@ impl Faults {
             if rule.times < u32::MAX {
                 rule.times = rule.times.saturating_sub(1);
             }
-            taken.0.push(match rule.fault {
+            *layer = Some(match rule.fault {
                 Fault::SlowBetween(low, high) => Fault::Slow(low + (high - low).mul_f64(rng.f64())),
                 _ => rule.fault.clone(),
             });
@@ -303,7 +299,6 @@ fn latency(amount: &str) -> Result<Fault, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fault::{DateHeader, FaultLayer};
     use super::*;
     use std::time::Duration;
 
@@ -320,7 +315,7 @@ mod tests {
         let other = RequestLine::new("GET", "/v1/companies", "cursor=x");
         let taken: Vec<bool> = [&later, &first, &other, &later, &later, &later]
             .iter()
-            .map(|asked| faults.take(asked, at(0)).answer().is_some())
+            .map(|asked| faults.take(asked, at(0)).answer.is_some())
             .collect();
         assert_eq!(taken, [false, false, false, true, true, false]);
         assert_eq!(faults.pending(), 0);
@@ -331,7 +326,7 @@ mod tests {
         let faults = Faults::default();
         faults.add(Rule::new(Fault::Status(503)).percent(25.0).lasting(at(10), Duration::from_secs(1000)));
         let asked = RequestLine::new("GET", "/v1/contacts", "filter[id][in]=a,b&count=exact");
-        let hit = |seconds| faults.take(&asked, at(seconds)).answer().is_some();
+        let hit = |seconds| faults.take(&asked, at(seconds)).answer.is_some();
         assert!((0..10).all(|second| !hit(second)));
         let hits = (10..1010).filter(|second| hit(*second)).count();
         assert!((200..300).contains(&hits), "{hits}");
@@ -352,9 +347,9 @@ mod tests {
         faults.add(Rule::new(Fault::Date(DateHeader::Missing)));
         let asked = RequestLine::new("GET", "/v1/contacts", "");
         let taken = faults.take(&asked, at(0));
-        assert_eq!(taken.answer(), Some(&Fault::Status(500)));
-        assert!(taken.has(FaultLayer::View) && taken.has(FaultLayer::Date) && !taken.has(FaultLayer::Delay));
-        assert_eq!(faults.take(&asked, at(0)).answer(), Some(&Fault::Reset));
+        assert_eq!(taken.answer, Some(Fault::Status(500)));
+        assert!(taken.view.is_some() && taken.date.is_some() && taken.delay.is_none());
+        assert_eq!(faults.take(&asked, at(0)).answer, Some(Fault::Reset));
         assert_eq!(faults.pending(), 0);
     }
 

@@ -202,7 +202,7 @@ impl Sandbox {
             key,
             cut: served.is_cut(),
             replayed: replayed == Some(true),
-            changed: replayed == Some(false) && faults.answer() != Some(&Fault::NotApplied),
+            changed: replayed == Some(false) && faults.answer != Some(Fault::NotApplied),
         });
         served
     }

@@ -12,7 +12,7 @@ use axum::http::header::LOCATION;
 use crate::model::{Object, Resource, Ru};
 
 use super::exchange::{Complaints, ErrorAnswer, IncomingRequest, Log, Route, Served, Success, answer, put};
-use super::fault::{BodyRewrite, Fault, FaultLayer, TakenFaults};
+use super::fault::{BodyRewrite, Fault, TakenFaults};
 use super::keys::{TenantKey, TenantKeys};
 use super::list::{self, Binding, PagePosition, ServedPage};
 use super::origin::Origin;
@@ -69,12 +69,12 @@ pub(crate) fn execute(
 ) -> (Option<usize>, Result<Success, ErrorAnswer>) {
     let key = memory.keys.find(request.authorization.as_deref()).map(|(index, key)| (index, key.clone()));
     let index = key.as_ref().ok().map(|(index, _)| *index);
-    let mut result = match faults.answer().and_then(refusal) {
+    let mut result = match faults.answer.as_ref().and_then(refusal) {
         Some(refusal) => Err(refusal),
         None => key.and_then(|(_, key)| Asked { key: &key, request, faults }.answer(world, memory)),
     };
     if let Ok(Success { body, .. }) = &mut result {
-        match faults.answer() {
+        match &faults.answer {
             Some(Fault::Body(other)) => body.clone_from(other),
             Some(Fault::Rewritten(BodyRewrite(rewrite), with)) => *body = rewrite(body, with),
             _ => {}
@@ -90,7 +90,7 @@ pub(crate) fn served(
     settings: &SandboxSettings,
     number: u64,
 ) -> Served {
-    let fault = faults.answer();
+    let fault = faults.answer.as_ref();
     let ru = match (fault, &result) {
         (Some(Fault::ErrorAfterApply(_)), _) | (_, Err(_)) => settings.failed_ru,
         // The reference does not specify the cost of a replayed PATCH.
@@ -116,11 +116,11 @@ pub(crate) fn served(
         (_, Ok(success)) => Some(success.answer()),
         (_, Err(error)) => Some(error.answer(number)),
     };
-    let date = match faults.of(FaultLayer::Date) {
+    let date = match &faults.date {
         Some(Fault::Date(date)) => date.clone(),
         _ => settings.date_header.clone(),
     };
-    let (slow, drag) = match faults.of(FaultLayer::Delay) {
+    let (slow, drag) = match &faults.delay {
         Some(Fault::Slow(time)) => (*time, Duration::ZERO),
         Some(Fault::Drag(time)) => (Duration::ZERO, *time),
         _ => (Duration::ZERO, Duration::ZERO),
@@ -143,7 +143,7 @@ fn refusal(fault: &Fault) -> Option<ErrorAnswer> {
 
 /// The world as seen by the replica that answers this request.
 fn seen<'w>(world: &'w World, faults: &TakenFaults) -> Cow<'w, World> {
-    match faults.of(FaultLayer::View) {
+    match &faults.view {
         Some(Fault::Lag(by)) => Cow::Owned(world.as_of(world.now().minus(*by))),
         Some(Fault::AsOf(at)) => Cow::Owned(world.as_of(*at)),
         Some(Fault::Hide(hidden)) => Cow::Owned(world.without(hidden)),
@@ -174,7 +174,7 @@ impl Asked<'_> {
                 if let Some(scope) = object.resource().write_scope() {
                     key.require(scope)?;
                 }
-                if faults.answer() == Some(&Fault::NotApplied) {
+                if faults.answer == Some(Fault::NotApplied) {
                     let unchanged = self.detail(world, *object, id)?;
                     return Ok(Success { replayed: Some(false), ..unchanged });
                 }
@@ -185,7 +185,7 @@ impl Asked<'_> {
     }
 
     fn list(&self, world: &World, memory: &mut Memory, resource: Resource) -> Result<Success, ErrorAnswer> {
-        let (key, asked, fault) = (self.key, &self.request.asked, self.faults.answer());
+        let (key, asked, fault) = (self.key, &self.request.asked, self.faults.answer.as_ref());
         asked.check()?;
         let query = ListRequest::read(world, resource, asked)?;
         let mut query = if fault == Some(&Fault::CoarseTimes) { query.in_whole_seconds() } else { query };
