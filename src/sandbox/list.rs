@@ -27,25 +27,19 @@ pub(crate) struct ServedPage<'a> {
 /// With `offsets` the next position is a row count instead of sort values.
 pub(crate) fn page<'a>(world: &'a World, query: &ListRequest, place: &PagePosition, offsets: bool) -> ServedPage<'a> {
     let table = world.table(query.resource);
-    let wanted = query.limit + 1;
     let skip = match place {
         PagePosition::Offset(rows) => *rows,
         PagePosition::Start | PagePosition::After(..) => 0,
     };
-    let mut rows: Vec<&WorldRecord> = match indexed(table, query) {
+    let rows: Box<dyn Iterator<Item = &'a WorldRecord>> = match indexed(table, query) {
         Some((order, slot, descending)) => {
             let after = match place {
                 PagePosition::After(keys, id) => Some((keys.first().and_then(|key| key.as_ref()?.time()), id.as_str())),
                 _ => None,
             };
             let (low, high) = bounds(query, slot);
-            order
-                .walk(descending, after, low, high)
-                .filter_map(|(_, id)| table.get(id))
-                .filter(|record| matches(table, query, record))
-                .skip(skip)
-                .take(wanted)
-                .collect()
+            let records = order.walk(descending, after, low, high).filter_map(|(_, id)| table.get(id));
+            Box::new(records.filter(|record| matches(table, query, record)))
         }
         None => {
             let mut all: Vec<(Vec<Option<Cell>>, &WorldRecord)> = candidates(table, query)
@@ -62,17 +56,14 @@ pub(crate) fn page<'a>(world: &'a World, query: &ListRequest, place: &PagePositi
                     .unwrap_or_else(|| a_id.cmp(b_id))
             };
             all.sort_by(|a, b| compare(&a.0, &a.1.id, &b.0, &b.1.id));
-            all.into_iter()
-                .filter(|(keys, record)| match place {
-                    PagePosition::After(after, id) => compare(keys, &record.id, after, id).is_gt(),
-                    _ => true,
-                })
-                .map(|(_, record)| record)
-                .skip(skip)
-                .take(wanted)
-                .collect()
+            let is_next = move |(keys, record): &(Vec<Option<Cell>>, &WorldRecord)| match place {
+                PagePosition::After(after, id) => compare(keys, &record.id, after, id).is_gt(),
+                _ => true,
+            };
+            Box::new(all.into_iter().filter(is_next).map(|(_, record)| record))
         }
     };
+    let mut rows: Vec<&WorldRecord> = rows.skip(skip).take(query.limit + 1).collect();
     let more = rows.len() > query.limit;
     rows.truncate(query.limit);
     let next = rows.last().filter(|_| more).map(|last| {

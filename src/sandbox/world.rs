@@ -240,9 +240,7 @@ impl World {
             let table = world.table_mut(past.resource);
             match &past.before {
                 Some(record) => table.put(record.clone()),
-                None => {
-                    table.remove(&past.id);
-                }
+                None => drop(table.remove(&past.id)),
             }
         }
         world
@@ -259,15 +257,8 @@ impl World {
     }
 
     fn without_undo(&self) -> World {
-        World {
-            now: self.now,
-            tables: self.tables.clone(),
-            definitions: self.definitions.clone(),
-            born: self.born,
-            undo: VecDeque::new(),
-            touched: None,
-            lists_omit_nulls: self.lists_omit_nulls,
-        }
+        let (tables, definitions) = (self.tables.clone(), self.definitions.clone());
+        World { tables, definitions, undo: VecDeque::new(), touched: None, ..*self }
     }
 
     fn apply(&self, resource: Resource, record: &mut WorldRecord, changes: &Value) {
