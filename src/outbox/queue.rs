@@ -1,5 +1,5 @@
-//! Puts an edit into the outbox, for `crm-mirror edit` and for the control socket. The triggers of the views queue
-//! edits made with SQL.
+//! Puts an edit into the outbox, for `crm-mirror edit` and for the control socket, and those that a program proposes. The
+//! triggers of the views queue edits made with SQL.
 //!
 //! An edit is validated in the transaction that queues it, against the current record and definitions.
 
@@ -8,9 +8,9 @@ use serde_json::{Map, Value};
 use super::typed_values::Given;
 use super::validate::{self, EditRefusal};
 use crate::model::editable::{Editability, Editable};
-use crate::model::{EditedFields, Etag, Instant, Object, RecordId};
+use crate::model::{EditState, EditedFields, Etag, Instant, Object, RecordId};
 use crate::store::queue::{self as stored, NewEdit, QueuedValues};
-use crate::store::{MirrorTx, ReadTx, StoreError, editable};
+use crate::store::{EditStep, MirrorTx, ReadTx, StoreError, editable};
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct EditRequest {
@@ -63,6 +63,9 @@ pub enum QueueError {
     Refused(#[from] EditRefusal),
     #[error("the {object} has the version {here} in the mirror, not {asked}")]
     OtherVersion { object: Object, here: String, asked: Etag },
+    /// A proposal must neither replace nor cancel an edit that a person queued.
+    #[error("the {object} `{record}` has pending edits: a person must send, release or drop them first")]
+    Waiting { object: Object, record: RecordId },
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -113,6 +116,20 @@ pub fn queue(
     now: Instant,
 ) -> Result<(QueuedValues, Prepared), QueueError> {
     queue_as(tx, request, source.texts(), None, now)
+}
+
+/// Validates an edit of a program and queues it as held: it is never sent before a person releases it.
+pub fn propose(tx: &MirrorTx<'_>, request: &EditRequest, now: Instant) -> Result<QueuedValues, QueueError> {
+    let (waiting, unreadable) = tx.edits_of(request.object, &request.record)?;
+    if !waiting.is_empty() || !unreadable.is_empty() {
+        return Err(QueueError::Waiting { object: request.object, record: request.record.clone() });
+    }
+    let (queued, _) = queue_as(tx, request, ("assistant", "proposed by an assistant"), None, now)?;
+    if let Some(id) = queued.edit {
+        let why = "held until a person releases it: `crm-mirror outbox release`, or drops it: `crm-mirror outbox drop`";
+        tx.edits().take_step(id, &EditStep::new(EditState::Queued, EditState::Held, why), now)?;
+    }
+    Ok(queued)
 }
 
 /// Like [`queue()`], with a different source and reason, and the finished edit that it repeats, with its changes: the

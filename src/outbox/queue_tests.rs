@@ -1,9 +1,11 @@
-//! What is checked before an edit is queued, and on which version it is made.
+//! What is checked before an edit is queued or proposed, and on which version it is made.
 
 use serde_json::json;
 
 use super::*;
-use crate::outbox::edit_fixture::{CONTACT, contact, list, on_mirror};
+use crate::outbox::edit_fixture::{
+    CONTACT, contact, edit_of, ended, list, mirror, now, on_mirror, open, show, step, unguarded,
+};
 
 fn request(columns: &[(&str, &str)], if_match: Option<&str>) -> EditRequest {
     let changes = columns.iter().map(|(column, value)| ((*column).to_string(), Given::Text((*value).into())));
@@ -57,4 +59,55 @@ async fn column_that_does_not_exist_or_is_given_twice_is_refused() {
         assert!(matches!(&refused, Err(QueueError::Twice(column)) if column == "position"), "{refused:?}");
     })
     .await;
+}
+
+fn proposed(tx: &MirrorTx<'_>, column: &str, value: &str) -> Result<Option<i64>, QueueError> {
+    let changes = vec![(column.to_string(), Given::Text(value.into()))];
+    let request = EditRequest { object: CONTACT, record: contact(), changes, if_match: None };
+    propose(tx, &request, now()).map(|queued| queued.edit)
+}
+
+#[tokio::test]
+async fn proposal_is_held_and_the_next_one_waits_for_it() {
+    on_mirror(|tx| {
+        assert_eq!(proposed(tx, "position", "A").unwrap(), None, "it changes nothing");
+        assert_eq!(proposed(tx, "position", "B").unwrap(), Some(1));
+        let (state, why) = ended(tx, 1);
+        assert_eq!(state, EditState::Held);
+        assert!(why.contains("until a person releases it"), "{why}");
+        let refused = proposed(tx, "language", "B").unwrap_err();
+        assert!(matches!(&refused, QueueError::Waiting { record, .. } if *record == contact()), "{refused:?}");
+        assert_eq!(open(tx).len(), 1);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn finished_edits_and_those_of_other_records_do_not_prevent_a_proposal() {
+    on_mirror(|tx| {
+        show(tx, &json!({ "id": "d", "etag": "\"v1\"", "position": "A" }));
+        step(tx, edit_of(tx, "position", "B"), EditState::Queued, EditState::Dropped);
+        let other = EditRequest {
+            object: CONTACT,
+            record: RecordId::new("d"),
+            changes: vec![("position".to_string(), Given::Text("B".into()))],
+            if_match: None,
+        };
+        propose(tx, &other, now()).unwrap();
+        assert_eq!(proposed(tx, "position", "B").unwrap(), Some(3));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn proposal_waits_for_a_row_that_is_no_edit() {
+    let (dir, store) = mirror(json!({ "id": "c", "etag": "\"v1\"", "position": "A" })).await;
+    unguarded(&dir.path().join("mirror.db"))
+        .execute_batch(
+            "INSERT INTO outbox (object_type, record_id, source, fields, queued_at)
+             VALUES ('contact', 'c', 'sql', '{}', '2026-03-01T12:00:00.000000Z')",
+        )
+        .unwrap();
+    let refused = store.write(|tx| Ok(proposed(tx, "position", "B"))).await.unwrap();
+    assert!(matches!(refused, Err(QueueError::Waiting { .. })), "{refused:?}");
 }

@@ -13,8 +13,7 @@ use crate::cli::verbs::sql::quoting_hint;
 use crate::config::Config;
 use crate::error_chain::error_chain;
 use crate::model::{Clock, Object, RecordId, SystemClock};
-use crate::outbox::propose::propose;
-use crate::outbox::{EditRequest, Given};
+use crate::outbox::{EditRequest, Given, propose};
 use crate::store::{Reader, Watchdog, WithheldColumns, guide, write_beside};
 use crate::{format, regular_file};
 
