@@ -33,18 +33,15 @@ pub(super) struct RefusedAnswer<'a> {
 }
 
 impl EditTx<'_, '_> {
-    fn all(&mut self, edits: &[Edit], to: EditState, step: &EditStep<'_>) -> Result<(), StoreError> {
-        for edit in edits {
-            self.end(edit.id, &EditStep { to, ..*step })?;
-        }
-        Ok(())
+    fn all(&mut self, edits: &[Edit], step: &EditStep<'_>) -> Result<(), StoreError> {
+        edits.iter().try_for_each(|edit| self.end(edit.id, step))
     }
 
     /// Rejects the edits of a request that certainly was not carried out: nothing of it is in doubt any more.
     fn refuse_for_good(&mut self, edits: &[Edit], step: &EditStep<'_>) -> Result<(), StoreError> {
         let ids: Vec<i64> = edits.iter().map(|edit| edit.id).collect();
         self.tx.edits().give_up_request(&ids, false)?;
-        self.all(edits, EditState::Rejected, step)
+        self.all(edits, step)
     }
 
     /// Processes a missing answer, or one that is not a confirmation. Returns whether the record's next request may
@@ -57,7 +54,7 @@ impl EditTx<'_, '_> {
     ) -> Result<bool, StoreError> {
         let RefusedAnswer { status, answer_json, sent, admitted } = answer;
         let edits = sent_with(&self.edits()?, request);
-        let step = |why| EditStep::new(EditState::Sending, EditState::Queued, why).answered(status, Some(answer_json));
+        let step = |to, why| EditStep::new(EditState::Sending, to, why).answered(status, Some(answer_json));
         if status.is_some_and(answers_for_updates) {
             self.end_delay(DelayScope::Object)?;
         }
@@ -67,7 +64,7 @@ impl EditTx<'_, '_> {
         match next {
             AfterAnswer::ReadBack => {
                 let shown = if status == Some(412) { trail::OTHER_VERSION } else { trail::UNCONFIRMED };
-                self.all(&edits, EditState::Sending, &step(shown))?;
+                self.all(&edits, &step(EditState::Sending, shown))?;
                 self.amend(DelayScope::Record, |delay, now| delay::after_progress(delay, 2, now))?;
             }
             AfterAnswer::Reread => {
@@ -75,28 +72,28 @@ impl EditTx<'_, '_> {
                 // later.
                 let ids: Vec<i64> = edits.iter().map(|edit| edit.id).collect();
                 self.tx.edits().give_up_request(&ids, request.doubt)?;
-                self.all(&edits, EditState::Sending, &step(trail::READ_FIRST))?;
+                self.all(&edits, &step(EditState::Sending, trail::READ_FIRST))?;
                 self.amend(DelayScope::Record, |delay, now| delay::after_progress(delay, 2, now))?;
             }
             AfterAnswer::NotFound => {
                 let to = if request.doubt { EditState::Sending } else { EditState::Queued };
-                self.all(&edits, to, &step(trail::NOT_FOUND))?;
+                self.all(&edits, &step(to, trail::NOT_FOUND))?;
                 self.not_found(status, answer_json)?;
             }
-            AfterAnswer::Rejected => self.refuse_for_good(&edits, &step(trail::REFUSED))?,
+            AfterAnswer::Rejected => self.refuse_for_good(&edits, &step(EditState::Rejected, trail::REFUSED))?,
             AfterAnswer::SendAlone => {
-                self.all(&edits, EditState::Queued, &step(trail::ALONE))?;
+                self.all(&edits, &step(EditState::Queued, trail::ALONE))?;
                 self.amend(DelayScope::Record, |delay, now| delay::after_progress(delay, 1, now))?;
             }
             AfterAnswer::Requeue => {
-                self.all(&edits, EditState::Queued, &step(trail::NOT_SENT))?;
+                self.all(&edits, &step(EditState::Queued, trail::NOT_SENT))?;
                 if !sent {
                     for edit in &edits {
                         self.tx.edits().unsend(edit.id)?;
                     }
                 }
             }
-            AfterAnswer::SendAgain => self.all(&edits, EditState::Sending, &step(trail::IN_DOUBT))?,
+            AfterAnswer::SendAgain => self.all(&edits, &step(EditState::Sending, trail::IN_DOUBT))?,
         }
         if !admitted {
             self.amend(DelayScope::Record, delay::without_request)?;
@@ -196,7 +193,7 @@ impl EditTx<'_, '_> {
         }
         let why = if replayed == Some(true) { trail::REPLAYED } else { trail::CONFIRMED };
         let step = EditStep::new(EditState::Sending, EditState::Applied, why).answered(Some(200), None);
-        self.all(&sent, EditState::Applied, &step)?;
+        self.all(&sent, &step)?;
         let ids: Vec<i64> = sent.iter().map(|edit| edit.id).collect();
         for edit in request.edits.iter().filter(|edit| !ids.contains(edit)) {
             self.tx.edits().note(*edit, why, self.now)?;
@@ -226,12 +223,7 @@ impl EditTx<'_, '_> {
         for edit in &others {
             self.tx.edits().give_up_request(&[edit.id], false)?;
         }
-        self.all(&others, EditState::Queued, &EditStep::new(EditState::Sending, EditState::Queued, trail::OVERTAKEN))
-    }
-
-    /// The record was read without a pending request: the request that follows belongs to the same attempt.
-    pub(super) fn was_read(&self) -> Result<(), StoreError> {
-        self.amend(DelayScope::Record, delay::after_read)
+        self.all(&others, &EditStep::new(EditState::Sending, EditState::Queued, trail::OVERTAKEN))
     }
 
     /// Whether the record has to be read before the next request can be decided on.
@@ -241,11 +233,6 @@ impl EditTx<'_, '_> {
         // Whether custom values can be written is decided after that.
         let next = patch_request::next(self.object, &edits, record.as_ref(), &self.editable, (true, true));
         Ok(next == RecordStep::Read)
-    }
-
-    /// The meter did not admit the read: that is not a failure.
-    pub(super) fn was_not_sent(&self) -> Result<(), StoreError> {
-        self.amend(DelayScope::Record, delay::without_request)
     }
 
     /// The record was read back and is stored in the mirror: decides on a request of unknown outcome.
@@ -260,7 +247,7 @@ impl EditTx<'_, '_> {
         if sent.is_empty() || detail && !record.details_current {
             return Ok(AfterReadBack::Wait);
         }
-        self.was_read()?;
+        self.amend(DelayScope::Record, delay::after_read)?;
         let states = field_verdict::field_states(&fields, &self.editable, &record.values);
         // The edits of a request have the same time; without one, the request was never applied.
         if sent.iter().all(|edit| edit.first_sent_at.is_none()) {
@@ -268,8 +255,7 @@ impl EditTx<'_, '_> {
                 self.settle(&edits, &sent, trail::SHOWN, &record)?;
             } else {
                 // Each edit is compared with the record separately.
-                let step = EditStep::new(EditState::Sending, EditState::Queued, trail::REBASED);
-                self.all(&sent, EditState::Queued, &step)?;
+                self.all(&sent, &EditStep::new(EditState::Sending, EditState::Queued, trail::REBASED))?;
             }
             return Ok(AfterReadBack::Continue);
         }
@@ -283,22 +269,21 @@ impl EditTx<'_, '_> {
                 && states.iter().all(|state| *state == FieldState::Unchanged),
             request: left_of(request.is_some(), sent.first().and_then(|edit| edit.status)),
         };
-        let step = |why| EditStep::new(EditState::Sending, EditState::Rejected, why);
+        let step = |to, why| EditStep::new(EditState::Sending, to, why);
         match (field_verdict::after_doubt(evidence), request) {
             (DoubtVerdict::Applied, _) => self.settle(&edits, &sent, trail::FOUND, &record)?,
             (DoubtVerdict::Repeat, Some(request)) => return self.repeat(request).map(AfterReadBack::Repeat),
-            (DoubtVerdict::Rejected, _) => self.refuse_for_good(&sent, &step(trail::REFUSED_AGAIN))?,
-            (DoubtVerdict::Queued, _) => {
-                self.all(&sent, EditState::Queued, &step(trail::NOT_DONE))?;
+            (DoubtVerdict::Rejected, _) => {
+                self.refuse_for_good(&sent, &step(EditState::Rejected, trail::REFUSED_AGAIN))?;
             }
+            (DoubtVerdict::Queued, _) => self.all(&sent, &step(EditState::Queued, trail::NOT_DONE))?,
             _ if fields.keys().any(|column| !self.editable.contains_key(column)) => {
-                self.all(&sent, EditState::Rejected, &step(trail::NOT_SHOWN))?;
+                self.all(&sent, &step(EditState::Rejected, trail::NOT_SHOWN))?;
             }
             _ => {
                 for edit in &sent {
                     let theirs = field_verdict::theirs(&edit.fields, &record.values);
-                    let step = step(trail::UNCERTAIN).theirs(&theirs);
-                    self.end(edit.id, &EditStep { to: EditState::Conflict, ..step })?;
+                    self.end(edit.id, &step(EditState::Conflict, trail::UNCERTAIN).theirs(&theirs))?;
                 }
             }
         }
@@ -306,7 +291,7 @@ impl EditTx<'_, '_> {
     }
 
     fn settle(&mut self, edits: &[Edit], sent: &[Edit], why: &str, record: &MirroredRecord) -> Result<(), StoreError> {
-        self.all(sent, EditState::Applied, &EditStep::new(EditState::Sending, EditState::Applied, why))?;
+        self.all(sent, &EditStep::new(EditState::Sending, EditState::Applied, why))?;
         let ids: Vec<i64> = sent.iter().map(|edit| edit.id).collect();
         self.decide_later(edits, &ids, record.etag.as_ref())
     }

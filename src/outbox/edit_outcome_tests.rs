@@ -352,7 +352,7 @@ async fn request_that_was_not_admitted_uses_up_no_attempt() {
 #[tokio::test]
 async fn read_that_was_not_sent_is_no_attempt() {
     let became_now = after(Sent { failed: 3, ..FIRST }, |edits, _| {
-        edits.was_not_sent().unwrap();
+        edits.amend(DelayScope::Record, delay::without_request).unwrap();
         edits.tx.edits().delay(CONTACT, DelayScope::Record, edits.record).unwrap().unwrap().requests == 3
     });
     assert_eq!(became_now.await, became(EditState::Sending, true, Some(0), (Some(2), Some(1))));

@@ -17,12 +17,10 @@ use crate::model::{
 };
 use crate::store::{EditStep, MirrorTx, StoreError};
 
-/// An edit that finished, or needs a decision.
+/// An edit of the record that finished, or needs a decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct EndedEdit {
     pub id: i64,
-    pub object: Object,
-    pub record: RecordId,
     pub state: EditState,
     pub why: String,
 }
@@ -45,10 +43,8 @@ pub(super) struct StoredRequest {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum NextRequest {
     Nothing,
-    /// Read the record, then decide again.
-    Read,
-    /// Read the record to determine the outcome of this request.
-    ReadBack(i64),
+    /// Read the record, then decide again: on the outcome of this request, if there is one.
+    Read(Option<i64>),
     Send(StoredRequest),
 }
 
@@ -127,7 +123,7 @@ impl<'a, 'b> EditTx<'a, 'b> {
                 RecordStep::Nothing => return Ok(NextRequest::Nothing),
                 RecordStep::Read => {
                     self.claim_read()?;
-                    return Ok(NextRequest::Read);
+                    return Ok(NextRequest::Read(None));
                 }
                 RecordStep::Resume(id) => return self.resume(&edits, id, custom),
                 RecordStep::Settled(id) => {
@@ -180,7 +176,13 @@ impl<'a, 'b> EditTx<'a, 'b> {
             return Ok(false);
         }
         let former = self.tx.records().hold_edits_of_former_rows(self.object, Some(self.record), self.now)?;
-        let held = hold_too_many(self.tx, self.rules.max_edits, self.rules.steady, self.now)?;
+        let PushRules { max_edits, steady, .. } = *self.rules;
+        let mut held = 0;
+        // Those never sent, and those first sent within an hour that has elapsed by the steady clock.
+        if self.tx.edits().new_edits(steady.minus(WINDOW), max_edits)? > max_edits {
+            let why = format!("more than {max_edits} new edits within an hour: a person drops or releases it");
+            held = self.tx.edits().hold_new_edits(None, &why, self.now)?;
+        }
         self.former += former;
         self.held += held;
         Ok(former + held > 0)
@@ -219,7 +221,7 @@ impl<'a, 'b> EditTx<'a, 'b> {
             return Ok(NextRequest::Nothing);
         }
         self.claim_read()?;
-        Ok(NextRequest::ReadBack(id))
+        Ok(NextRequest::Read(Some(id)))
     }
 
     /// The stored request of an edit; `None` if the edit was dropped.
@@ -304,8 +306,7 @@ impl<'a, 'b> EditTx<'a, 'b> {
     }
 
     fn mark_ended(&mut self, id: i64, state: EditState, why: &str) {
-        let (object, record, why) = (self.object, self.record.clone(), why.to_string());
-        self.ended.push(EndedEdit { id, object, record, state, why });
+        self.ended.push(EndedEdit { id, state, why: why.into() });
     }
 
     /// Later edits of the record were made on the values before these edits, so the values of these edits do not count
@@ -358,21 +359,6 @@ fn has_custom(body: &str) -> bool {
 
 /// The time within which edits that were sent still count as new.
 const WINDOW: Duration = Duration::from_secs(3600);
-
-/// Whether new edits are held: those never sent, and those first sent within the last hour, exceed the limit.
-const fn holds(new_edits: u64, max_edits: u64) -> bool {
-    new_edits > max_edits
-}
-
-/// Holds all edits that were never sent and not released, if there are too many new ones. Returns how many it held. The
-/// hour has elapsed by the steady clock.
-fn hold_too_many(tx: &MirrorTx<'_>, max_edits: u64, steady: Instant, now: Instant) -> Result<u64, StoreError> {
-    if !holds(tx.edits().new_edits(steady.minus(WINDOW), max_edits)?, max_edits) {
-        return Ok(0);
-    }
-    let why = format!("more than {max_edits} new edits within an hour: a person drops or releases it");
-    tx.edits().hold_new_edits(None, &why, now)
-}
 
 /// The source of idempotency keys, 122 random bits each, so that two updates of a workspace never share one: the system's
 /// randomness, or a test's numbers.

@@ -13,7 +13,7 @@ use super::edit_outcome::{AfterReadBack, RefusedAnswer};
 use super::edit_tx::{EditTx, IdempotencyKeys, NextRequest, PushRules, StoredRequest};
 use super::patch_answer::{self, AfterAnswer, PatchOutcome, SentRequest};
 use super::push_progress::{PushPass, Pushed, lock};
-use super::trail;
+use super::{delay, trail};
 use crate::api::admission::AdmissionError;
 use crate::api::client::{DetailAnswer, PatchAnswer, PatchError};
 use crate::api::{ApiError, Client, ErrorClass};
@@ -105,7 +105,7 @@ impl RecordPush<'_> {
             Ok((done, edits.ended, edits.held, edits.former, edits.to_confirm))
         });
         let (done, ended, held, former, to_confirm) = done.await?;
-        pass.ended(ended);
+        pass.ended(object, id, ended);
         pass.held(held, pusher.max_edits);
         pass.held_of_former_rows(object, former);
         if to_confirm {
@@ -145,11 +145,10 @@ impl RecordPush<'_> {
         loop {
             let keys = self.pusher.keys.clone();
             let next = self.edit(move |edits| edits.next_request(&keys, just_read)).await?;
-            just_read = matches!(next, NextRequest::Read | NextRequest::ReadBack(_));
+            just_read = matches!(next, NextRequest::Read(_));
             let follows = match next {
                 NextRequest::Nothing => false,
-                NextRequest::Read => self.read_back(None).await? == AfterReadBack::Continue,
-                NextRequest::ReadBack(carrier) => match self.read_back(Some(carrier)).await? {
+                NextRequest::Read(carrier) => match self.read_back(carrier).await? {
                     AfterReadBack::Wait => false,
                     AfterReadBack::Continue => true,
                     AfterReadBack::Repeat(request) => {
@@ -184,7 +183,8 @@ impl RecordPush<'_> {
             }
             Err(error) => {
                 if let ApiError::NotAdmitted(_) = error {
-                    self.edit(|edits| edits.was_not_sent()).await?;
+                    // That is not a failure.
+                    self.edit(|edits| edits.amend(DelayScope::Record, delay::without_request)).await?;
                 }
                 self.failing("read", error).await?;
                 Ok(AfterReadBack::Wait)
@@ -212,7 +212,7 @@ impl RecordPush<'_> {
                 // The same read again would show the same: the next one is subject to the delay.
                 None if edits.needs_read()? => AfterReadBack::Wait,
                 None => {
-                    edits.was_read()?;
+                    edits.amend(DelayScope::Record, delay::after_read)?;
                     AfterReadBack::Continue
                 }
             };

@@ -89,9 +89,9 @@ impl PushPass {
     }
 
     /// Counts finished edits, and logs those that need attention.
-    pub(super) fn ended(&self, ended: Vec<EndedEdit>) {
+    pub(super) fn ended(&self, object: Object, record: &RecordId, ended: Vec<EndedEdit>) {
         let push = &mut lock(&self.pushed).push;
-        for EndedEdit { id, object, record, state, why } in ended {
+        for EndedEdit { id, state, why } in ended {
             match state {
                 EditState::Applied => push.applied += 1,
                 EditState::Conflict => push.conflicts += 1,

@@ -35,11 +35,10 @@ fn only_edits_that_wait_for_a_person_need_attention() {
 #[test]
 fn ended_edits_are_counted_by_their_state() {
     let pass = PushPass::default();
-    let ended =
-        |(id, state)| EndedEdit { id, object: Object::Contact, record: RecordId::new("c"), state, why: String::new() };
+    let ended = |(id, state)| EndedEdit { id, state, why: String::new() };
     use EditState::{Applied, Conflict, Dropped, Rejected};
     let states = [Applied, Applied, Applied, Conflict, Conflict, Rejected, Dropped];
-    pass.ended((1..).zip(states).map(ended).collect());
+    pass.ended(Object::Contact, &RecordId::new("c"), (1..).zip(states).map(ended).collect());
     let expected = PushTally { applied: 3, conflicts: 2, rejected: 1, ..PushTally::default() };
     assert_eq!(lock(&pass.pushed).push, expected);
 }
