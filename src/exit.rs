@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use crate::api::admission::AdmissionError;
 use crate::api::{ApiError, ErrorClass};
-use crate::publish::PublishError;
+use crate::publish::{DatabaseFailure, PublishError};
 use crate::store::{RunOutcome, StoreError};
 use crate::sync::SyncError;
 
@@ -85,15 +85,14 @@ impl Exit {
 
     pub fn of_publish(error: &PublishError) -> Exit {
         match error {
-            PublishError::Unavailable { .. } => Exit::Unavailable,
+            PublishError::Database { failure: DatabaseFailure::Unavailable, .. } => Exit::Unavailable,
             PublishError::Url { .. }
             | PublishError::Certificates { .. }
-            | PublishError::Denied { .. }
+            | PublishError::Database { .. }
             | PublishError::ForeignTable { .. }
             | PublishError::Encoding { .. }
             | PublishError::Exclude { .. }
-            | PublishError::RowSecurity { .. }
-            | PublishError::Statement { .. } => Exit::Config,
+            | PublishError::RowSecurity { .. } => Exit::Config,
             PublishError::Busy { .. } | PublishError::Unsettled => Exit::Paused,
             PublishError::Store(error) if error.is_busy() => Exit::Paused,
             PublishError::Empty | PublishError::Lock { .. } => Exit::Storage,

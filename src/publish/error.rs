@@ -33,6 +33,14 @@ impl DatabaseError {
     }
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DatabaseFailure {
+    /// The database is unavailable, full, read-only or busy; a retry may succeed.
+    Unavailable,
+    Denied,
+    Statement,
+}
+
 fn shown(text: &str) -> String {
     let mut shown = format::plain(text);
     if let Some((at, _)) = shown.char_indices().nth(MAX_TEXT) {
@@ -48,18 +56,9 @@ pub enum PublishError {
     Url { reason: String },
     #[error("the certificates in {path} cannot be used: {reason}", path = path.display())]
     Certificates { path: PathBuf, reason: String },
-    /// The database is unavailable, full, read-only or busy; a retry may succeed.
+    /// `place` is host, port and database.
     #[error("could not {doing} at {place}")]
-    Unavailable {
-        doing: &'static str,
-        /// Host, port and database.
-        place: String,
-        source: Box<DatabaseError>,
-    },
-    #[error("could not {doing} at {place}")]
-    Denied { doing: &'static str, place: String, source: Box<DatabaseError> },
-    #[error("could not {doing} at {place}")]
-    Statement { doing: &'static str, place: String, source: Box<DatabaseError> },
+    Database { failure: DatabaseFailure, doing: &'static str, place: String, source: Box<DatabaseError> },
     #[error("the schema `{schema}` has a table `{table}` that crm-mirror did not create")]
     ForeignTable { schema: String, table: String },
     #[error("the table `{table}` of the schema `{schema}` has row-level security and cannot be replaced by a new one")]
@@ -93,31 +92,26 @@ impl PublishError {
     }
 
     pub(super) fn of(doing: &'static str, place: &str, error: &tokio_postgres::Error) -> PublishError {
-        let (place, source) = (place.to_string(), Box::new(DatabaseError::of(error)));
-        match &source.code {
-            None => PublishError::Unavailable { doing, place, source },
-            Some(code) => match &code.code()[..2] {
-                // Connections, transactions, resources, locks, operators, the system; and a standby is read-only.
-                "08" | "25" | "40" | "53" | "55" | "57" | "58" | "XX" => {
-                    PublishError::Unavailable { doing, place, source }
-                }
-                "28" | "3D" => PublishError::Denied { doing, place, source },
-                _ if *code == SqlState::INSUFFICIENT_PRIVILEGE => PublishError::Denied { doing, place, source },
-                _ => PublishError::Statement { doing, place, source },
-            },
-        }
+        let failure = match error.code().map(|code| (code, &code.code()[..2])) {
+            // Connections, transactions, resources, locks, operators, the system; and a standby is read-only.
+            None | Some((_, "08" | "25" | "40" | "53" | "55" | "57" | "58" | "XX")) => DatabaseFailure::Unavailable,
+            Some((_, "28" | "3D")) => DatabaseFailure::Denied,
+            Some((code, _)) if *code == SqlState::INSUFFICIENT_PRIVILEGE => DatabaseFailure::Denied,
+            Some(_) => DatabaseFailure::Statement,
+        };
+        PublishError::Database { failure, doing, place: place.into(), source: Box::new(DatabaseError::of(error)) }
     }
 
     pub(super) fn not_connected(place: &str, reason: &str) -> PublishError {
         let source = Box::new(DatabaseError { text: shown(reason), message: None, code: None, table: None });
-        PublishError::Unavailable { doing: "connect", place: place.into(), source }
+        PublishError::Database { failure: DatabaseFailure::Unavailable, doing: "connect", place: place.into(), source }
     }
 
     /// Whether the database refused the values of rows: too large, out of range, or against a constraint or trigger of its
     /// owner. Repeating the statement does not help, but the other rows can be written.
     pub(super) fn is_of_rows(&self) -> bool {
         const CLASSES: [&str; 10] = ["09", "21", "22", "23", "27", "38", "39", "44", "54", "P0"];
-        let is_statement = matches!(self, PublishError::Statement { .. });
+        let is_statement = matches!(self, PublishError::Database { failure: DatabaseFailure::Statement, .. });
         is_statement && self.code().is_some_and(|code| CLASSES.contains(&&code.code()[..2]))
     }
 
@@ -129,21 +123,17 @@ impl PublishError {
     }
 
     /// Whether the database refuses what was wanted of one table. The others can be published.
-    pub(super) const fn is_refusal(&self) -> bool {
-        matches!(
-            self,
-            PublishError::Statement { .. }
-                | PublishError::Denied { .. }
-                | PublishError::ForeignTable { .. }
-                | PublishError::RowSecurity { .. }
-        )
+    pub(super) fn is_refusal(&self) -> bool {
+        match self {
+            PublishError::Database { failure, .. } => *failure != DatabaseFailure::Unavailable,
+            PublishError::ForeignTable { .. } | PublishError::RowSecurity { .. } => true,
+            _ => false,
+        }
     }
 
     fn of_database(&self) -> Option<&DatabaseError> {
         match self {
-            PublishError::Unavailable { source, .. }
-            | PublishError::Denied { source, .. }
-            | PublishError::Statement { source, .. } => Some(source),
+            PublishError::Database { source, .. } => Some(source),
             _ => None,
         }
     }
@@ -157,10 +147,7 @@ impl PublishError {
     }
 
     pub(super) fn of_table(mut self, table: &'static str) -> PublishError {
-        if let PublishError::Unavailable { source, .. }
-        | PublishError::Denied { source, .. }
-        | PublishError::Statement { source, .. } = &mut self
-        {
+        if let PublishError::Database { source, .. } = &mut self {
             source.table = Some(table);
         }
         self
@@ -177,19 +164,21 @@ impl PublishError {
                 "the form is postgres://user:password@host:port/database, optionally with `?sslmode=…`"
             }
             PublishError::Certificates { .. } => "`sslrootcert` must be a PEM file that the current user can read",
-            PublishError::Unavailable { .. } => "nothing was lost: the next publish continues where this one stopped",
-            PublishError::Denied { .. } => {
-                "check user, password and database, and that the role may create the schema and its tables"
-            }
+            PublishError::Database { failure, .. } => match failure {
+                DatabaseFailure::Unavailable => "nothing was lost: the next publish continues where this one stopped",
+                DatabaseFailure::Denied => {
+                    "check user, password and database, and that the role may create the schema and its tables"
+                }
+                DatabaseFailure::Statement => {
+                    "undo what was changed in the schema, or drop the table: the next publish loads it again"
+                }
+            },
             PublishError::ForeignTable { .. } => "set `publish.schema` to a different schema",
             PublishError::Encoding { .. } => "create the database with ENCODING 'UTF8'",
             PublishError::Exclude { .. } => "`crm-mirror describe contacts_full` lists the columns",
             PublishError::Busy { .. } => "the daemon publishes automatically; wait until it has finished",
             PublishError::Unsettled => "run the command again",
             PublishError::Empty => "run `crm-mirror sync` to make the first copy",
-            PublishError::Statement { .. } => {
-                "undo what was changed in the schema, or drop the table: the next publish loads it again"
-            }
             PublishError::RowSecurity { .. } => "drop its policies, and protect a view of your own instead",
             PublishError::Store(error) => return error.hint(),
             PublishError::Lock { .. } => return None,

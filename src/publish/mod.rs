@@ -36,7 +36,7 @@ mod value;
 
 pub use background_task::{PublishPlan, keep_published};
 pub use compare::Comparison;
-pub use error::PublishError;
+pub use error::{DatabaseFailure, PublishError};
 pub use run::{BlockedTable, Check, PublishReport, PublishSettings, probe, publish};
 pub use stream::{MirrorStream, StreamCursor, StreamError};
 pub use target::PublishUrl;

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crm_mirror::model::{DataType, Object, Resource};
-use crm_mirror::publish::{Check, PublishReport, PublishSettings, PublishUrl, keep_published, publish};
+use crm_mirror::publish::{
+    Check, DatabaseFailure, PublishReport, PublishSettings, PublishUrl, keep_published, publish,
+};
 use crm_mirror::sandbox::{NewField, generate};
 use secrecy::SecretString;
 use serde_json::json;
@@ -61,7 +63,7 @@ async fn published_by(url: &PublishUrl, settings: &PublishSettings) -> PublishRe
     // The pooler needs a moment until it listens.
     for _ in 0..600 {
         match publish(url, settings, noon()).await {
-            Err(crm_mirror::publish::PublishError::Unavailable { .. }) => {
+            Err(crm_mirror::publish::PublishError::Database { failure: DatabaseFailure::Unavailable, .. }) => {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
             ended => return ended.unwrap(),

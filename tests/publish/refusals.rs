@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use crm_mirror::publish::PublishError;
+use crm_mirror::publish::{DatabaseFailure, PublishError};
 use crm_mirror::sandbox::generate;
 
 use crate::documented::DocumentTable;
@@ -86,7 +86,7 @@ async fn read_only_database_is_retried_and_an_overtaken_publisher_changes_nothin
     postgres.publish(&mirror).await;
     postgres.run(&format!("ALTER DATABASE {} SET default_transaction_read_only = on", postgres.name)).await;
     let refused = postgres.try_publish(&Postgres::settings(&mirror)).await.unwrap_err();
-    assert!(matches!(refused, PublishError::Unavailable { .. }), "{refused:?}");
+    assert!(matches!(refused, PublishError::Database { failure: DatabaseFailure::Unavailable, .. }), "{refused:?}");
     postgres.run(&format!("SET default_transaction_read_only = off; ALTER DATABASE {} RESET ALL", postgres.name)).await;
     crm.wait(600);
     mirror.sync(&crm).await;
