@@ -188,6 +188,22 @@ impl Database {
         self.commit().await
     }
 
+    /// Does something in a transaction that goes on if the database refuses it.
+    pub(super) async fn in_savepoint(
+        &self,
+        doing: &'static str,
+        work: impl Future<Output = Result<(), PublishError>>,
+    ) -> Result<Result<(), PublishError>, PublishError> {
+        self.run(doing, "SAVEPOINT crm_mirror_try").await?;
+        let done = work.await;
+        if done.is_err() && self.run(doing, "ROLLBACK TO SAVEPOINT crm_mirror_try").await.is_err() {
+            // The connection is lost.
+            return done.map(Ok);
+        }
+        self.run(doing, "RELEASE SAVEPOINT crm_mirror_try").await?;
+        Ok(done)
+    }
+
     pub(super) async fn roll_back(&self) -> Result<(), PublishError> {
         self.run("end a transaction", "ROLLBACK").await
     }
@@ -228,7 +244,7 @@ const WRITING: &str = "write rows";
 const NOTING: &str = "note the refused rows";
 
 /// The maximum number of refused rows that a report names.
-const NAMED: usize = 20;
+const NAMED: i64 = 20;
 
 /// A statement for many rows, which can be executed for some of them.
 pub(super) struct RowStatement<'a> {
@@ -282,20 +298,16 @@ impl Database {
             if from == to {
                 continue;
             }
-            self.run(rows.doing, "SAVEPOINT crm_mirror_rows").await?;
-            match self.write_some(rows, from, to).await {
-                Ok(()) => self.run(rows.doing, "RELEASE SAVEPOINT crm_mirror_rows").await?,
-                Err(error) if error.is_of_rows() => {
-                    self.run(rows.doing, "ROLLBACK TO SAVEPOINT crm_mirror_rows").await?;
-                    self.run(rows.doing, "RELEASE SAVEPOINT crm_mirror_rows").await?;
-                    if to - from == 1 {
-                        refused.insert(rows.names[from].as_str(), error.server_message());
-                    } else {
-                        let middle = from + (to - from) / 2;
-                        waiting.extend([(middle, to), (from, middle)]);
-                    }
+            match self.in_savepoint(rows.doing, self.write_some(rows, from, to)).await? {
+                Ok(()) => {}
+                Err(error) if !error.is_of_rows() => return Err(error.of_table(rows.table)),
+                Err(error) if to - from == 1 => {
+                    refused.insert(rows.names[from].as_str(), error.server_message());
                 }
-                Err(error) => return Err(error.of_table(rows.table)),
+                Err(_) => {
+                    let middle = from + (to - from) / 2;
+                    waiting.extend([(middle, to), (from, middle)]);
+                }
             }
         }
         self.mark_refused(rows, &refused).await
@@ -332,7 +344,7 @@ impl Database {
     }
 
     pub(super) async fn forget_refused_rows(&self, table: &str, names: &[String]) -> Result<(), PublishError> {
-        let delete = sql::forget_refused(&self.schema, "row_name = ANY($2::text[])");
+        let delete = sql::private(&self.schema, sql::FORGET_REFUSED_ROWS);
         self.execute(NOTING, &delete, &[(&table, Type::TEXT), (&names, Type::TEXT_ARRAY)]).await.map(drop)
     }
 
@@ -348,12 +360,14 @@ impl Database {
 
     /// Removes a table's rows from the list, because all its rows are about to be written.
     pub(super) async fn forget_refused(&self, table: &str) -> Result<(), PublishError> {
-        self.execute(NOTING, &sql::forget_refused(&self.schema, "true"), &[(&table, Type::TEXT)]).await.map(drop)
+        let delete = sql::private(&self.schema, sql::FORGET_REFUSED);
+        self.execute(NOTING, &delete, &[(&table, Type::TEXT)]).await.map(drop)
     }
 
     /// The number of rows that are left out, and the first of them.
     pub(super) async fn refused(&self) -> Result<(u64, Vec<RefusedRow>), PublishError> {
-        let rows = self.query(NOTING, &sql::select_refused(&self.schema, NAMED), &[]).await?;
+        let select = sql::private(&self.schema, sql::SELECT_REFUSED);
+        let rows = self.query(NOTING, &select, &[(&NAMED, Type::INT8)]).await?;
         let total = rows.first().and_then(|row| row.last()?.as_ref()?.parse().ok()).unwrap_or(0);
         let named = rows.into_iter().filter_map(|row| {
             let [table, name, reason, _] = <[Option<String>; 4]>::try_from(row).ok()?;

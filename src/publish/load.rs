@@ -78,7 +78,8 @@ impl Sides<'_> {
         let mut loaded = Loaded::default();
         for table in &replaced {
             *at = Some(table.name);
-            let shadow = database.create_shadow(table).await?;
+            let shadow = sql::shadow_name(table.name);
+            database.run(DOING, &sql::create_shadow(&database.schema, table)).await?;
             database.forget_refused(table.name).await?;
             let rows = match self.state.is_loaded(table) {
                 true => self.copy(table, &shadow, by_copy).await?,
@@ -163,11 +164,6 @@ const HAS_ROW_SECURITY: &str = "SELECT 'x'::text FROM pg_catalog.pg_class AS c \
      JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace \
      WHERE n.nspname = $1 AND c.relname = $2 AND c.relrowsecurity";
 
-/// Whether making an attachment changes the values of its column.
-fn sets_values(kind: &str) -> bool {
-    matches!(kind, "0 expression" | "0 identity" | "0 NOT NULL")
-}
-
 struct Attachment {
     kind: String,
     name: String,
@@ -176,14 +172,6 @@ struct Attachment {
 }
 
 impl Database {
-    /// Creates the table that replaces another; it gets its indexes once it is filled.
-    async fn create_shadow(&self, table: &PublishedTable) -> Result<String, PublishError> {
-        let shadow = sql::shadow_name(table.name);
-        self.run(DOING, &format!("DROP TABLE IF EXISTS {}", sql::qualified(&self.schema, &shadow))).await?;
-        self.run(DOING, &sql::create_table(&self.schema, table, &shadow)).await?;
-        Ok(shadow)
-    }
-
     /// Carries over the columns that are not published any more, or that are a person's own, and makes indexes and
     /// comments.
     async fn fill_shadow(
@@ -196,10 +184,7 @@ impl Database {
         if !carried.is_empty() {
             self.run(DOING, &sql::carry(&self.schema, table, shadow, &carried)).await?;
         }
-        for index in sql::create_indexes(&self.schema, table, shadow) {
-            self.run(DOING, &index).await?;
-        }
-        self.run(DOING, &sql::comments(&self.schema, table, shadow)).await
+        self.run(DOING, &sql::appearance(&self.schema, table, shadow)).await
     }
 
     /// Locks all of them or none. If the database refuses that of one, `at` is that table.
@@ -213,7 +198,7 @@ impl Database {
         };
         let all = lock(names);
         for tries in 1.. {
-            match self.in_savepoint(DOING, &all).await? {
+            match self.in_savepoint(DOING, self.run(DOING, &all)).await? {
                 Ok(()) => break,
                 Err(error) if tries < LOCK_TRIES && error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
                     tokio::time::sleep(LOCK_DELAY).await;
@@ -287,7 +272,10 @@ impl Database {
                 Some(Attachment { kind: kind?, name: name?, remove: remove?, make: make? })
             })
             // Published columns have the mirror's values, whatever was made of them.
-            .filter(|made| !sets_values(&made.kind) || !table.columns.iter().any(|column| column.name == made.name))
+            .filter(|made| {
+                let sets_values = matches!(made.kind.as_str(), "0 expression" | "0 identity" | "0 NOT NULL");
+                !sets_values || !table.columns.iter().any(|column| column.name == made.name)
+            })
             .collect())
     }
 
@@ -316,26 +304,10 @@ impl Database {
         doing: &'static str,
         statement: &str,
     ) -> Result<Result<(), PublishError>, PublishError> {
-        match self.in_savepoint(doing, statement).await? {
+        match self.in_savepoint(doing, self.run(doing, statement)).await? {
             Err(error) if !error.is_refusal() && !error.fails_again() => Err(error),
             tried => Ok(tried),
         }
-    }
-
-    async fn in_savepoint(
-        &self,
-        doing: &'static str,
-        statement: &str,
-    ) -> Result<Result<(), PublishError>, PublishError> {
-        self.run(doing, "SAVEPOINT crm_mirror_try").await?;
-        let tried = self.run(doing, statement).await;
-        match &tried {
-            Err(error) if error.code().is_none() => return tried.map(Ok),
-            Err(_) => self.run(doing, "ROLLBACK TO SAVEPOINT crm_mirror_try").await?,
-            Ok(()) => {}
-        }
-        self.run(doing, "RELEASE SAVEPOINT crm_mirror_try").await?;
-        Ok(tried)
     }
 }
 

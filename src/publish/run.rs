@@ -106,35 +106,24 @@ pub async fn publish(
     };
     let sent = ended.as_ref().ok().cloned();
     let noted = mirror.note(move |tx| {
-        let before = queue::progress(tx)?.unwrap_or_default();
-        let reached = match sent {
-            None => before,
-            Some((report, state)) => {
-                let reported = PublishProgress {
-                    refused: report.refused,
-                    refused_rows: report.refused_rows,
-                    left_behind: report.left_behind,
-                    proof: state.details.proof,
-                    ..before
-                };
-                // What is not sent to a blocked table is behind, however far the others are.
-                match last_error {
-                    Some(_) => reported,
-                    None => PublishProgress {
-                        position: state.cursor.map(|(_, seq)| (seq, state.details.changed)),
-                        published_at: Some(now),
-                        last_error: None,
-                        failed_at: None,
-                        failures: 0,
-                        ..reported
-                    },
-                }
+        let mut progress = queue::progress(tx)?.unwrap_or_default();
+        if let Some((report, state)) = sent {
+            // What is not sent to a blocked table is behind, however far the others are.
+            if last_error.is_none() {
+                let position = state.cursor.map(|(_, seq)| (seq, state.details.changed));
+                progress = PublishProgress { position, published_at: Some(now), ..PublishProgress::default() };
             }
-        };
-        let progress = match last_error {
-            Some(why) => reached.failed(why, now),
-            None => reached,
-        };
+            progress = PublishProgress {
+                refused: report.refused,
+                refused_rows: report.refused_rows,
+                left_behind: report.left_behind,
+                proof: state.details.proof,
+                ..progress
+            };
+        }
+        if let Some(why) = last_error {
+            progress = progress.failed(why, now);
+        }
         tx.set_state(&StateKey::PublishProgress, &progress)
     });
     let noted = noted.await;

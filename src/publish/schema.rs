@@ -123,9 +123,8 @@ impl Sides<'_> {
             return Ok(refused);
         }
         for table in self.publication.open_tables() {
-            let mut statements = sql::create_indexes(&self.database.schema, table, table.name);
-            statements.push(sql::comments(&self.database.schema, table, table.name));
-            match self.database.transaction("make indexes and comments", &statements.join(";\n")).await {
+            let statements = sql::appearance(&self.database.schema, table, table.name);
+            match self.database.transaction("make indexes and comments", &statements).await {
                 Err(error) if error.is_refusal() => refused.push((table.name, error)),
                 done => done?,
             }

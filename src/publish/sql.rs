@@ -61,10 +61,12 @@ fn typed_key(table: &PublishedTable) -> impl Iterator<Item = (String, &'static s
     table.key.iter().filter_map(typed)
 }
 
-pub(super) fn create_table(schema: &str, table: &PublishedTable, name: &str) -> String {
-    let (columns, constraint) = (joined(table.columns.iter().map(definition), ", "), ident(&key_name(name)));
-    let (name, key) = (qualified(schema, name), key(table));
-    format!("CREATE TABLE {name} ({columns}, CONSTRAINT {constraint} PRIMARY KEY ({key}))")
+/// Creates the table that replaces another; it gets its indexes once it is filled.
+pub(super) fn create_shadow(schema: &str, table: &PublishedTable) -> String {
+    let name = shadow_name(table.name);
+    let (columns, constraint) = (joined(table.columns.iter().map(definition), ", "), ident(&key_name(&name)));
+    let (name, key) = (qualified(schema, &name), key(table));
+    format!("DROP TABLE IF EXISTS {name}; CREATE TABLE {name} ({columns}, CONSTRAINT {constraint} PRIMARY KEY ({key}))")
 }
 
 pub(super) const CREATE_STATE: &str = "CREATE TABLE IF NOT EXISTS {state} (id bigint PRIMARY KEY, \
@@ -78,6 +80,15 @@ pub(super) const INSERT_REFUSED: &str = "INSERT INTO {refused} (table_name, row_
     SELECT $1, u.name, u.reason, now() FROM unnest($2::text[], $3::text[]) AS u(name, reason) \
     ON CONFLICT (table_name, row_name) DO NOTHING";
 
+/// Removes the rows of the table `$1` from the list, all or those of the names `$2`.
+pub(super) const FORGET_REFUSED: &str = "DELETE FROM {refused} WHERE table_name = $1";
+pub(super) const FORGET_REFUSED_ROWS: &str =
+    "DELETE FROM {refused} WHERE table_name = $1 AND row_name = ANY($2::text[])";
+
+/// Reads the first `$1` refused rows, each with the number of all.
+pub(super) const SELECT_REFUSED: &str = "SELECT table_name, row_name, reason, \
+    (SELECT count(*) FROM {refused})::text FROM {refused} ORDER BY table_name, row_name LIMIT $1";
+
 pub(super) const INSERT_STATE: &str = "INSERT INTO {state} (id, \"cursor\", generation, details, published_at) \
     VALUES (1, '', 0, '{}', now()) ON CONFLICT (id) DO NOTHING";
 
@@ -90,20 +101,6 @@ pub(super) const ADVANCE: &str = "UPDATE {state} SET \"cursor\" = $1, details = 
 pub(super) fn private(schema: &str, statement: &str) -> String {
     let (state, refused) = (qualified(schema, STATE_TABLE), qualified(schema, REFUSED_TABLE));
     statement.replace("{state}", &state).replace("{refused}", &refused)
-}
-
-/// Removes the rows of the table `$1` that fulfil a condition from the list.
-pub(super) fn forget_refused(schema: &str, condition: &str) -> String {
-    format!("DELETE FROM {} WHERE table_name = $1 AND {condition}", qualified(schema, REFUSED_TABLE))
-}
-
-/// Reads the first refused rows, each with the number of all.
-pub(super) fn select_refused(schema: &str, most: usize) -> String {
-    let table = qualified(schema, REFUSED_TABLE);
-    format!(
-        "SELECT table_name, row_name, reason, (SELECT count(*) FROM {table})::text FROM {table} \
-         ORDER BY table_name, row_name LIMIT {most}"
-    )
 }
 
 pub(super) fn add_column(schema: &str, table: &str, column: &PublishedColumn) -> String {
@@ -135,7 +132,12 @@ fn shadow_index(name: &str) -> String {
     pg_name(&format!("{name}__reload"))
 }
 
-pub(super) fn create_indexes(schema: &str, table: &PublishedTable, on: &str) -> Vec<String> {
+/// Makes the comments and the indexes of a table, or of its shadow `on`.
+pub(super) fn appearance(schema: &str, table: &PublishedTable, on: &str) -> String {
+    comments(schema, table, on) + &joined(create_indexes(schema, table, on), ";")
+}
+
+fn create_indexes(schema: &str, table: &PublishedTable, on: &str) -> Vec<String> {
     index_names(table)
         .iter()
         .zip(&table.indexes)
@@ -164,7 +166,7 @@ pub(super) fn rename_indexes(schema: &str, table: &PublishedTable) -> String {
     out.join("; ")
 }
 
-pub(super) fn comments(schema: &str, table: &PublishedTable, on: &str) -> String {
+fn comments(schema: &str, table: &PublishedTable, on: &str) -> String {
     let name = qualified(schema, on);
     let mut out = format!("COMMENT ON TABLE {name} IS {};\n", literal(table.about));
     for column in &table.columns {

@@ -104,8 +104,7 @@ impl TargetState {
                 loaded: publication.copied.clone(),
                 meanings: meanings(publication),
                 digests: self.details.digests.clone(),
-                owed: BTreeSet::new(),
-                proof: CopyProof::default(),
+                ..TargetDetails::default()
             },
         }
     }
@@ -124,12 +123,8 @@ fn settings(publication: &Publication) -> String {
 }
 
 pub(super) fn appearance(publication: &Publication) -> String {
-    let mut text = String::new();
-    for table in &publication.tables {
-        text.push_str(&sql::comments("", table, table.name));
-        text.push_str(&sql::create_indexes("", table, table.name).join(";"));
-    }
-    value::digest(text.as_bytes())
+    let of_tables = publication.tables.iter().map(|table| sql::appearance("", table, table.name));
+    value::digest(of_tables.collect::<String>().as_bytes())
 }
 
 #[cfg(test)]
