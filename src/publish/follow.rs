@@ -137,25 +137,25 @@ impl Sides<'_> {
         }
         let ids: Vec<String> = records.iter().map(|record| value::key(&record.id).into_owned()).collect();
         let schema = database.schema.as_str();
-        if let Some(table) = publication.table(object.table()) {
-            let rows = self.converted(table, batch.changes.rows_of(table, object));
-            let kept = keys(&rows, table.place("id").unwrap_or(0));
-            let gone: Vec<&str> = ids.iter().filter(|id| !kept.contains(id)).map(String::as_str).collect();
-            database.upsert(table, table.name, &rows).await?;
-            let names = gone.iter().map(ToString::to_string).collect();
-            let arrays = vec![gone.into_iter().map(Some).collect()];
-            let statement = sql::delete_records(schema, table.name, "id", false);
-            database.write(&RowStatement::new(DELETING, statement, table.name, names, arrays)).await?;
-        }
-        for (name, key) in [("custom_multi_values", "record_id"), ("removed_records", "id")] {
+        let object_type = object.as_str();
+        for (name, key, of_object) in sides::tables_of_record(object) {
             let Some(table) = publication.table(name) else { continue };
-            let object_type = object.as_str();
-            let names = ids.iter().map(|id| record_name(object_type, id)).collect();
-            let arrays = vec![ids.iter().map(|id| Some(id.as_str())).collect()];
-            let delete = RowStatement::new(DELETING, sql::delete_records(schema, name, key, true), name, names, arrays);
-            database.write(&RowStatement { fixed: vec![(&object_type, Type::TEXT)], ..delete }).await?;
             let rows = self.converted(table, batch.changes.rows_of(table, object));
-            database.upsert(table, table.name, &rows).await?;
+            let (mut gone, mut fixed) = (ids.clone(), Vec::<Param<'_>>::new());
+            if of_object {
+                // A record can have several rows, of which none may stay.
+                fixed.push((&object_type, Type::TEXT));
+            } else {
+                let kept = keys(&rows, table.place(key).unwrap_or(0));
+                gone.retain(|id| !kept.contains(id));
+            }
+            let name_of = |id: &String| if of_object { record_name(object_type, id) } else { id.clone() };
+            let names = gone.iter().map(name_of).collect();
+            let arrays = vec![gone.iter().map(|id| Some(id.as_str())).collect()];
+            let statement = sql::delete_records(schema, name, key, of_object);
+            let delete = RowStatement::new(DELETING, statement, name, names, arrays);
+            database.write(&RowStatement { fixed, ..delete }).await?;
+            database.upsert(table, name, &rows).await?;
         }
         let erased = records.iter().filter(|record| record.erase > 0 && publication.table("changes").is_some());
         for record in erased {
@@ -163,16 +163,14 @@ impl Sides<'_> {
                 "DELETE FROM {} WHERE object_type = $1 AND record_id = $2 AND seq <= $3",
                 sql::qualified(schema, "changes")
             );
-            let (object_type, id) = (object.as_str(), value::key(&record.id).into_owned());
+            let id = value::key(&record.id).into_owned();
             let params: Vec<Param<'_>> =
                 vec![(&object_type, Type::TEXT), (&id, Type::TEXT), (&record.erase, Type::INT8)];
             let name = format!("history of {}", record_name(object_type, &id));
             database.write_whole("erase history", &statement, ("changes", &name), params).await?;
         }
         let Some(table) = publication.table("changes") else { return Ok(()) };
-        let left: Vec<_> = self.converted(table, &batch.changes.after_erasure);
-        database.upsert(table, table.name, &left).await?;
-        Ok(())
+        database.upsert(table, table.name, &self.converted(table, &batch.changes.after_erasure)).await
     }
 
     /// Deletes values of multi-selects that are archived or no longer published.

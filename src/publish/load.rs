@@ -231,7 +231,7 @@ impl Database {
             self.run(DOING, &sql::drop_indexes(schema, table)).await?;
             for attachment in attachments.iter().rev().filter(|attachment| !attachment.remove.is_empty()) {
                 if let Err(error) = self.attempt(DOING, &attachment.remove).await? {
-                    left_behind.push(attachment.sentence(name, &error));
+                    left_behind.push(attachment.sentence(name, Some(&error)));
                 }
             }
             self.run(DOING, &format!("ALTER TABLE {new} RENAME TO {}", sql::ident(&sql::old_name(name)))).await?;
@@ -240,7 +240,7 @@ impl Database {
         self.run(DOING, &sql::rename_indexes(schema, table)).await?;
         for attachment in &attachments {
             if attachment.make.is_empty() {
-                left_behind.push(attachment.not_remade(name));
+                left_behind.push(attachment.sentence(name, None));
                 continue;
             }
             let mut made = self.attempt(DOING, &attachment.make).await?;
@@ -249,7 +249,7 @@ impl Database {
                 made = self.attempt(DOING, &format!("{} NOT VALID", attachment.make)).await?;
             }
             if let Err(error) = made {
-                left_behind.push(attachment.sentence(name, &error));
+                left_behind.push(attachment.sentence(name, Some(&error)));
             }
         }
         if !is_new && self.attempt(DOING, &format!("DROP TABLE {old}")).await?.is_err() {
@@ -312,16 +312,11 @@ impl Database {
 }
 
 impl Attachment {
-    fn not_remade(&self, table: &str) -> String {
-        format!("{table} was replaced, and the {} {} was not made again", self.kind(), self.name)
-    }
-
-    fn kind(&self) -> &str {
-        self.kind.split_once(' ').map_or("", |(_, kind)| kind)
-    }
-
-    fn sentence(&self, table: &str, error: &PublishError) -> String {
-        let (kind, name) = (self.kind(), &self.name);
-        format!("{table} was replaced, and the {kind} {name} could not follow: {}", error.server_message())
+    /// Why it is left behind; without an error, it is not made again.
+    fn sentence(&self, table: &str, error: Option<&PublishError>) -> String {
+        let kind = self.kind.split_once(' ').map_or("", |(_, kind)| kind);
+        let why = error.map(|error| format!("could not follow: {}", error.server_message()));
+        let why = why.unwrap_or_else(|| "was not made again".into());
+        format!("{table} was replaced, and the {kind} {} {why}", self.name)
     }
 }

@@ -27,12 +27,7 @@ pub struct StreamCursor {
     mirror: String,
     seq: i64,
     changed: i64,
-    columns: StreamColumns,
-}
-
-/// Digests of what is sent, and of the columns of each object.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct StreamColumns {
+    /// A digest of what is sent, but for the columns of each object.
     settings: String,
     objects: [ObjectDigest; 2],
 }
@@ -46,8 +41,8 @@ struct ObjectDigest {
 
 impl fmt::Display for StreamCursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}:{}", self.mirror, self.seq, self.changed, self.columns.settings)?;
-        self.columns.objects.iter().try_for_each(|of| write!(f, "-{}-{}", of.columns, of.multi_selects))
+        write!(f, "{}:{}:{}:{}", self.mirror, self.seq, self.changed, self.settings)?;
+        self.objects.iter().try_for_each(|of| write!(f, "-{}-{}", of.columns, of.multi_selects))
     }
 }
 
@@ -81,8 +76,9 @@ impl FromStr for StreamCursor {
         let digests: Vec<String> = digests.split('-').map(String::from).collect();
         let Ok([settings, one, of_one, other, of_other]) = <[String; 5]>::try_from(digests) else { return Err(WRONG) };
         let digest = |columns, multi_selects| ObjectDigest { columns, multi_selects };
-        let columns = StreamColumns { settings, objects: [digest(one, of_one), digest(other, of_other)] };
-        Ok(StreamCursor { mirror: mirror.into(), seq: number(seq)?, changed: number(changed)?, columns })
+        let (seq, changed) = (number(seq)?, number(changed)?);
+        let objects = [digest(one, of_one), digest(other, of_other)];
+        Ok(StreamCursor { mirror: mirror.into(), seq, changed, settings, objects })
     }
 }
 
@@ -120,13 +116,8 @@ pub struct MirrorStream {
 struct Scene {
     publication: Publication,
     state: TargetState,
-    columns: StreamColumns,
-}
-
-impl Scene {
-    fn cursor(&self, seq: i64, changed: i64) -> StreamCursor {
-        StreamCursor { mirror: self.publication.mirror.clone(), seq, changed, columns: self.columns.clone() }
-    }
+    /// The end of the feed.
+    newest: StreamCursor,
 }
 
 impl MirrorStream {
@@ -172,10 +163,10 @@ impl MirrorStream {
             self.scene(moment).map_err(StreamError::from)
         })?;
         let wrote = match cursor {
-            Some(cursor) if cursor.columns == scene.columns => self.changes(&scene, &cursor, out),
-            Some(cursor) if cursor.columns.settings == scene.columns.settings => {
-                self.changed_columns(&scene, &cursor, out).map(|()| true)
-            }
+            Some(cursor) if cursor.settings == scene.newest.settings => match cursor.objects == scene.newest.objects {
+                true => self.changes(&scene, &cursor, out),
+                false => self.changed_columns(&scene, &cursor, out).map(|()| true),
+            },
             _ => self.everything(&scene, out).map(|()| true),
         };
         match wrote {
@@ -215,28 +206,32 @@ impl MirrorStream {
             let keys: BTreeSet<&str> = keys.map(|(_, key)| key.as_str()).collect();
             ObjectDigest { columns: digest(&columns(table)), multi_selects: short_digest(&format!("{keys:?}")) }
         };
-        let columns = StreamColumns { settings: short_digest(&settings), objects: Object::ALL.map(digest_of) };
-        Ok(Scene { publication, state, columns })
+        let newest = StreamCursor {
+            mirror: publication.mirror.clone(),
+            seq: publication.feed.newest,
+            changed: publication.changed,
+            settings: short_digest(&settings),
+            objects: Object::ALL.map(digest_of),
+        };
+        Ok(Scene { publication, state, newest })
     }
 
     /// Changes made meanwhile are part of the next group.
     fn everything(&mut self, scene: &Scene, out: &mut impl Write) -> Result<(), StreamError> {
-        let reached = scene.cursor(scene.publication.feed.newest, scene.publication.changed);
         for table in &scene.publication.tables {
             // Small tables are sent whole with the next group.
-            let is_copied = table.object().is_none_or(|object| scene.state.details.loaded.contains(&object));
-            if table.is_small() || !is_copied {
+            if table.is_small() || !scene.state.is_loaded(table) {
                 continue;
             }
             Lines { out, announced: &mut self.announced }.schema(table, true)?;
-            self.rows(scene, &reached, (table, &[], None), out)?;
+            self.rows(scene, &scene.newest, (table, &[], None), out)?;
         }
         for table in &scene.publication.others {
             // They may have been published before.
             Lines { out, announced: &mut self.announced }.schema(table, true)?;
         }
         self.small.clear();
-        self.finish(reached, out)
+        self.finish(scene.newest.clone(), out)
     }
 
     /// Writes what the new columns of objects concern: the columns that the feed names since the cursor, or, where it does
@@ -248,7 +243,7 @@ impl MirrorStream {
         out: &mut impl Write,
     ) -> Result<(), StreamError> {
         for (place, object) in Object::ALL.into_iter().enumerate() {
-            let (before, now) = (&cursor.columns.objects[place], &scene.columns.objects[place]);
+            let (before, now) = (&cursor.objects[place], &scene.newest.objects[place]);
             let Some(table) = scene.publication.table(object.table()) else { continue };
             if before.columns != now.columns {
                 let events = self.source.moment(|moment| feed::column_events(moment.tx, Some(object), cursor.seq))?;
@@ -271,7 +266,7 @@ impl MirrorStream {
                 self.rows(scene, cursor, (table, &[], Some(object)), out)?;
             }
         }
-        self.finish(scene.cursor(cursor.seq, cursor.changed), out)
+        self.finish(StreamCursor { objects: scene.newest.objects.clone(), ..cursor.clone() }, out)
     }
 
     /// Writes the rows of a table: those with a value in one of these columns, or all; with an object, its rows.
@@ -342,7 +337,7 @@ impl MirrorStream {
         }
         let moved = (changed, seq) != position;
         if wrote || moved {
-            self.finish(scene.cursor(seq, changed), out)?;
+            self.finish(StreamCursor { seq, changed, ..cursor.clone() }, out)?;
         }
         Ok(wrote || moved)
     }
