@@ -70,10 +70,6 @@ impl Maker {
         self.chance(percent).then(|| make(&mut self.rng))
     }
 
-    fn maybe_one<T: Copy>(&mut self, percent: u32, of: &[T]) -> Option<T> {
-        self.maybe(percent, |rng| one(rng, of))
-    }
-
     fn member(&mut self, n: usize) {
         let [first, last, _] = self.one(&words::PEOPLE);
         let status = self.one(&["ACTIVE", "ACTIVE", "ACTIVE", "INACTIVE", "SUSPENDED", "PENDING"]);
@@ -202,7 +198,7 @@ impl Maker {
             "name": format!("{first} {last}"), "firstName": first, "lastName": last,
             "email": self.maybe(95, |_| email),
             "mobile": self.maybe(60, |_| format!("+{}", 440_000_000_000 + n as u64 * 37)),
-            "position": self.maybe_one(85, &words::POSITIONS),
+            "position": self.maybe(85, |rng| one(rng, &words::POSITIONS)),
         });
         if self.chance(70) && !companies.is_empty() {
             let (id, name) = &companies[self.rng.usize(..companies.len())];

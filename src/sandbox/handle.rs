@@ -12,8 +12,7 @@ use super::faults::{FaultLine, Faults};
 use super::keys::SCOPES;
 use super::origin::Origin;
 use super::patch::Replays;
-use super::service::{self, Memory};
-use super::settings::SandboxSettings;
+use super::service::{self, Memory, SandboxSettings};
 use super::state::StateError;
 use super::world::World;
 

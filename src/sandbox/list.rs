@@ -24,8 +24,13 @@ pub(crate) struct ServedPage<'a> {
     pub(crate) total: Option<usize>,
 }
 
-/// With `offsets` the next position is a row count instead of sort values.
-pub(crate) fn page<'a>(world: &'a World, query: &ListRequest, place: &PagePosition, offsets: bool) -> ServedPage<'a> {
+/// With `counts_rows` the next position is a row count instead of sort values.
+pub(crate) fn page<'a>(
+    world: &'a World,
+    query: &ListRequest,
+    place: &PagePosition,
+    counts_rows: bool,
+) -> ServedPage<'a> {
     let table = world.table(query.resource);
     let skip = match place {
         PagePosition::Offset(rows) => *rows,
@@ -67,7 +72,7 @@ pub(crate) fn page<'a>(world: &'a World, query: &ListRequest, place: &PagePositi
     let more = rows.len() > query.limit;
     rows.truncate(query.limit);
     let next = rows.last().filter(|_| more).map(|last| {
-        if offsets {
+        if counts_rows {
             PagePosition::Offset(skip + query.limit)
         } else {
             PagePosition::After(keys(table, query, last), last.id.to_string())

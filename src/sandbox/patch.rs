@@ -15,7 +15,6 @@ use serde_json::{Map, Value};
 use super::definition::CustomDefinition;
 use super::exchange::{Complaints, ErrorAnswer, IncomingRequest, Success};
 use super::render::{self, RecordProjection};
-use super::settings::SandboxSettings;
 use super::table::{Cell, slot};
 use super::world::World;
 use crate::model::editable::{CUSTOM_KEYS, LONG_TEXT, MULTI_SELECT, SHORT_TEXT};
@@ -69,9 +68,10 @@ impl Replays {
     }
 }
 
+/// `custom`: whether the plan allows custom fields to be edited.
 pub(crate) fn patch(
     world: &mut World,
-    settings: &SandboxSettings,
+    custom: bool,
     replays: &mut Replays,
     object: Object,
     id: &str,
@@ -102,7 +102,7 @@ pub(crate) fn patch(
     let Some(etag) = etag else {
         return Err(ErrorAnswer::new(404, format!("There is no such {object}")));
     };
-    let changes = changes(world, settings, object, &body(request)?)?;
+    let changes = changes(world, custom, object, &body(request)?)?;
     if etag != if_match {
         return Err(ErrorAnswer::new(412, "The record has changed since")
             .with_details("If-Match does not match the current etag"));
@@ -126,7 +126,7 @@ type PatchChanges = Vec<(usize, Option<Cell>)>;
 
 fn changes(
     world: &World,
-    settings: &SandboxSettings,
+    is_editable: bool,
     object: Object,
     body: &Map<String, Value>,
 ) -> Result<PatchChanges, ErrorAnswer> {
@@ -136,7 +136,7 @@ fn changes(
         Some(Value::Object(values)) if values.len() > CUSTOM_KEYS => {
             return Err(ErrorAnswer::of_field(400, "customFields", "has more than 100 keys"));
         }
-        Some(Value::Object(_)) if !settings.custom_fields_editable => {
+        Some(Value::Object(_)) if !is_editable => {
             return Err(ErrorAnswer::new(403, "The plan does not allow custom fields to be edited"));
         }
         Some(Value::Object(values)) => custom(world, object, values)?,

@@ -12,20 +12,58 @@ use axum::http::header::LOCATION;
 use crate::model::{Object, Resource, Ru};
 
 use super::exchange::{Complaints, ErrorAnswer, IncomingRequest, Log, Route, Served, Success, answer, put};
-use super::fault::{BodyRewrite, Fault, TakenFaults};
+use super::fault::{BodyRewrite, DateHeader, Fault, TakenFaults};
 use super::keys::{TenantKey, TenantKeys};
 use super::list::{self, Binding, PagePosition, ServedPage};
 use super::origin::Origin;
 use super::patch;
 use super::render::{self, RecordProjection};
 use super::rules::{ListRequest, MAX_TEXT};
-use super::settings::{CursorKind, SandboxSettings};
 use super::state::StateError;
 use super::world::World;
 
 const INJECTED: &str = "This failure was injected";
 
 const MAINTENANCE: &str = "<html><body><h1>Scheduled maintenance</h1></body></html>";
+
+/// The behaviour of the sandbox where the reference is open, or where a test needs something else;
+/// [`SandboxSettings::default`] is a well-behaved service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SandboxSettings {
+    pub tenant: String,
+    /// Whether cursors count rows, so that rows are skipped and repeated when others move; else a cursor contains the last
+    /// row. The reference does not say.
+    pub counts_rows: bool,
+    /// The cost of a failed request; the reference does not specify it.
+    pub failed_ru: Ru,
+    pub custom_fields_editable: bool,
+    /// The maximum number of rows of a page, whatever the `limit`: small pages make walks of many pages.
+    pub page_cap: Option<usize>,
+    /// Whether the limit of 320 characters applies to a whole list of values rather than to each; the reference does
+    /// not say.
+    pub limits_whole_lists: bool,
+    pub gzip: bool,
+    pub latency: Duration,
+    pub log_limit: Option<usize>,
+    pub date_header: DateHeader,
+}
+
+impl Default for SandboxSettings {
+    fn default() -> SandboxSettings {
+        SandboxSettings {
+            tenant: "tenant-1".to_string(),
+            counts_rows: false,
+            failed_ru: Ru::ZERO,
+            custom_fields_editable: true,
+            page_cap: None,
+            limits_whole_lists: false,
+            gzip: true,
+            latency: Duration::ZERO,
+            log_limit: None,
+            date_header: DateHeader::Clock,
+        }
+    }
+}
 
 /// The state between requests, next to the world.
 #[derive(Default)]
@@ -178,7 +216,8 @@ impl Asked<'_> {
                     let unchanged = self.detail(world, *object, id)?;
                     return Ok(Success { replayed: Some(false), ..unchanged });
                 }
-                patch::patch(world, &memory.settings, &mut memory.replays, *object, id, request)
+                let custom = memory.settings.custom_fields_editable;
+                patch::patch(world, custom, &mut memory.replays, *object, id, request)
             }
             (_, method) => Err(ErrorAnswer::new(405, format!("{method} is not supported here"))),
         }
@@ -202,9 +241,8 @@ impl Asked<'_> {
             Some(token) => binding.read(token, fault)?,
             None => (PagePosition::Start, 0),
         };
-        let offsets = memory.settings.cursors == CursorKind::Offset;
         query.limit = memory.settings.page_cap.map_or(query.limit, |cap| query.limit.min(cap.max(1)));
-        let ServedPage { rows, next, total } = list::page(world, &query, &place, offsets);
+        let ServedPage { rows, next, total } = list::page(world, &query, &place, memory.settings.counts_rows);
         let expansion = resource.object().map(|object| render::Expansion::new(world, object, &query.include));
         let mut rows: Vec<String> = rows
             .into_iter()

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::support::{Crm, Mirror, noon, truth};
 use crm_mirror::model::{Object, Resource, Ru};
-use crm_mirror::sandbox::{CursorKind, Fault, Log, LoggedRequest, Rule, World, generate};
+use crm_mirror::sandbox::{Fault, Log, LoggedRequest, Rule, World, generate};
 use crm_mirror::store::RunOutcome;
 use crm_mirror::sync::{Acceptance, Job};
 use rusqlite::config::DbConfig;
@@ -138,7 +138,7 @@ async fn removal_while_a_first_copy_waits_hides_no_other_record() {
             world.create(Object::Contact, &contact);
         }
         let crm = Crm::serve(world).await;
-        crm.sandbox.configure(|settings| settings.cursors = CursorKind::Offset);
+        crm.sandbox.configure(|settings| settings.counts_rows = true);
         let mut mirror = Mirror::one_at_a_time();
         mirror.settings.details = false;
         mirror.limits.limit = Ru::new(8);
@@ -167,7 +167,7 @@ async fn removal_before_a_first_copy_is_read_on_one_page_does_not_linger() {
     let mut world = World::new(noon());
     (0..6).for_each(|n| drop(world.create(Object::Contact, &json!({"id": format!("c{n}")}))));
     let crm = Crm::serve(world).await;
-    crm.sandbox.configure(|settings| (settings.page_cap, settings.cursors) = (Some(2), CursorKind::Offset));
+    crm.sandbox.configure(|settings| (settings.page_cap, settings.counts_rows) = (Some(2), true));
     let mut mirror = Mirror::one_at_a_time();
     mirror.settings.details = false;
     mirror.limits.limit = Ru::new(7);

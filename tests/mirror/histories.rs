@@ -17,7 +17,7 @@ use crate::support::cases::Cases;
 use crate::support::clock::WrongClock;
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Object, Ru};
-use crm_mirror::sandbox::{CursorKind, NewField, World};
+use crm_mirror::sandbox::{NewField, World};
 use crm_mirror::sync::Job;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
@@ -88,7 +88,7 @@ async fn live_through(history: &History) -> Result<(), String> {
     let crm = Crm::serve(world(history, &changed)).await;
     crm.sandbox.configure(|settings| {
         settings.page_cap = Some(usize::from(history.page_cap));
-        settings.cursors = if history.offsets { CursorKind::Offset } else { CursorKind::Keyset };
+        settings.counts_rows = history.offsets;
     });
     let clock = WrongClock::new(crm.clock.clone());
     let mut mirror = Mirror::empty();

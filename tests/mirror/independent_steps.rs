@@ -6,7 +6,7 @@ use crate::clocks::claimed;
 use crate::evidence::{settled, world};
 use crate::support::{Crm, Mirror};
 use crm_mirror::model::{Clock as _, DataType, Object, Resource};
-use crm_mirror::sandbox::{CursorKind, Fault, NewField, Rule};
+use crm_mirror::sandbox::{Fault, NewField, Rule};
 use crm_mirror::sync::Job;
 use serde_json::json;
 
@@ -217,7 +217,7 @@ async fn refused_cursor_is_dropped_whatever_the_status() {
 #[tokio::test]
 async fn tie_that_no_cursor_leads_through_is_read_by_the_other_timestamp() {
     let (crm, mirror) = settled(1_300, false).await;
-    crm.sandbox.configure(|settings| settings.cursors = CursorKind::Offset);
+    crm.sandbox.configure(|settings| settings.counts_rows = true);
     crm.sandbox.faults().add(Rule::new(Fault::PageWindow(400)).on(Resource::Contacts).with_cursor().forever());
     crm.sandbox.with_world(|world| {
         let now = world.tick();

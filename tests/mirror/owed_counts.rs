@@ -6,7 +6,7 @@ use crate::audits::{tied_world, world_of};
 use crate::clocks::claimed;
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Clock, DataType, Object, Resource, Ru};
-use crm_mirror::sandbox::{CursorKind, Fault, NewField, RequestLine, Rule, World};
+use crm_mirror::sandbox::{Fault, NewField, RequestLine, Rule, World};
 use crm_mirror::sync::{Job, Suspension};
 use serde_json::json;
 
@@ -14,7 +14,7 @@ use serde_json::json;
 async fn paged_by_offset(world: World, page_cap: usize) -> Crm {
     let crm = Crm::serve(world).await;
     crm.sandbox.configure(|settings| {
-        settings.cursors = CursorKind::Offset;
+        settings.counts_rows = true;
         settings.page_cap = Some(page_cap);
     });
     crm
@@ -43,7 +43,7 @@ async fn copy_that_is_not_counted_claims_nothing() {
 #[tokio::test]
 async fn change_missed_between_offset_pages_is_found_by_the_count() {
     let crm = Crm::serve(world_of(1_000)).await;
-    crm.sandbox.configure(|settings| settings.cursors = CursorKind::Offset);
+    crm.sandbox.configure(|settings| settings.counts_rows = true);
     let mut mirror = Mirror::one_at_a_time();
     mirror.settings.details = false;
     mirror.sync(&crm).await;
@@ -78,7 +78,7 @@ async fn count_is_owed_until_what_it_found_is_read() {
         world.fields().define(NewField::new(Object::Contact, "tier", DataType::ShortText));
         world.edit_silently(Object::Contact, "c000200", &json!({"customFields": {"tier": "a"}}));
         let crm = Crm::serve(world).await;
-        crm.sandbox.configure(|settings| settings.cursors = CursorKind::Offset);
+        crm.sandbox.configure(|settings| settings.counts_rows = true);
         let mut mirror = Mirror::one_at_a_time();
         mirror.settings.details = false;
         mirror.sync(&crm).await;
@@ -289,7 +289,7 @@ async fn changes_missed_beside_a_removed_record_are_counted_again() {
 #[tokio::test]
 async fn difference_that_waits_for_its_daily_list_is_not_claimed_away() {
     let crm = Crm::serve(tied_world(130, &["createdAt", "updatedAt"], "2026-01-01T00:00:00Z")).await;
-    crm.sandbox.configure(|settings| settings.cursors = CursorKind::Offset);
+    crm.sandbox.configure(|settings| settings.counts_rows = true);
     let mut mirror = Mirror::one_at_a_time();
     mirror.settings.details = false;
     let mut is_read = false;

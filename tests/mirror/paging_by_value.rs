@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::clocks::claimed;
 use crate::support::{Crm, Mirror, bodies, noon};
 use crm_mirror::model::{Clock, Object, Resource};
-use crm_mirror::sandbox::{CursorKind, RequestLine, Rule, World, generate};
+use crm_mirror::sandbox::{RequestLine, Rule, World, generate};
 use crm_mirror::store::{RunOutcome, StoreError};
 use crm_mirror::sync::{Job, SyncError};
 use serde_json::json;
@@ -27,7 +27,7 @@ fn created(seconds: impl IntoIterator<Item = Option<u64>>) -> World {
 /// A service whose cursors count rows: a removal behind a walk by cursor hides the first record of the next page.
 async fn by_offset(world: World) -> Crm {
     let crm = Crm::serve(world).await;
-    crm.sandbox.configure(|settings| settings.cursors = CursorKind::Offset);
+    crm.sandbox.configure(|settings| settings.counts_rows = true);
     crm
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::support::cases::Cases;
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{DataType, Instant, Object, Resource};
-use crm_mirror::sandbox::{CursorKind, NewField, World};
+use crm_mirror::sandbox::{NewField, World};
 use crm_mirror::sync::Job;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -182,7 +182,7 @@ async fn mirrored(small: &Small) -> Result<(), String> {
     let crm = Crm::serve(world).await;
     crm.sandbox.configure(|settings| {
         settings.page_cap = Some(small.page_cap);
-        settings.cursors = if small.offsets { CursorKind::Offset } else { CursorKind::Keyset };
+        settings.counts_rows = small.offsets;
     });
     let mut mirror = Mirror::empty();
     mirror.settings.concurrency = small.walkers;

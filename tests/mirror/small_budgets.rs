@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{DataType, Object, Resource, Ru};
-use crm_mirror::sandbox::{CursorKind, Fault, NewField, RequestLine, Rule, World, generate};
+use crm_mirror::sandbox::{Fault, NewField, RequestLine, Rule, World, generate};
 use crm_mirror::sync::Job;
 use serde_json::json;
 
@@ -61,9 +61,9 @@ fn fields(mirror: &Mirror) -> i64 {
 
 #[tokio::test]
 async fn short_lists_are_read_over_several_windows() {
-    for cursors in [CursorKind::Keyset, CursorKind::Offset] {
+    for counts_rows in [false, true] {
         let (crm, mirror) = an_hour_pays_for(3, fields_and_members(), 2).await;
-        crm.sandbox.configure(|settings| settings.cursors = cursors);
+        crm.sandbox.configure(|settings| settings.counts_rows = counts_rows);
         let windows = run_in_windows(&crm, &mirror, &Job::sync(), 12).await;
         mirror.assert_exact(&crm);
         assert_eq!(mirror.count("reads WHERE purpose = 'lists'"), 0);
@@ -91,7 +91,7 @@ async fn list_of_many_windows_comes_to_its_end() {
 #[tokio::test]
 async fn field_that_moves_to_an_earlier_page_between_two_windows_is_not_missed() {
     let (crm, mirror) = an_hour_pays_for(3, fields_and_members(), 2).await;
-    crm.sandbox.configure(|settings| settings.cursors = CursorKind::Offset);
+    crm.sandbox.configure(|settings| settings.counts_rows = true);
     assert!(mirror.sync(&crm).await.suspension.is_some());
     assert_eq!(pages(&crm, Resource::CustomFields), 3);
     crm.sandbox.with_world(|world| world.fields().undefine(Object::Contact, "field_0"));

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crm_mirror::model::{Object, Resource};
-use crm_mirror::sandbox::{CursorKind, SCOPES, World};
+use crm_mirror::sandbox::{SCOPES, World};
 use serde_json::json;
 
 use super::bench::{Crm, Report, encoded, same};
@@ -194,7 +194,7 @@ async fn keyset_cursors(report: &mut Report) {
 async fn other_cursors(report: &mut Report) {
     let case = async {
         let crm = Crm::with(ten).await;
-        crm.sandbox().configure(|s| s.cursors = CursorKind::Offset);
+        crm.sandbox().configure(|s| s.counts_rows = true);
         let path = "/contacts?limit=4&sort=createdAt";
         same("undisturbed", crm.all(path).await?.len(), 10)?;
         let mut pages = 0;

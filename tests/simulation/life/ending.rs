@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use crm_mirror::model::{Clock, Instant, Object, Ru};
-use crm_mirror::sandbox::CursorKind;
 use crm_mirror::sync::{Acceptance, Job, Selection};
 
 use super::acceptance::has_records;
@@ -220,7 +219,7 @@ impl Life<'_> {
             self.crm.sandbox.faults().add(rule);
         }
         if trouble.counts_rows() {
-            self.crm.sandbox.configure(|settings| settings.cursors = CursorKind::Offset);
+            self.crm.sandbox.configure(|settings| settings.counts_rows = true);
         }
         let (has_ties, before) = (trouble.has_ties(self.script), self.doubt_until);
         if trouble.cuts_lists() {
