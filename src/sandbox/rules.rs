@@ -288,27 +288,24 @@ fn list(value: &str) -> Result<Vec<String>, String> {
 impl Condition {
     /// A missing value meets only `isNull=true`.
     pub(crate) fn holds(&self, table: &WorldTable, record: &WorldRecord) -> bool {
-        if let Test::Host(hosts) = &self.test {
-            return host(table, record).is_some_and(|host| hosts.contains(&host));
-        }
-        let Some(cell) = record.cell(self.slot) else {
-            return self.test == Test::Missing(true);
-        };
-        match &self.test {
-            Test::Missing(missing) => !missing,
-            Test::Host(_) => false,
-            Test::Flag(flag) => *cell == Cell::Bool(*flag),
-            Test::OneOf(values) => cell.text().is_some_and(|text| values.iter().any(|v| *v == text)),
-            Test::AnyOf(values) => match cell {
-                Cell::List(items) => items.iter().any(|item| values.iter().any(|v| **v == **item)),
-                _ => false,
-            },
-            Test::Holds(part) => cell.text().is_some_and(|text| text.to_lowercase().contains(part)),
-            Test::Time(..) => cell.time().is_some_and(|time| self.test.holds_at(time)),
-            Test::Number(op, number) => {
+        match (&self.test, record.cell(self.slot)) {
+            (Test::Host(hosts), _) => host(table, record).is_some_and(|host| hosts.contains(&host)),
+            (Test::Missing(missing), cell) => cell.is_none() == *missing,
+            (_, None) => false,
+            (Test::Flag(flag), Some(cell)) => *cell == Cell::Bool(*flag),
+            (Test::OneOf(values), Some(cell)) => cell.text().is_some_and(|text| values.iter().any(|v| *v == text)),
+            (Test::AnyOf(values), Some(Cell::List(items))) => {
+                items.iter().any(|item| values.iter().any(|v| **v == **item))
+            }
+            (Test::AnyOf(_), Some(_)) => false,
+            (Test::Holds(part), Some(cell)) => cell.text().is_some_and(|text| text.to_lowercase().contains(part)),
+            (Test::Time(..), Some(cell)) => cell.time().is_some_and(|time| self.test.holds_at(time)),
+            (Test::Number(op, number), Some(cell)) => {
                 cell.number().and_then(|n| decimal::compare(&n, number)).is_some_and(|order| agrees(*op, order))
             }
-            Test::Date(op, date) => cell.text().is_some_and(|text| agrees(*op, text.as_ref().cmp(date.as_str()))),
+            (Test::Date(op, date), Some(cell)) => {
+                cell.text().is_some_and(|text| agrees(*op, text.as_ref().cmp(date.as_str())))
+            }
         }
     }
 }

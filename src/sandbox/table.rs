@@ -253,29 +253,14 @@ impl Cell {
             Cell::Bool(flag) => out.push_str(if *flag { "true" } else { "false" }),
             Cell::Int(integer) => out.push_str(&integer.to_string()),
             Cell::Source(source) => out.push_str(source),
-            Cell::List(items) => {
-                out.push('[');
-                for (n, item) in items.iter().enumerate() {
-                    if n > 0 {
-                        out.push(',');
-                    }
-                    write_text(item, out);
-                }
-                out.push(']');
-            }
+            Cell::List(items) => out.push_str(&serde_json::to_string(items).unwrap_or_default()),
             Cell::Text(_) | Cell::Time(_) | Cell::Etag(_) => write_text(&self.text().unwrap_or_default(), out),
         }
     }
 }
 
 pub(crate) fn write_text(text: &str, out: &mut String) {
-    if text.bytes().any(|b| b < 0x20 || b == b'"' || b == b'\\') {
-        out.push_str(&Value::from(text).to_string());
-    } else {
-        out.push('"');
-        out.push_str(text);
-        out.push('"');
-    }
+    out.push_str(&serde_json::to_string(text).unwrap_or_default());
 }
 
 /// The value by which a row is sorted by a field of this kind; `None`, which comes last in both directions, if it has none
