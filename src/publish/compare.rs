@@ -106,8 +106,9 @@ impl TableComparison<'_, '_> {
         let mut after: Option<Vec<String>> = None;
         loop {
             let statement = sql::page_of_keys(&self.sides.database.schema, self.table, after.is_some(), PAGE);
-            let from: Vec<&str> = after.iter().flatten().map(String::as_str).collect();
-            let keys: Vec<Vec<String>> = self.sides.database.page(&statement, &from).await?.iter().map(texts).collect();
+            let from: Vec<Param<'_>> = after.iter().flatten().map(|text| (text as _, Type::TEXT)).collect();
+            let page = self.sides.database.query("read rows", &statement, &from).await?;
+            let keys: Vec<Vec<String>> = page.iter().map(texts).collect();
             after = keys.last().filter(|_| keys.len() == PAGE).cloned();
             let (publication, table, seen) =
                 (self.sides.publication.clone(), self.table.clone(), self.sides.state.clone());

@@ -89,11 +89,6 @@ impl Database {
         self.client.execute_typed(statement, params).await.map_err(self.failed(doing))
     }
 
-    pub(super) async fn page(&self, statement: &str, after: &[&str]) -> Result<Vec<PgRow>, PublishError> {
-        let params: Vec<Param<'_>> = after.iter().map(|text| (text as &(dyn ToSql + Sync), Type::TEXT)).collect();
-        self.query("read rows", statement, &params).await
-    }
-
     /// Every column of every row, each of type `text`.
     pub(super) async fn query(
         &self,

@@ -173,15 +173,8 @@ pub(super) fn copy_line(row: &PgRow, out: &mut String) {
             None => out.push_str("\\N"),
             Some(text) if !text.contains(['\\', '\t', '\n', '\r']) => out.push_str(text),
             Some(text) => {
-                for c in text.chars() {
-                    match c {
-                        '\\' => out.push_str("\\\\"),
-                        '\t' => out.push_str("\\t"),
-                        '\n' => out.push_str("\\n"),
-                        '\r' => out.push_str("\\r"),
-                        c => out.push(c),
-                    }
-                }
+                let text = text.replace('\\', "\\\\").replace('\t', "\\t");
+                out.push_str(&text.replace('\n', "\\n").replace('\r', "\\r"));
             }
         }
     }

@@ -195,11 +195,8 @@ impl PublishUrl {
             _ => return Ok(connected),
         };
         let answer = connected.client.simple_query("SHOW transaction_read_only").await.map_err(failed)?;
-        let is_wanted = answer.iter().any(|message| match message {
-            SimpleQueryMessage::Row(row) => row.get(0) == Some(wanted),
-            _ => false,
-        });
-        if is_wanted { Ok(connected) } else { Err(PublishError::not_connected(&server.place, why)) }
+        let is_wanted = |message: &SimpleQueryMessage| matches!(message, SimpleQueryMessage::Row(row) if row.get(0) == Some(wanted));
+        if answer.iter().any(is_wanted) { Ok(connected) } else { Err(PublishError::not_connected(&server.place, why)) }
     }
 
     fn tls(&self) -> Result<ClientConfig, PublishError> {
