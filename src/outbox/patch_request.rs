@@ -70,9 +70,7 @@ pub fn next(
     if let Err(why) = Client::check_update(object, &first.record, held.etag.as_ref()) {
         return RecordStep::Refuse(first.id, format!("{why}: crm-mirror refused it, and nothing was sent"));
     }
-    if held.etag.is_none() || !is_proven(first, held) {
-        return RecordStep::Read;
-    }
+    let Some(etag) = held.etag.as_ref().filter(|_| is_proven(first, held)) else { return RecordStep::Read };
     if let Err(why) = sendable(object, &first.fields, editable) {
         return RecordStep::Refuse(first.id, why);
     }
@@ -88,22 +86,17 @@ pub fn next(
     let mut group = vec![first];
     let mut wanted = first.fields.clone();
     let alone = |edit: &Edit| edit.status.is_some_and(patch_answer::is_refusal_of_content);
-    if !alone(first) {
-        for edit in edits {
-            let fits = edit.state == EditState::Queued
-                && !alone(edit)
-                && is_proven(edit, held)
-                && (custom || !has_custom(&edit.fields, editable))
-                && sendable(object, &edit.fields, editable).is_ok();
-            let Some(together) = fits.then(|| joined(&wanted, &edit.fields, editable, held)).flatten() else {
-                break;
-            };
-            if sendable(object, &together, editable).is_err() {
-                break;
-            }
-            group.push(edit);
-            wanted = together;
-        }
+    for edit in edits {
+        let fits = edit.state == EditState::Queued
+            && !alone(first)
+            && !alone(edit)
+            && is_proven(edit, held)
+            && (custom || !has_custom(&edit.fields, editable))
+            && sendable(object, &edit.fields, editable).is_ok();
+        let together = fits.then(|| joined(&wanted, &edit.fields, editable, held)).flatten();
+        let Some(together) = together.filter(|both| sendable(object, both, editable).is_ok()) else { break };
+        group.push(edit);
+        wanted = together;
     }
     let is_left = |(column, (before, after)): &(&String, &(Value, Value))| {
         let now = held.values.get(*column).unwrap_or(&Value::Null);
@@ -118,10 +111,9 @@ pub fn next(
     }
     let submitted = wanted.iter().filter(is_left).map(|(column, (_, after))| (column.as_str(), after));
     let edits = group.iter().map(|edit| edit.id).collect();
-    match (body(object, submitted, editable), &held.etag) {
-        (Ok(body), Some(etag)) => RecordStep::Send(PatchRequest { edits, body, if_match: etag.clone() }),
-        (Err(why), _) => RecordStep::Refuse(first.id, why),
-        (Ok(_), None) => RecordStep::Read,
+    match body(object, submitted, editable) {
+        Ok(body) => RecordStep::Send(PatchRequest { edits, body, if_match: etag.clone() }),
+        Err(why) => RecordStep::Refuse(first.id, why),
     }
 }
 

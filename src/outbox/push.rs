@@ -118,17 +118,13 @@ impl RecordPush<'_> {
     /// ends the run.
     pub(super) async fn failing(&self, doing: &'static str, source: ApiError) -> Result<bool, OutboxError> {
         let RecordPush { pass, object, id, .. } = *self;
-        let ends = match &source {
-            ApiError::NotAdmitted(AdmissionError::Ledger) | ApiError::Redirected { .. } | ApiError::Setup { .. } => {
-                true
-            }
-            other => matches!(other.class(), ErrorClass::StopAll | ErrorClass::Pause),
-        };
-        if ends {
-            if let ApiError::Redirected { .. } = source {
-                // The run ends here; the next runs do their other work before this is tried again.
-                self.edit(|edits| edits.lengthen(DelayScope::Object)).await?;
-            }
+        let is_redirected = matches!(source, ApiError::Redirected { .. });
+        if is_redirected {
+            // The run ends here; the next runs do their other work before this is tried again.
+            self.edit(|edits| edits.lengthen(DelayScope::Object)).await?;
+        }
+        let is_local = matches!(source, ApiError::NotAdmitted(AdmissionError::Ledger) | ApiError::Setup { .. });
+        if is_redirected || is_local || matches!(source.class(), ErrorClass::StopAll | ErrorClass::Pause) {
             return Err(OutboxError::Api { doing, object, source });
         }
         if pass.failed(object, id) {
@@ -263,21 +259,13 @@ impl RecordPush<'_> {
                 edits.refused(&request, next, RefusedAnswer { status, answer_json: &answer_json, sent, admitted })
             })
             .await?;
-        match next {
-            AfterAnswer::SendAgain | AfterAnswer::Requeue => {
-                return match why.class() {
-                    ErrorClass::SkipObject => {
-                        pass.forbidden(object, custom);
-                        Ok(follows)
-                    }
-                    // The meter keeps the hold.
-                    ErrorClass::Hold if follows => Ok(true),
-                    _ => self.failing("update", why).await,
-                };
-            }
-            _ => {}
+        match (next, why.class()) {
+            (AfterAnswer::SendAgain | AfterAnswer::Requeue, ErrorClass::SkipObject) => pass.forbidden(object, custom),
+            // The meter keeps the hold.
+            (AfterAnswer::SendAgain | AfterAnswer::Requeue, ErrorClass::Hold) if follows => {}
+            (AfterAnswer::SendAgain | AfterAnswer::Requeue, _) => return self.failing("update", why).await,
+            _ => pass.answered(object),
         }
-        pass.answered(object);
         Ok(follows)
     }
 
