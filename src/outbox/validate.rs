@@ -19,56 +19,10 @@ use crate::model::{decimal, field_value};
 /// Fields of a contact that a body must not contain, not even unchanged.
 const IDENTITY: [&str; 2] = ["email", "mobile"];
 
+/// Why an edit cannot be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum EditRefusal {
-    #[error("`{column}` {why}")]
-    Value { column: Box<str>, why: Accepts },
-    #[error("the edit changes nothing")]
-    Nothing,
-    #[error("an edit changes at most {CUSTOM_KEYS} custom fields at once, not {0}")]
-    TooManyKeys(usize),
-    /// The primary e-mail address or mobile number, which no update may contain.
-    #[error("`{0}` is read-only at the service")]
-    Identity(&'static str),
-    /// An update of a company whose texts are all blank.
-    #[error("`{0}` must contain a character that is not white space")]
-    Blank(Box<str>),
-}
-
-/// What a field accepts, phrased to follow its name.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Accepts {
-    #[error("takes text")]
-    Text,
-    #[error("takes at most {most} characters, not {are}")]
-    Length { most: usize, are: usize },
-    #[error("takes no text with the character U+0000")]
-    Nul,
-    #[error("takes a whole number of 64 bits")]
-    Integer,
-    #[error("takes a decimal of at most 20 digits before the point and 10 after it")]
-    Decimal,
-    #[error("takes 1 (true) or 0 (false)")]
-    Boolean,
-    #[error("takes a real date, YYYY-MM-DD, of the years 0001 to 9999")]
-    Date,
-    #[error(
-        "takes a timestamp with a time zone, such as 2026-01-02T03:04:05Z, of the years 0001 to 9999 and to the microsecond at most"
-    )]
-    DateTime,
-    #[error("takes one of its options: {}", list(.0))]
-    Option(Vec<String>),
-    #[error("takes a list of its options: {}", list(.0))]
-    Options(Vec<String>),
-    #[error("takes at most {MULTI_SELECT} options at once, not {0}")]
-    TooMany(usize),
-    #[error("takes each option once")]
-    Twice,
-    #[error("cannot be cleared: its definition requires a value")]
-    Required,
-    #[error("has a type that crm-mirror does not support")]
-    UnknownType,
-}
+#[error("{0}")]
+pub struct EditRefusal(String);
 
 /// The first options, as many as fit on a line.
 fn list(options: &[String]) -> String {
@@ -84,87 +38,100 @@ fn list(options: &[String]) -> String {
 /// Converts a column value to the value for the body, if the field accepts it.
 pub fn field(field: &Editable, value: &Value) -> Result<Value, EditRefusal> {
     let wire = match &field.target {
-        _ if value.as_str().is_some_and(|text| text.contains('\0')) => Err(Accepts::Nul),
+        _ if value.as_str().is_some_and(|text| text.contains('\0')) => {
+            Err("takes no text with the character U+0000".into())
+        }
         EditTarget::Standard(_) => match value {
             Value::Null | Value::String(_) => Ok(value.clone()),
-            _ => Err(Accepts::Text),
+            _ => Err("takes text".into()),
         },
         EditTarget::Custom(custom) => self::custom(custom, value),
     };
-    wire.map_err(|why| EditRefusal::Value { column: field.column.clone(), why })
+    wire.map_err(|why| EditRefusal(format!("`{}` {why}", field.column)))
 }
 
-fn custom(custom: &CustomTarget, value: &Value) -> Result<Value, Accepts> {
+fn custom(custom: &CustomTarget, value: &Value) -> Result<Value, String> {
+    use DataType::{
+        Boolean, Date, DateTime, Decimal, Integer, LongText, MultiSelect, ShortText, SingleSelect, Unknown,
+    };
     let known = |value: &str| custom.options.iter().any(|option| option == value);
-    let options = || custom.options.clone();
+    let as_is = |is_valid: bool| is_valid.then(|| value.clone());
     let wire = match (custom.data_type, value) {
-        (DataType::Unknown, _) => Err(Accepts::UnknownType),
-        (_, Value::Null) => Ok(Value::Null),
-        (DataType::ShortText, Value::String(text)) => within(text, SHORT_TEXT),
-        (DataType::LongText, Value::String(text)) => within(text, LONG_TEXT),
-        (DataType::ShortText | DataType::LongText, _) => Err(Accepts::Text),
-        (DataType::Integer, Value::Number(number)) if number.is_i64() => Ok(value.clone()),
-        (DataType::Integer, _) => Err(Accepts::Integer),
-        (DataType::Decimal, Value::String(text)) if decimal::is_within_bounds(text) => Ok(value.clone()),
-        (DataType::Decimal, _) => Err(Accepts::Decimal),
-        (DataType::Boolean, value) => match value.as_i64() {
-            Some(0) => Ok(Value::Bool(false)),
-            Some(1) => Ok(Value::Bool(true)),
-            _ => Err(Accepts::Boolean),
-        },
-        (DataType::Date, Value::String(text)) if field_value::is_date(text) && !text.starts_with("0000") => {
-            Ok(value.clone())
-        }
-        (DataType::Date, _) => Err(Accepts::Date),
+        (Unknown, _) => None,
+        (_, Value::Null) => Some(Value::Null),
+        // An empty text is stored as a cleared value (*Custom values*, rule 6).
+        (ShortText | LongText | SingleSelect, Value::String(text)) if text.is_empty() => Some(Value::Null),
+        (ShortText, Value::String(text)) => as_is(is_within(text, SHORT_TEXT)?),
+        (LongText, Value::String(text)) => as_is(is_within(text, LONG_TEXT)?),
+        (Integer, _) => as_is(value.is_i64()),
+        (Decimal, Value::String(text)) => as_is(decimal::is_within_bounds(text)),
+        (Boolean, _) => value.as_i64().filter(|flag| [0, 1].contains(flag)).map(|flag| Value::Bool(flag == 1)),
+        (Date, Value::String(text)) => as_is(field_value::is_date(text) && !text.starts_with("0000")),
         // An answer has to show what was sent, and the mirror could not tell a finer timestamp from another one.
-        (DataType::DateTime, Value::String(text))
-            if text.parse::<Instant>().is_ok() && Instant::canonical(text).is_ok_and(|(_, exact)| exact) =>
-        {
-            Ok(value.clone())
+        (DateTime, Value::String(text)) => {
+            as_is(text.parse::<Instant>().is_ok() && Instant::canonical(text).is_ok_and(|(_, exact)| exact))
         }
-        (DataType::DateTime, _) => Err(Accepts::DateTime),
-        (DataType::SingleSelect, Value::String(text)) if text.is_empty() => Ok(Value::Null),
-        (DataType::SingleSelect, Value::String(text)) if known(text) => Ok(value.clone()),
-        (DataType::SingleSelect, _) => Err(Accepts::Option(options())),
-        (DataType::MultiSelect, Value::String(text)) => match field_value::multi_values(text) {
-            Some(items) if items.is_empty() => Ok(Value::Null),
-            Some(items) if items.len() > MULTI_SELECT => Err(Accepts::TooMany(items.len())),
-            Some(items) if items.iter().collect::<BTreeSet<_>>().len() < items.len() => Err(Accepts::Twice),
-            Some(items) if items.iter().all(|item| known(item)) => Ok(Value::from(items)),
-            _ => Err(Accepts::Options(options())),
+        (SingleSelect, Value::String(text)) => as_is(known(text)),
+        (MultiSelect, Value::String(text)) => match field_value::multi_values(text) {
+            Some(items) if items.is_empty() => Some(Value::Null),
+            Some(items) if items.len() > MULTI_SELECT => {
+                return Err(format!("takes at most {MULTI_SELECT} options at once, not {}", items.len()));
+            }
+            Some(items) if items.iter().collect::<BTreeSet<_>>().len() < items.len() => {
+                return Err("takes each option once".into());
+            }
+            items => items.filter(|items| items.iter().all(|item| known(item))).map(Value::from),
         },
-        (DataType::MultiSelect, _) => Err(Accepts::Options(options())),
-    }?;
-    if wire.is_null() && !custom.clearable {
-        return Err(Accepts::Required);
+        _ => None,
+    };
+    match wire.ok_or_else(|| wanted(custom))? {
+        Value::Null if !custom.clearable => Err("cannot be cleared: its definition requires a value".into()),
+        wire => Ok(wire),
     }
-    Ok(wire)
 }
 
-/// A text of a custom field; an empty text is stored as a cleared value (*Custom values*, rule 6).
-fn within(text: &str, most: usize) -> Result<Value, Accepts> {
-    match text.chars().count() {
-        0 => Ok(Value::Null),
-        are if are > most => Err(Accepts::Length { most, are }),
-        _ => Ok(Value::from(text)),
+/// What a field accepts, phrased to follow its name.
+fn wanted(custom: &CustomTarget) -> String {
+    match custom.data_type {
+        DataType::ShortText | DataType::LongText => "takes text".into(),
+        DataType::Integer => "takes a whole number of 64 bits".into(),
+        DataType::Decimal => "takes a decimal of at most 20 digits before the point and 10 after it".into(),
+        DataType::Boolean => "takes 1 (true) or 0 (false)".into(),
+        DataType::Date => "takes a real date, YYYY-MM-DD, of the years 0001 to 9999".into(),
+        DataType::DateTime => "takes a timestamp with a time zone, such as 2026-01-02T03:04:05Z, of the years 0001 to \
+            9999 and to the microsecond at most"
+            .into(),
+        DataType::SingleSelect => format!("takes one of its options: {}", list(&custom.options)),
+        DataType::MultiSelect => format!("takes a list of its options: {}", list(&custom.options)),
+        DataType::Unknown => "has a type that crm-mirror does not support".into(),
     }
+}
+
+fn is_within(text: &str, most: usize) -> Result<bool, String> {
+    let are = text.chars().count();
+    if are > most { Err(format!("takes at most {most} characters, not {are}")) } else { Ok(true) }
 }
 
 pub fn body(object: Object, body: &Map<String, Value>) -> Result<(), EditRefusal> {
     if let Some(name) = IDENTITY.into_iter().find(|name| object == Object::Contact && body.contains_key(*name)) {
-        return Err(EditRefusal::Identity(name));
+        return Err(EditRefusal(format!("`{name}` is read-only at the service")));
     }
     let custom = body.get("customFields").and_then(Value::as_object);
     match custom.map(Map::len) {
-        Some(keys) if keys > CUSTOM_KEYS => return Err(EditRefusal::TooManyKeys(keys)),
-        keys if body.is_empty() || keys == Some(0) && body.len() == 1 => return Err(EditRefusal::Nothing),
+        Some(keys) if keys > CUSTOM_KEYS => {
+            let why = format!("an edit changes at most {CUSTOM_KEYS} custom fields at once, not {keys}");
+            return Err(EditRefusal(why));
+        }
+        keys if body.is_empty() || keys == Some(0) && body.len() == 1 => {
+            return Err(EditRefusal("the edit changes nothing".into()));
+        }
         _ => {}
     }
     let mut texts = body.iter().filter_map(|(name, value)| Some((name, value.as_str()?)));
     let blank = |text: &str| text.trim().is_empty();
     match texts.clone().next() {
         Some((name, _)) if object == Object::Company && texts.all(|(_, text)| blank(text)) => {
-            Err(EditRefusal::Blank(name.as_str().into()))
+            Err(EditRefusal(format!("`{name}` must contain a character that is not white space")))
         }
         _ => Ok(()),
     }
