@@ -181,10 +181,7 @@ impl Run<'_> {
         if plan::postpones_audits(&known, self.job) {
             tracing::info!("No audit before the first copy is complete");
         }
-        if let Some(error) = self.take_error() {
-            return Err(error);
-        }
-        if let Some(error) = self.results().edits_wait.take() {
+        if let Some(error) = self.take_error().or_else(|| self.results().edits_wait.take()) {
             return Err(error);
         }
         match self.job {
@@ -393,15 +390,11 @@ impl Run<'_> {
             Step::OldDetails(object) => details::refresh_details(self, object).await,
             Step::Removals(object) | Step::LateRemovals(object) => owed_counts::decide_not_found(self, object).await,
         };
-        match step.resource() {
-            Some(resource) => {
-                if self.guard(resource, taken)?.is_none() {
-                    self.record_failure(step, lacks_scope(resource), Ru::GET);
-                }
-                Ok(())
-            }
-            None => taken,
+        let Some(resource) = step.resource() else { return taken };
+        if self.guard(resource, taken)?.is_none() {
+            self.record_failure(step, lacks_scope(resource), Ru::GET);
         }
+        Ok(())
     }
 }
 

@@ -54,17 +54,6 @@ impl FoundRecords {
     fn has_unusable(&self) -> bool {
         self.pages.iter().any(|fetched| fetched.page.unusable > 0)
     }
-
-    /// Whether there is a record that was not asked for.
-    fn has_foreign(&self, ids: &[RecordId], witness: Option<&RecordId>) -> bool {
-        self.records().any(|record| Some(&record.id) != witness && !ids.contains(&record.id))
-    }
-
-    /// Whether there are some of these records, and besides the witness no other.
-    fn is_of(&self, ids: &[RecordId], witness: Option<&RecordId>) -> bool {
-        let mut others = self.records().map(|record| &record.id).filter(|id| Some(*id) != witness).peekable();
-        others.peek().is_some() && others.all(|id| ids.contains(id))
-    }
 }
 
 /// A lookup of an object's records, and its result.
@@ -201,7 +190,11 @@ impl Confirmation<'_> {
             };
             let answered: HashSet<RecordId> = found.records().map(|record| record.id.clone()).collect();
             let missing: Vec<RecordId> = ids.iter().filter(|id| !answered.contains(*id)).cloned().collect();
-            if found.has_pages && found.is_of(&ids, witness.as_ref()) {
+            let (shows_any, shows_foreign) = {
+                let mut others = answered.iter().filter(|id| Some(*id) != witness.as_ref()).peekable();
+                (others.peek().is_some(), others.any(|id| !ids.contains(id)))
+            };
+            if found.has_pages && shows_any && !shows_foreign {
                 if !missing.is_empty() {
                     open.push(missing);
                 }
@@ -209,7 +202,7 @@ impl Confirmation<'_> {
             } else if found.has_unusable() || found.has_pages {
                 self.unproven.extend(missing);
                 self.found.push(found);
-            } else if found.has_foreign(&ids, witness.as_ref()) {
+            } else if shows_foreign {
                 self.unproven.append(&mut ids);
             } else if answered.is_empty() {
                 match witness {

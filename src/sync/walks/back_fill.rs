@@ -59,24 +59,24 @@ pub(in crate::sync) async fn fill_columns(run: &Run<'_>, object: Object) -> Resu
     }
     let from_extra = fill_from_extra(run, object, &missing).await?;
     let pages_of_a_sweep = rows.div_ceil(100).max(1);
-    let mut listed = missing.iter().filter(|field| !field.data_type.detail_only()).count() as u64;
+    let is_listed = |field: &CustomField| !field.data_type.detail_only();
+    let mut listed = missing.iter().filter(|field| is_listed(field)).count() as u64;
     let (spent_before, mut sweeps) = (run.spent(), false);
     for field in &missing {
         let definition = definitions.iter().find(|definition| definition.id == field.definition);
         let Some(definition) = definition.cloned() else { continue };
         if from_extra.contains(&field.definition) && is_complete(run, object, field, &definition).await? {
-            listed -= u64::from(!field.data_type.detail_only());
+            listed -= u64::from(is_listed(field));
             mark_filled(run, object, &definition).await?;
             continue;
         }
-        let of_lists = !field.data_type.detail_only();
         let spent = run.spent().saturating_sub(spent_before).get();
-        sweeps |= of_lists && listed > 1 && spent + listed > pages_of_a_sweep;
-        if of_lists && sweeps {
+        sweeps |= is_listed(field) && listed > 1 && spent + listed > pages_of_a_sweep;
+        if is_listed(field) && sweeps {
             continue;
         }
         sweeps |= back_fill(run, object, definition).await?;
-        listed -= u64::from(of_lists);
+        listed -= u64::from(is_listed(field));
     }
     if sweeps {
         run.write(move |tx| tx.claims().set(Goal::WantedSweep(object))).await?;

@@ -228,21 +228,20 @@ async fn newest_records(run: &Run<'_>, object: Object, walk: &Walk) -> Result<Op
 }
 
 fn known(slices: &[CopySlice], newest: &NewestRecords) -> Vec<KnownSlice> {
-    let seconds = |micros: Option<u64>| micros.map(|micros| micros as f64 / 1e6);
-    let one = |n: usize| {
-        let slice = &slices[n];
-        let to = slice.read.position.range.bounds.dates().1;
-        // Where a later slice begins, a bulk import may begin too.
-        let end = if n + 1 == slices.len() { newest.gap } else { None };
-        KnownSlice {
-            from: slice.from,
-            last: to.map_or(newest.at, |to| to.minus(Duration::from_micros(1))),
-            rows: slice.rows,
-            gap_at_start: seconds(slice.read.position.size.gap),
-            gap_at_end: seconds(end),
-        }
+    let seconds = |micros: u64| micros as f64 / 1e6;
+    let slice_of = |CopySlice { read, from, rows }: &CopySlice| KnownSlice {
+        from: *from,
+        last: read.position.range.bounds.dates().1.map_or(newest.at, |to| to.minus(Duration::from_micros(1))),
+        rows: *rows,
+        gap_at_start: read.position.size.gap.map(seconds),
+        gap_at_end: None,
     };
-    (0..slices.len()).map(one).collect()
+    let mut known: Vec<KnownSlice> = slices.iter().map(slice_of).collect();
+    // Where a later slice begins, a bulk import may begin too.
+    if let Some(last) = known.last_mut() {
+        last.gap_at_end = newest.gap.map(seconds);
+    }
+    known
 }
 
 /// A slice of which nothing was read.
