@@ -27,12 +27,12 @@ pub struct BudgetMeter {
     limits: Limits,
     patience: Duration,
     observer: Arc<dyn RunObserver>,
-    book: Mutex<Book>,
+    book: Mutex<MeterBook>,
     stop: watch::Sender<bool>,
 }
 
 /// What the meter keeps.
-struct Book {
+struct MeterBook {
     ledger: Ledger,
     hold: Option<Hold>,
     /// The number of a window, and what is reserved in it and in each one after it.
@@ -65,7 +65,7 @@ impl BudgetMeter {
         let hold = found_hold.map(|hold| hold.by_clock(ledger.steady_time()));
         let (stop, _) = watch::channel(false);
         let (reserve, for_edits, most_total) = ((ledger.window, [Ru::ZERO; 2]), Ru::ZERO, Ru::new(u64::MAX));
-        let book = Mutex::new(Book { ledger, hold, reserve, for_edits, most_total });
+        let book = Mutex::new(MeterBook { ledger, hold, reserve, for_edits, most_total });
         let meter = BudgetMeter { store, clock, limits, patience, observer, book, stop };
         if hold != found_hold {
             // Otherwise the day would begin anew with every process.
@@ -109,7 +109,7 @@ impl BudgetMeter {
         *self.stop.borrow()
     }
 
-    fn book(&self) -> MutexGuard<'_, Book> {
+    fn book(&self) -> MutexGuard<'_, MeterBook> {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -245,7 +245,7 @@ impl BudgetMeter {
     }
 }
 
-impl Book {
+impl MeterBook {
     /// What is reserved from a purpose: for runs, and from all but edits for edits too. Edits may wait for a long time, and
     /// the rest must not wait for them.
     fn reserve(&self, purpose: Purpose) -> Ru {
