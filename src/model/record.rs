@@ -83,14 +83,6 @@ impl Record {
 }
 
 impl Extra {
-    pub fn is_empty(&self) -> bool {
-        self.sources.is_empty()
-    }
-
-    pub fn len(&self) -> usize {
-        self.sources.len()
-    }
-
     pub fn get(&self, object: &str, name: &str) -> Option<&String> {
         self.sources.get(&(object.to_string(), name.to_string()))
     }

@@ -186,19 +186,6 @@ pub enum FieldKind {
 }
 
 impl FieldKind {
-    pub const fn sql_type(self) -> &'static str {
-        match self {
-            FieldKind::Integer | FieldKind::Boolean => "INTEGER",
-            FieldKind::Number => "REAL",
-            FieldKind::Id
-            | FieldKind::Text
-            | FieldKind::Etag
-            | FieldKind::Instant
-            | FieldKind::Value { .. }
-            | FieldKind::Json => "TEXT",
-        }
-    }
-
     pub fn as_str(self) -> &'static str {
         self.into()
     }

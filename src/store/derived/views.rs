@@ -51,11 +51,10 @@ impl DerivedTx<'_> {
             let columns = self.tx.shapes().view(object);
             let shown: Vec<String> = columns
                 .iter()
-                .map(|column| match editable.get(&column.name) {
-                    Some(field) if accepted_values::could_be_rounded(field) => {
-                        format!("{} AS {}", as_written(&column.from.sql()), column.name)
-                    }
-                    _ => format!("{} AS {}", column.from.sql(), column.name),
+                .map(|column| {
+                    let (sql, field) = (column.from.sql(), editable.get(&column.name));
+                    let is_rounded = field.is_some_and(accepted_values::could_be_rounded);
+                    format!("{} AS {}", if is_rounded { as_written(&sql) } else { sql }, column.name)
                 })
                 .collect();
             let joins: Vec<String> = POINTERS

@@ -34,7 +34,7 @@ pub fn migrate(conn: &mut Connection) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::catalogue::{Object, Resource};
+    use crate::model::catalogue::{FieldKind, Object, Resource};
     use crate::store::records::shape;
     use std::collections::BTreeMap;
 
@@ -61,7 +61,12 @@ mod tests {
         for (table, fields, own) in tables {
             let mut expected: BTreeMap<String, String> = own.iter().map(|c| (c.to_string(), "TEXT".into())).collect();
             for field in fields {
-                expected.insert(field.column.into(), field.kind.sql_type().into());
+                let sql_type = match field.kind {
+                    FieldKind::Integer | FieldKind::Boolean => "INTEGER",
+                    FieldKind::Number => "REAL",
+                    _ => "TEXT",
+                };
+                expected.insert(field.column.into(), sql_type.into());
                 if field.kind.has_num() {
                     expected.insert(format!("{}_num", field.column), "REAL".into());
                 }

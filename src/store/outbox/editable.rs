@@ -6,6 +6,7 @@ use rusqlite::Connection;
 
 use crate::model::editable::Editability;
 use crate::model::{CustomTarget, DataType, EditTarget, Editable, FieldKey, MirroredRecord, Object, RecordId};
+use crate::store::outbox::fields_of;
 use crate::store::table_shapes::From;
 use crate::store::{OPEN, ReadTx, Result, Shapes, Statements, known_values, shapes_of};
 
@@ -106,12 +107,10 @@ pub fn seen<'a>(
 }
 
 pub fn pending_columns(tx: &ReadTx<'_>, object: Object, id: &RecordId) -> Result<BTreeSet<String>> {
-    tx.column(
-        &format!(
-            "SELECT DISTINCT f.key FROM outbox AS o
-             CROSS JOIN json_each(CASE WHEN json_valid(o.fields) THEN o.fields ELSE '{{}}' END) AS f
-             WHERE o.object_type = ?1 AND o.record_id = ?2 AND o.{OPEN} AND o.state <> 'conflict'"
-        ),
-        (object, id),
-    )
+    let sql = format!(
+        "SELECT DISTINCT f.key FROM outbox AS o CROSS JOIN {} AS f
+         WHERE o.object_type = ?1 AND o.record_id = ?2 AND o.{OPEN} AND o.state <> 'conflict'",
+        fields_of("o")
+    );
+    tx.column(&sql, (object, id))
 }

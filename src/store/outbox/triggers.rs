@@ -229,19 +229,20 @@ impl EditsTx<'_> {
     /// program's own connections disable triggers (`SQLITE_DBCONFIG_ENABLE_TRIGGER`); a dump writes its rows before its
     /// triggers, and a backup copies pages, so both are unaffected.
     pub(in crate::store) fn make_table_guards(&self) -> Result<()> {
-        for (table, what, and) in [
-            ("outbox", "INSERT", "NEW.fields IS NOT NULL AND "),
-            ("outbox", "UPDATE", ""),
-            ("outbox_events", "INSERT", ""),
-        ] {
+        let unless_a_view = "NOT EXISTS (SELECT 1 FROM outbox_values)";
+        for (table, what, when) in [
             // The triggers of the views write these: they have the values of a statement meanwhile. An edit without
             // columns is left out by another trigger.
-            self.make_guard(table, what, &format!(" WHEN {and}NOT EXISTS (SELECT 1 FROM outbox_values)"), OUTBOX)?;
-        }
-        // The table is empty between two statements, so nothing else can be done to it.
-        self.make_guard("outbox_values", "INSERT", &format!(" WHEN NEW.effect <> {EFFECT_OPEN}"), OUTBOX)?;
-        for (table, what) in [("outbox", "DELETE"), ("outbox_events", "UPDATE"), ("outbox_events", "DELETE")] {
-            self.make_guard(table, what, "", OUTBOX)?;
+            ("outbox", "INSERT", format!(" WHEN NEW.fields IS NOT NULL AND {unless_a_view}")),
+            ("outbox", "UPDATE", format!(" WHEN {unless_a_view}")),
+            ("outbox_events", "INSERT", format!(" WHEN {unless_a_view}")),
+            // The table is empty between two statements, so nothing else can be done to it.
+            ("outbox_values", "INSERT", format!(" WHEN NEW.effect <> {EFFECT_OPEN}")),
+            ("outbox", "DELETE", String::new()),
+            ("outbox_events", "UPDATE", String::new()),
+            ("outbox_events", "DELETE", String::new()),
+        ] {
+            self.make_guard(table, what, &when, OUTBOX)?;
         }
         for (table, object) in GUARDED_TABLES {
             let instead = match object {

@@ -75,10 +75,10 @@ impl RecordsTx<'_> {
         if applied == Applied::Older {
             return Ok((applied, 0));
         }
-        let mut kept = if applied.is_new() { extra.len() as u64 } else { 0 };
+        let mut kept = if applied.is_new() { extra.sources.len() as u64 } else { 0 };
         self.tx.unread().mark_lacking(object, record, if whole { Shows::Detail } else { Shows::ListOfDetail })?;
         if whole && self.write(object, &detail, &of_detail, &detail_extra, (asked, asked.at))?.is_new() {
-            kept += detail_extra.len() as u64;
+            kept += detail_extra.sources.len() as u64;
         }
         Ok((applied, kept))
     }

@@ -92,7 +92,7 @@ fn is_kept(resource: Resource, record: &Record, detail: bool) {
     for extra in [&record.extra, &record.detail_extra] {
         if let Some(text) = extra.to_json() {
             let again = Extra::from_json(object, &text);
-            assert!(!again.is_empty(), "{text}");
+            assert!(!again.sources.is_empty(), "{text}");
             let text = again.to_json().unwrap();
             assert_eq!(Extra::from_json(object, &text), again, "{text}");
         }
