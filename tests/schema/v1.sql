@@ -833,12 +833,12 @@ CREATE TABLE state (
     name TEXT PRIMARY KEY NOT NULL,
     value TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
-INSERT INTO state VALUES('built_from','{"revision":"1-da7dc2e7","layout":3,"options":{"keep_archived":false,"labels":"off","indexes":[],"folder":null,"search":"words","exclude":[]},"files":{"digest":"44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a","views":{},"refused":{}},"erased":[],"erasure_chances":0}');
+INSERT INTO state VALUES('built_from','{"revision":"1-84f556ec","layout":3,"options":{"keep_archived":false,"labels":"off","indexes":[],"folder":null,"search":"words","exclude":[]},"files":{"digest":"44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a","views":{},"refused":{}},"erased":[],"erasure_chances":0,"rewrites":0}');
 INSERT INTO state VALUES('held:company','{"rows":3,"details_current":3}');
 INSERT INTO state VALUES('held:contact','{"rows":6,"details_current":6}');
 INSERT INTO state VALUES('history_marks','[{"clock":[1772625600000000,0,1772625600000000,[0,0]],"changes":0,"audits":0,"runs":1}]');
 INSERT INTO state VALUES('identity','{"base_url":"http://127.0.0.1:8080/v1","key":"dcd8083289ec23aa"}');
-INSERT INTO state VALUES('last_writer','{"nonce":"919837314bb442ea8edc2999eb5d3415","before":"eae1b7ead2214971b61061c8ceeae224","file":{"inode":10608955,"born":"1795942082680047226","device":65024,"booted":1795936116}}');
+INSERT INTO state VALUES('last_writer','{"nonce":"c239cf524f5d4790b948b340afe808ad","before":"cc008f0f354c496ea806317ddea8af52","file":{"inode":11173928,"born":"1795951907626942681","device":65024,"booted":1795936115},"requests":0}');
 INSERT INTO state VALUES('ledger','{"since":"2026-03-04T00:00:00.000000000Z","used":19,"total":19,"window":1,"clock":[1772629200000000,3600000000,1772629200000000,[0,3600000000]],"set_back":{"secs":0,"nanos":0}}');
 INSERT INTO state VALUES('mirror_id','"c9a2990f70bdca2c913b8b4c"');
 INSERT INTO state VALUES('searched:company','["r.cf_account_code","d.cf_strategy"]');
@@ -912,16 +912,14 @@ CREATE TABLE reads (
     object TEXT NOT NULL, -- contact or company; '' for the lists
     purpose TEXT NOT NULL, -- changes, sweep, fill, lists, ages, progress
     part TEXT NOT NULL DEFAULT '', -- the number of a slice; the key of a field that is filled
-    bounds TEXT NOT NULL DEFAULT 'whole', -- what the part is by `createdAt`: whole, dated, dateless
-    low TEXT, -- a dated part begins here; NULL for the oldest record
-    high TEXT, -- a dated part ends before this; NULL for the newest record
+    bounds TEXT NOT NULL, -- what the part is by `createdAt`, as JSON
     done INTEGER NOT NULL DEFAULT 0, -- whether it was read to its end
     as_of TEXT, -- our clock as of which changes will be complete
     position TEXT NOT NULL, -- where the walk goes on, as JSON: a hint
     PRIMARY KEY (object, purpose, part)
 ) STRICT, WITHOUT ROWID;
-INSERT INTO reads VALUES('company','progress','','whole',NULL,NULL,0,NULL,'{"work":"details","since":"2026-03-04T12:00:00.000000000Z","rows":0,"total":3}');
-INSERT INTO reads VALUES('contact','progress','','whole',NULL,NULL,0,NULL,'{"work":"details","since":"2026-03-04T13:00:00.000000000Z","rows":5,"total":1}');
+INSERT INTO reads VALUES('company','progress','','"whole"',0,NULL,'{"work":"details","since":"2026-03-04T12:00:00.000000000Z","rows":0,"total":3}');
+INSERT INTO reads VALUES('contact','progress','','"whole"',0,NULL,'{"work":"details","since":"2026-03-04T13:00:00.000000000Z","rows":5,"total":1}');
 CREATE TABLE unshown_columns (
     object_type TEXT NOT NULL, -- contact or company
     record_id TEXT NOT NULL,
