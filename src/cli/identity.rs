@@ -34,10 +34,7 @@ pub(in crate::cli) struct Owner {
 
 /// Who this process must be to open a file and what lies beside it; `None` to stay who it is.
 pub(in crate::cli) fn needed_for(path: &Path) -> Option<Owner> {
-    if !geteuid().is_root() {
-        return None;
-    }
-    first_owner(path)
+    if geteuid().is_root() { first_owner(path) } else { None }
 }
 
 /// Makes the calling thread, and every thread that it starts from now on, act as the owner of a path. At the beginning of

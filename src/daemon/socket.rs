@@ -7,6 +7,7 @@
 //! While another process listens on it, or its directory cannot be written, the socket is waited for, like the mirror's
 //! file. Nothing can be asked meanwhile, so the log and `systemctl status` report the reason.
 
+use std::io::ErrorKind;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixStream;
@@ -20,26 +21,8 @@ use tokio::net::UnixListener;
 use super::systemd::{self, DaemonSignals};
 use crate::app::MirrorSettings;
 use crate::config::{Config, Sources};
-use crate::error_chain::error_chain;
 use crate::model::growing;
 use crate::store::lock;
-
-#[derive(Debug, thiserror::Error)]
-pub(super) enum SocketError {
-    #[error("could not open the control socket {path}")]
-    Io { path: PathBuf, source: io::Error },
-    #[error("another process listens on the control socket {path}")]
-    Taken { path: PathBuf },
-}
-
-impl SocketError {
-    pub(super) const fn hint(&self) -> &'static str {
-        match self {
-            SocketError::Io { .. } => "its directory must exist and be writable (`daemon.socket`)",
-            SocketError::Taken { .. } => "each mirror needs its own daemon and its own socket (`daemon.socket`)",
-        }
-    }
-}
 
 const MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 
@@ -55,20 +38,18 @@ pub(super) struct ControlSocket {
 }
 
 impl ControlSocket {
-    pub(super) fn bind(path: &Path) -> Result<(ControlSocket, UnixListener), SocketError> {
-        let failed = |source| SocketError::Io { path: path.to_path_buf(), source };
+    /// Creates the socket; [`ErrorKind::AddrInUse`] while another process listens on it.
+    pub(super) fn bind(path: &Path) -> io::Result<(ControlSocket, UnixListener)> {
         match fs::symlink_metadata(path) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-            Err(e) => return Err(failed(e)),
+            Err(e) if e.kind() == ErrorKind::NotFound => {}
+            Err(e) => return Err(e),
             Ok(meta) if !meta.file_type().is_socket() => {
-                return Err(failed(io::Error::other("there is a file that is not a socket")));
+                return Err(io::Error::other("there is a file that is not a socket"));
             }
-            Ok(_) if UnixStream::connect(path).is_ok() => {
-                return Err(SocketError::Taken { path: path.to_path_buf() });
-            }
+            Ok(_) if UnixStream::connect(path).is_ok() => return Err(ErrorKind::AddrInUse.into()),
             Ok(_) => {}
         }
-        let (inode, listener) = make(path).map_err(failed)?;
+        let (inode, listener) = make(path)?;
         Ok((ControlSocket { path: path.to_path_buf(), inode }, listener))
     }
 }
@@ -137,21 +118,21 @@ pub(super) async fn open(
             }
             Err(error) => error,
         };
-        let reason = reason(&error, config);
+        let is_taken = error.kind() == ErrorKind::AddrInUse;
+        let (reason, hint) = if is_taken { taken(config) } else { failed(config, &error) };
         if reported.as_ref() != Some(&reason) {
-            tracing::warn!("Waiting for the control socket: {reason} ({})", error.hint());
+            tracing::warn!("Waiting for the control socket: {reason} ({hint})");
             systemd::status(&format!("Waiting: {reason}"));
             if reported.is_none() {
                 systemd::ready();
             }
             reported = Some(reason);
         }
-        let wait = match error {
-            SocketError::Taken { .. } => TAKEN,
-            SocketError::Io { .. } => {
-                failures += 1;
-                growing(DELAYS, failures)
-            }
+        let wait = if is_taken {
+            TAKEN
+        } else {
+            failures += 1;
+            growing(DELAYS, failures)
         };
         tokio::select! {
             ends = signals.ends() => if ends { return None },
@@ -164,11 +145,17 @@ pub(super) async fn open(
     }
 }
 
-fn reason(error: &SocketError, config: &Config) -> String {
-    match (error, lock::current_writer(&config.database).flatten()) {
-        (SocketError::Taken { .. }, Some(pid)) => format!("{}: process {pid} writes the mirror", error_chain(error)),
-        _ => error_chain(error),
+fn taken(config: &Config) -> (String, &'static str) {
+    let mut reason = format!("another process listens on the control socket {}", config.socket.display());
+    if let Some(pid) = lock::current_writer(&config.database).flatten() {
+        reason.push_str(&format!(": process {pid} writes the mirror"));
     }
+    (reason, "each mirror needs its own daemon and its own socket (`daemon.socket`)")
+}
+
+fn failed(config: &Config, error: &io::Error) -> (String, &'static str) {
+    let reason = format!("could not open the control socket {}: {error}", config.socket.display());
+    (reason, "its directory must exist and be writable (`daemon.socket`)")
 }
 
 #[cfg(test)]
@@ -185,7 +172,7 @@ mod tests {
         let (socket, listener) = ControlSocket::bind(&path).unwrap();
         let mode = fs::metadata(&path).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode, 0o600);
-        assert!(matches!(ControlSocket::bind(&path), Err(SocketError::Taken { .. })));
+        assert_eq!(ControlSocket::bind(&path).unwrap_err().kind(), ErrorKind::AddrInUse);
         drop((socket, listener));
         assert!(!path.exists());
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
@@ -196,7 +183,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("control.sock");
         fs::write(&path, "mine").unwrap();
-        assert!(matches!(ControlSocket::bind(&path), Err(SocketError::Io { .. })));
+        assert_eq!(ControlSocket::bind(&path).unwrap_err().kind(), ErrorKind::Other);
         assert_eq!(fs::read_to_string(&path).unwrap(), "mine");
     }
 }

@@ -16,7 +16,6 @@ mod facts;
 mod mirror;
 mod service;
 
-use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use facts::CheckFacts;
@@ -91,7 +90,7 @@ pub enum FindingState {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// Its group and its own name, as in `key.permissions`.
-    pub name: Cow<'static, str>,
+    pub name: String,
     pub state: FindingState,
     pub message: String,
     pub fix: Option<String>,
@@ -100,24 +99,19 @@ pub struct Finding {
 }
 
 impl Finding {
-    pub fn ok(name: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Finding {
+    pub fn ok(name: &str, message: impl Into<String>) -> Finding {
         Finding { name: name.into(), state: FindingState::Ok, message: message.into(), fix: None, exit: Exit::Done }
     }
 
-    pub fn warn(name: impl Into<Cow<'static, str>>, message: impl Into<String>, fix: impl Into<String>) -> Finding {
+    pub fn warn(name: &str, message: impl Into<String>, fix: impl Into<String>) -> Finding {
         Finding { state: FindingState::Warn, fix: Some(fix.into()), ..Finding::ok(name, message) }
     }
 
-    pub fn fail(
-        name: impl Into<Cow<'static, str>>,
-        exit: Exit,
-        message: impl Into<String>,
-        fix: impl Into<String>,
-    ) -> Finding {
+    pub fn fail(name: &str, exit: Exit, message: impl Into<String>, fix: impl Into<String>) -> Finding {
         Finding { state: FindingState::Fail, exit, ..Finding::warn(name, message, fix) }
     }
 
-    pub fn skip(name: impl Into<Cow<'static, str>>, why: impl Into<String>) -> Finding {
+    pub fn skip(name: &str, why: impl Into<String>) -> Finding {
         Finding { state: FindingState::Skip, ..Finding::ok(name, why) }
     }
 

@@ -130,9 +130,9 @@ pub(super) fn check(asked: &ServiceReport, wanted: &[Resource]) -> Vec<Finding> 
         let name = format!("service.{resource}");
         let answer = asked.answers.iter().find(|(known, _)| known == resource);
         findings.push(match answer {
-            None => Finding::skip(name, "no request sent after the failure"),
-            Some((_, Ok(answer))) => Finding::ok(name, may_read(*resource, answer)),
-            Some((_, Err(error))) => refused(name, *resource, error, first.is_some()),
+            None => Finding::skip(&name, "no request sent after the failure"),
+            Some((_, Ok(answer))) => Finding::ok(&name, may_read(*resource, answer)),
+            Some((_, Err(error))) => refused(&name, *resource, error, first.is_some()),
         });
     }
     findings.extend(first.and_then(clocks));
@@ -150,7 +150,7 @@ fn may_read(resource: Resource, answer: &ServiceAnswer) -> String {
     }
 }
 
-fn refused(name: String, resource: Resource, error: &ApiError, anything: bool) -> Finding {
+fn refused(name: &str, resource: Resource, error: &ApiError, anything: bool) -> Finding {
     let fix = match error.class() {
         ErrorClass::SkipObject => {
             let message = format!("the key lacks `{}`: {resource} are skipped", resource.read_scope());
