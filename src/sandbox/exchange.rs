@@ -263,19 +263,12 @@ pub struct Log {
 }
 
 impl Log {
-    pub(crate) fn push(&mut self, entry: LoggedRequest) {
-        self.entries.push(entry);
-    }
-
-    /// Drops the oldest requests beyond a limit, several at a time.
-    pub(crate) fn keep(&mut self, limit: usize) {
-        if self.entries.len() > limit + limit / 10 {
+    /// Adds a request, and drops the oldest ones beyond a limit, several at a time.
+    pub(crate) fn push(&mut self, entry: LoggedRequest, limit: Option<usize>) {
+        if let Some(limit) = limit.filter(|limit| self.entries.len() > limit + limit / 10) {
             self.entries.drain(..self.entries.len() - limit);
         }
-    }
-
-    pub(crate) fn clear(&mut self) {
-        self.entries.clear();
+        self.entries.push(entry);
     }
 
     pub fn entries(&self) -> &[LoggedRequest] {

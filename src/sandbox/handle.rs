@@ -72,7 +72,7 @@ impl Sandbox {
     }
 
     pub fn clear_log(&self) {
-        locked(&self.0.memory).log.clear();
+        locked(&self.0.memory).log = Log::default();
     }
 
     pub fn faults(&self) -> &Faults {
@@ -186,11 +186,8 @@ impl Sandbox {
         let status = served.answer.as_ref().map(|answer| answer.status().as_u16());
         let shown = status.map_or_else(|| "no answer".to_string(), |status| status.to_string());
         tracing::debug!("{} {} {shown} {}", request.asked.method, request.asked.line(), served.ru);
-        if let Some(limit) = memory.settings.log_limit {
-            memory.log.keep(limit);
-        }
         let is_patch = request.asked.method == "PATCH";
-        memory.log.push(LoggedRequest {
+        let entry = LoggedRequest {
             at,
             asked: request.asked,
             if_match: request.if_match,
@@ -202,7 +199,9 @@ impl Sandbox {
             cut: served.is_cut(),
             replayed: replayed == Some(true),
             changed: replayed == Some(false) && faults.answer != Some(Fault::NotApplied),
-        });
+        };
+        let limit = memory.settings.log_limit;
+        memory.log.push(entry, limit);
         served
     }
 }

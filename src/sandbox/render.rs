@@ -1,7 +1,7 @@
 //! Records in answers (reference, *Projections by response*), written as text to preserve raw source; and the `include`
 //! parameter: related records, and legacy names that add nothing (*Versioning*).
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
@@ -199,47 +199,35 @@ pub(crate) fn require(key: &TenantKey, includes: &BTreeSet<Resource>) -> Result<
     includes.iter().try_for_each(|related| key.require(related.read_scope()))
 }
 
-/// The data for the includes of one answer, looked up once for all its records.
-pub(crate) struct Expansion<'a> {
-    world: &'a World,
-    object: Object,
-    includes: &'a BTreeSet<Resource>,
-    contacts: HashMap<String, usize>,
-}
-
-impl<'a> Expansion<'a> {
-    pub(crate) fn new(world: &'a World, object: Object, includes: &'a BTreeSet<Resource>) -> Expansion<'a> {
-        let mut contacts = HashMap::new();
-        if includes.contains(&Resource::Contacts) {
-            let table = world.table(Resource::Contacts);
-            let company = |record: &WorldRecord| Some(record.cell(table.slot("companyId")?)?.text()?.into_owned());
-            for company in table.iter().filter_map(company) {
-                *contacts.entry(company).or_default() += 1;
+/// What the includes of an answer add to a record. The reference does not specify the inner structure of these members.
+pub(crate) fn related(
+    world: &World,
+    includes: &BTreeSet<Resource>,
+    of: Resource,
+    record: &WorldRecord,
+) -> Vec<(&'static str, String)> {
+    let points_to = |of: Resource, record: &WorldRecord, pointer: &str| -> Option<String> {
+        Some(record.cell(slot(of.fields(), pointer)?)?.text()?.into_owned())
+    };
+    let mut members = Vec::new();
+    let mut related = Map::new();
+    for resource in includes {
+        let (name, pointer) = match resource {
+            Resource::TeamMembers => ("owner", "ownerId"),
+            Resource::Companies => ("company", "companyId"),
+            Resource::Contacts | Resource::CustomFields => {
+                let contacts = world.table(*resource).iter();
+                let companies = contacts.filter_map(|contact| points_to(*resource, contact, "companyId"));
+                let total = companies.filter(|company| **company == *record.id).count();
+                members.push(("contactSummary", json!({"total": total}).to_string()));
+                continue;
             }
-        }
-        Expansion { world, object, includes, contacts }
+        };
+        let found = points_to(of, record, pointer).and_then(|id| world.list_json(*resource, &id));
+        related.insert(name.into(), found.unwrap_or_default());
     }
-
-    /// The reference does not specify the inner structure of these members.
-    pub(crate) fn of(&self, record: &WorldRecord) -> Vec<(&'static str, String)> {
-        let mut members = Vec::new();
-        let mut related = Map::new();
-        for resource in self.includes {
-            let (name, pointer) = match resource {
-                Resource::TeamMembers => ("owner", "ownerId"),
-                Resource::Companies => ("company", "companyId"),
-                Resource::Contacts | Resource::CustomFields => {
-                    let total = self.contacts.get(record.id.as_ref()).copied().unwrap_or(0);
-                    members.push(("contactSummary", json!({"total": total}).to_string()));
-                    continue;
-                }
-            };
-            let id = slot(self.object.fields(), pointer).and_then(|slot| record.cell(slot)?.text());
-            related.insert(name.into(), id.and_then(|id| self.world.list_json(*resource, &id)).unwrap_or_default());
-        }
-        if !related.is_empty() {
-            members.push(("related", Value::from(related).to_string()));
-        }
-        members
+    if !related.is_empty() {
+        members.push(("related", Value::from(related).to_string()));
     }
+    members
 }

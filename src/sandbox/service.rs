@@ -83,7 +83,7 @@ impl Memory {
     /// Clears everything that requests left behind.
     pub(crate) fn forget(&mut self) {
         self.replays = patch::Replays::default();
-        self.log.clear();
+        self.log = Log::default();
         self.last_pages.clear();
         self.nonce = 0;
     }
@@ -243,11 +243,10 @@ impl Asked<'_> {
         };
         query.limit = memory.settings.page_cap.map_or(query.limit, |cap| query.limit.min(cap.max(1)));
         let ServedPage { rows, next, total } = list::page(world, &query, &place, memory.settings.counts_rows);
-        let expansion = resource.object().map(|object| render::Expansion::new(world, object, &query.include));
         let mut rows: Vec<String> = rows
             .into_iter()
             .map(|record| {
-                let related = expansion.as_ref().map_or(Vec::new(), |expansion| expansion.of(record));
+                let related = render::related(world, &query.include, resource, record);
                 render::record(world, resource, record, RecordProjection::List, &related)
             })
             .collect();
@@ -305,7 +304,7 @@ impl Asked<'_> {
         let resource = object.resource();
         let record = world.table(resource).get(id);
         let record = record.ok_or_else(|| ErrorAnswer::new(404, format!("There is no such {object}")))?;
-        let related = render::Expansion::new(world, object, &includes).of(record);
+        let related = render::related(world, &includes, resource, record);
         let body = render::record(world, resource, record, RecordProjection::Detail, &related);
         Ok(Success { body: format!("{{\"data\":{body}}}"), etag: world.etag(object, id), replayed: None, rows: 1 })
     }
