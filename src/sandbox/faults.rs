@@ -207,13 +207,7 @@ const RETRY_AFTER: u64 = 1;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FaultLine {
     pub text: String,
-    rules: Vec<Rule>,
-}
-
-impl FaultLine {
-    pub(crate) fn rules(&self) -> &[Rule] {
-        &self.rules
-    }
+    pub(crate) rules: Vec<Rule>,
 }
 
 impl FromStr for FaultLine {

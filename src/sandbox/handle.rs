@@ -111,9 +111,7 @@ impl Sandbox {
     /// Replaces the faults by those of a fault line.
     pub fn apply_faults(&self, line: &FaultLine) {
         self.faults().clear();
-        for rule in line.rules() {
-            self.faults().add(rule.clone());
-        }
+        line.rules.iter().for_each(|rule| self.faults().add(rule.clone()));
     }
 
     pub(crate) fn has_admin(&self) -> bool {

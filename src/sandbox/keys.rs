@@ -17,7 +17,7 @@ pub fn key_of_seed(seed: u64) -> String {
 #[derive(Clone, Debug)]
 pub(crate) struct TenantKey {
     secret: String,
-    scopes: Vec<String>,
+    pub(crate) scopes: Vec<String>,
     revoked: bool,
 }
 
@@ -28,10 +28,6 @@ impl TenantKey {
         }
         Err(ErrorAnswer::new(403, format!("The API key lacks the scope {scope}"))
             .with_details(&format!("missing scope: {scope}")))
-    }
-
-    pub(crate) fn scopes(&self) -> &[String] {
-        &self.scopes
     }
 }
 

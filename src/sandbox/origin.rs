@@ -56,7 +56,7 @@ pub(crate) struct Origin {
 
 impl Origin {
     pub(crate) fn new(development: Development) -> Origin {
-        let clock = SandboxClock::new(development.now);
+        let clock = SandboxClock { fixed: development.now, advanced: Arc::default() };
         let base = clock.now();
         Origin { development, base, clock, file: None }
     }
@@ -80,10 +80,6 @@ pub(crate) struct SandboxClock {
 }
 
 impl SandboxClock {
-    pub(crate) fn new(fixed: Option<Instant>) -> SandboxClock {
-        SandboxClock { fixed, advanced: Arc::default() }
-    }
-
     pub(crate) fn advanced(&self) -> Duration {
         *self.advanced.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -233,7 +233,7 @@ impl Asked<'_> {
             return Err(ErrorAnswer::new(400, "A list of values must be 1 to 320 characters"));
         }
         render::require(key, &query.include)?;
-        let binding = Binding::new(&memory.settings.tenant, resource.path(), key.scopes(), &asked.query);
+        let binding = Binding::new(&memory.settings.tenant, resource.path(), &key.scopes, &asked.query);
         let (place, nonce) = match asked.param("cursor") {
             Some(_) if fault == Some(&Fault::RefusedCursor) => {
                 return Err(ErrorAnswer::invalid("cursor", "has expired"));
