@@ -150,7 +150,10 @@ fn values_stay_excluded_although_the_file_does_not_know_what_it_was_built_from()
 
 #[test]
 fn column_that_is_excluded_later_is_erased() {
-    let service = Service::of(world());
+    let mut world = world();
+    let twin = world.ids(Resource::Contacts)[6].to_string();
+    world.create(Object::Company, &json!({"id": twin, "name": "Company with the id of a contact"}));
+    let service = Service::of(world);
     let place = TestDir::of(&service).set("CRM_MIRROR_WRITE_BACK__ENABLED", "true");
     place.run("sync").done();
     disturb(&service, &place);
@@ -158,6 +161,9 @@ fn column_that_is_excluded_later_is_erased() {
         let ids = world.ids(Resource::Contacts);
         world.remove(Object::Contact, &ids[6]);
         world.edit(Object::Contact, &ids[7], &json!({"position": "Newest"}));
+        world.remove(Object::Company, &ids[6]);
+        let company = world.ids(Resource::Companies)[0].clone();
+        world.edit(Object::Company, &company, &json!({"name": "Newest"}));
         [8, 9, 5].map(|n: usize| ids[n].to_string())
     });
     place.run("resync").done();
@@ -188,9 +194,13 @@ fn column_that_is_excluded_later_is_erased() {
     assert!(place.ask("SELECT theirs FROM outbox WHERE id = 4").contains("theirs"));
     place.run("outbox drop 4 --yes").done();
     assert_eq!(place.ask("SELECT group_concat(state) FROM outbox"), "\"applied,applied,applied,dropped\"");
+    let removed_company = "SELECT id, record FROM removed_records WHERE object_type = 'company'";
+    let before = place.ask(removed_company);
+    assert!(before.starts_with(&twin) && before.contains("Company with the id of a contact"), "{before}");
     let place = place.set("CRM_MIRROR_SYNC__EXCLUDE", EXCLUDED);
     assert_not_mirrored(&place, &service);
-    assert_eq!(place.ask("SELECT count(*) FROM removed_records"), "1");
+    assert_eq!(place.ask("SELECT group_concat(object_type ORDER BY 1) FROM removed_records"), "\"company,contact\"");
+    assert_eq!(place.ask(removed_company), before);
     assert_ne!(place.ask("SELECT count(*) FROM changes"), "0");
     assert_eq!(place.ask("SELECT group_concat(f.key) FROM outbox, json_each(fields) AS f"), "\"position,position\"");
 

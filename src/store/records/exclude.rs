@@ -6,7 +6,7 @@ use crate::model::{ExcludedFields, HiddenMembers, Instant, Layout, Object, SqlVa
 use crate::store::custom::rows::layout;
 use crate::store::{CustomTx, OPEN, ReadOf, ReadTx, Result, StateKey, Statements, StoreError, ViewOptions};
 
-/// Table, column with documents, key, and the condition on the rows that may be changed.
+/// Table, column with documents, the key of a row among those of its object, and the condition on those to change.
 type Documents = (&'static str, &'static str, &'static str, &'static str);
 
 const DOCUMENTS: [Documents; 4] = [
@@ -49,9 +49,9 @@ impl CustomTx<'_> {
         for object in Object::ALL {
             self.erase_columns(object, &layout.exclusions)?;
             for table in [object.table(), object.detail_table()] {
-                let select = format!("SELECT rowid, extra, '{object}' FROM {table} WHERE extra IS NOT NULL");
+                let select = format!("SELECT rowid, extra FROM {table} WHERE extra IS NOT NULL");
                 let update = format!("UPDATE {table} SET extra = nullif(?2, '{{}}') WHERE rowid = ?1");
-                self.rewrite(&select, &update, |text, _| {
+                self.rewrite(&select, &update, |text| {
                     let kept = layout.extra_without(object.table(), text)?;
                     (kept != Layout::default().extra_without(object.table(), text)?).then_some(kept)
                 })?;
@@ -59,11 +59,12 @@ impl CustomTx<'_> {
             // The documents, and the terms of the index, are made again from what is left.
             self.tx.derived().recreate_search(object, options.search)?;
             self.tx.clear_state(&StateKey::Searched(object))?;
-        }
-        for (table, column, key, condition) in DOCUMENTS {
-            let select = format!("SELECT {key}, {column}, object_type FROM {table} WHERE {condition}");
-            let update = format!("UPDATE {table} SET {column} = ?2 WHERE {key} = ?1");
-            self.rewrite(&select, &update, |text, object| without_excluded(&layout, object, text))?;
+            for (table, column, key, condition) in DOCUMENTS {
+                let of_object = format!("object_type = '{object}'");
+                let select = format!("SELECT {key}, {column} FROM {table} WHERE {of_object} AND {condition}");
+                let update = format!("UPDATE {table} SET {column} = ?2 WHERE {of_object} AND {key} = ?1");
+                self.rewrite(&select, &update, |text| without_excluded(&layout, object.as_str(), text))?;
+            }
         }
         self.tx.derived().now_built_from(|built| built.rewrites = built.rewrites.wrapping_add(1))?;
         // An answer may quote any value of its record.
@@ -83,14 +84,14 @@ impl CustomTx<'_> {
         Ok(())
     }
 
-    /// Changes the texts of a select of key, text and object, where `change` gives another one.
-    fn rewrite(&self, select: &str, update: &str, change: impl Fn(&str, &str) -> Option<String>) -> Result<()> {
+    /// Changes the texts of a select of key and text, where `change` gives another one.
+    fn rewrite(&self, select: &str, update: &str, change: impl Fn(&str) -> Option<String>) -> Result<()> {
         let mut changed: Vec<(SqlValue, String)> = Vec::new();
         let mut stmt = self.tx.conn.prepare(select)?;
         let mut rows = stmt.query([])?;
         while let Some(row) = rows.next()? {
-            let (key, text, object): (_, String, String) = row.try_into()?;
-            changed.extend(change(&text, &object).map(|text| (key, text)));
+            let (key, text): (_, String) = row.try_into()?;
+            changed.extend(change(&text).map(|text| (key, text)));
         }
         drop(rows);
         changed.into_iter().try_for_each(|values| self.run(update, values))
