@@ -102,6 +102,15 @@ pub fn belongs_to(column: &str, name: &str) -> bool {
     column == name || ["_num", "_label"].iter().any(|suffix| column.strip_suffix(suffix) == Some(name))
 }
 
+/// Table, if one is named, and column of entries such as `notes` and `contacts.notes`.
+pub fn entries(texts: &[String]) -> Vec<(Option<String>, String)> {
+    let entry = |text: &String| match text.split_once('.') {
+        Some((table, column)) => (Some(table_of(table).to_string()), column.to_string()),
+        None => (None, text.clone()),
+    };
+    texts.iter().map(entry).collect()
+}
+
 /// The table of an object's records, for the table of its details and its view; any other name as it is.
 pub fn table_of(name: &str) -> &str {
     match object_of(name) {

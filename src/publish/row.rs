@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use super::tables::{self, Exclusions, PgType, Publication, PublishedColumn, PublishedTable};
 use super::value::{self, ESCAPED, PgValue};
 use crate::model::{HiddenMembers, Object, SqlValue};
+use crate::store::POINTERS;
 
 /// A row, in the order of the table's columns; `None` is NULL.
 pub(super) type PgRow = Vec<Option<String>>;
@@ -144,12 +145,12 @@ fn stored_bytes(columns: &[PublishedColumn], row: &PgRow) -> usize {
 
 /// Whether a column is the name of another record.
 pub(super) fn is_joined(column: &str) -> bool {
-    ["owner_name", "company_name"].contains(&column)
+    POINTERS.iter().any(|pointer| pointer.name == column)
 }
 
 /// Whether a column contains the key of another row, and so must have the same form as that key.
 fn is_pointer(column: &str) -> bool {
-    ["owner_id", "company_id"].contains(&column)
+    POINTERS.iter().any(|pointer| pointer.from == column)
 }
 
 /// `extra` with the values that could not be stored: under [`ESCAPED`], by wire name, the JSON of each value.

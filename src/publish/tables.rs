@@ -9,9 +9,9 @@ use sha2::{Digest, Sha256};
 use strum::IntoStaticStr;
 
 use super::PublishError;
-use crate::model::exclusions::{belongs_to, object_of, plain_name, table_of};
+use crate::model::exclusions::{self, belongs_to, object_of, plain_name};
 use crate::model::{ColumnName, Object, Resource};
-use crate::store::{ColumnLine, FeedSpan, Moment, PageQuery, StateKey, feed, guide};
+use crate::store::{ColumnLine, FeedSpan, Moment, POINTERS, PageQuery, StateKey, feed, guide};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, Deserialize)]
 #[strum(serialize_all = "lowercase")]
@@ -240,12 +240,8 @@ pub(super) fn publication(
     for spec in SPECS {
         let columns = guide::columns_without_options(moment.tx, source(spec.name))?;
         known.extend(columns.iter().map(|column| (spec.name.to_string(), column.name.clone())));
-        hidden.extend(
-            columns
-                .iter()
-                .filter(|column| exclusions.hides(spec.name, &column.name))
-                .filter_map(|column| Some((spec.name.to_string(), column.wire_name.clone()?))),
-        );
+        let taken = columns.iter().filter(|column| exclusions.hides(spec.name, &column.name));
+        hidden.extend(taken.filter_map(|column| Some((spec.name.to_string(), column.wire_name.clone()?))));
         if columns.is_empty() {
             continue;
         }
@@ -268,12 +264,8 @@ pub(super) fn publication(
         .filter(|(object, _, column)| objects.contains(object) && !exclusions.hides(object.table(), column))
         .map(|(object, key, _)| (object, key))
         .collect();
-    let mut copied = Vec::new();
-    for object in &objects {
-        if moment.tx.is_copied(*object)? {
-            copied.push(*object);
-        }
-    }
+    let is_copied = |object: &Object| moment.tx.is_copied(*object).map(|is| is.then_some(*object)).transpose();
+    let copied = objects.iter().filter_map(is_copied).collect::<Result<_, _>>()?;
     Ok(Publication {
         layout: moment.layout()?,
         rewrites: moment.rewrites()?,
@@ -366,26 +358,26 @@ impl fmt::Debug for Exclusions {
 impl Exclusions {
     /// Parses entries such as `notes` and `contacts.notes`.
     pub(super) fn new(entries: &[String], keys: BTreeSet<(String, String)>) -> Exclusions {
-        let entry = |text: &String| match text.split_once('.') {
-            Some((table, column)) => (Some(table_of(table).to_string()), column.to_string()),
-            None => (None, text.clone()),
-        };
-        Exclusions { entries: entries.iter().map(entry).collect(), keys, ..Exclusions::default() }
+        Exclusions { entries: exclusions::entries(entries), keys, ..Exclusions::default() }
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Whether a column of a published table is excluded. A name without a table hides no column that identifies
-    /// rows: the position of a value in a list is no contact's position.
+    /// Whether a column of a published table is excluded, by itself or with what it is made from. A name without a table
+    /// hides no column that identifies rows: the position of a value in a list is no contact's position.
     pub(super) fn hides(&self, table: &str, column: &str) -> bool {
         let is_key = || self.keys.contains(&(table.to_string(), column.to_string()));
         let is_own = self.own.contains(&(table.to_string(), plain_name(column).to_string()));
-        self.entries.iter().any(|(of, excluded)| {
-            let is_taken = if is_own { plain_name(column) == excluded } else { belongs_to(column, excluded) };
-            is_taken && of.as_deref().map_or_else(|| !is_key(), |of| of == table)
-        })
+        let has_labels = !is_own && PublishedTable::is_custom(plain_name(column)) && column.ends_with("_label");
+        let names = POINTERS.iter().filter(|pointer| pointer.name == column).flat_map(|pointer| pointer.made_from);
+        let labels = has_labels.then_some(&("custom_field_options", "label"));
+        names.chain(labels).any(|(of, column)| self.hides(of, column))
+            || self.entries.iter().any(|(of, excluded)| {
+                let is_taken = if is_own { plain_name(column) == excluded } else { belongs_to(column, excluded) };
+                is_taken && of.as_deref().map_or_else(|| !is_key(), |of| of == table)
+            })
     }
 
     /// As [`Exclusions::hides`], of a column in the database: one that was set aside may have a number.
@@ -467,20 +459,25 @@ mod tests {
     }
 
     #[test]
-    fn companions_and_archived_columns_follow_their_column() {
-        let hidden = Exclusions::new(&["cf_salary".into(), "contact_details.notes".into()], BTreeSet::new());
-        for column in ["cf_salary", "cf_salary_num", "archived_cf_salary", "archived_cf_salary_num", "cf_salary_label"]
-        {
+    fn what_is_made_from_a_column_follows_it() {
+        let entries =
+            ["cf_salary", "contact_details.notes", "last_name", "companies.name", "custom_field_options.label"];
+        let hidden = Exclusions::new(&entries.map(String::from), BTreeSet::new());
+        let of_salary =
+            ["cf_salary", "cf_salary_num", "archived_cf_salary", "archived_cf_salary_num", "cf_salary_label"];
+        for column in of_salary.into_iter().chain(["owner_name", "company_name", "cf_x_label", "archived_cf_x_label"]) {
             assert!(hidden.hides("companies", column), "{column}");
         }
         assert!(hidden.hides("contacts", "notes"));
-        for (table, column) in [("companies", "notes"), ("contacts", "cf_salary_2"), ("contacts", "notes_at")] {
-            assert!(!hidden.hides(table, column), "{table}.{column}");
+        for column in ["company", "name", "first_name", "cf_x", "cf_salary_2", "notes_at"] {
+            assert!(!hidden.hides("contacts", column), "{column}");
         }
+        assert!(!hidden.hides("companies", "notes"));
         assert!(hidden.hides_key("contacts", "Salary"));
-        let own = BTreeSet::from([("contacts".to_string(), "cf_salary_num".to_string())]);
+        let own = ["cf_salary_num", "cf_x_label"].map(|column| ("contacts".to_string(), column.to_string())).into();
         let hidden = Exclusions { own, ..hidden };
         assert!(!hidden.hides("contacts", "archived_cf_salary_num") && hidden.hides("companies", "cf_salary_num"));
+        assert!(!hidden.hides("contacts", "cf_x_label"));
     }
 
     #[test]

@@ -68,6 +68,7 @@ pub use state_keys::StateKey;
 pub(in crate::store) use statements::{
     OfRow, Statements, StoredTime, fits_a_list, json, json_at, json_list, literal, quoted,
 };
+pub use table_shapes::POINTERS;
 pub use tx::{ClaimsTx, CustomTx, DerivedTx, EditsTx, FeedTx, KnowledgeTx, MirrorTx, RecordsTx, UnreadTx};
 pub use user_objects::report::{self as people_report, BrokenObject};
 pub use writer::{CommitHook, Store, StoreOptions, write_beside};
@@ -84,6 +85,6 @@ pub(in crate::store) use records::shape::{Column, Shape, Source, is_group_omitte
 pub(in crate::store) use records::unread::Shows;
 pub(in crate::store) use records::versions::Version;
 pub(in crate::store) use state_keys::read_state;
-pub(in crate::store) use table_shapes::{POINTERS, Pointer, Shapes, ViewColumn};
+pub(in crate::store) use table_shapes::{Pointer, Shapes, ViewColumn};
 pub(in crate::store) use user_objects::files::AppliedFiles;
 pub(in crate::store) use user_objects::objects;

@@ -146,6 +146,8 @@ pub struct Pointer {
     pub expression: &'static str,
     pub table: &'static str,
     pub key: &'static str,
+    /// Table and column of what the name is made from.
+    pub made_from: &'static [(&'static str, &'static str)],
     pub about: &'static str,
 }
 
@@ -156,6 +158,7 @@ pub static POINTERS: [Pointer; 2] = [
         expression: OWNER_NAME,
         table: "team_members AS o",
         key: "o.id",
+        made_from: &[("team_members", "first_name"), ("team_members", "last_name")],
         about: "first and last name of the owner, if that team member is mirrored",
     },
     Pointer {
@@ -164,6 +167,7 @@ pub static POINTERS: [Pointer; 2] = [
         expression: "c.name",
         table: "companies AS c",
         key: "c.id",
+        made_from: &[("companies", "name")],
         about: "name of the company, if that company is mirrored",
     },
 ];

@@ -107,6 +107,15 @@ fn hide(world: &mut World, id: &str, n: usize) {
     world.edit(Object::Contact, id, &fields);
 }
 
+fn hide_names(world: &mut World, name: &str) {
+    for id in world.ids(Resource::Companies) {
+        world.edit(Object::Company, &id, &json!({ "name": name }));
+    }
+    for id in world.ids(Resource::TeamMembers) {
+        world.edit(Resource::TeamMembers, &id, &json!({ "lastName": name }));
+    }
+}
+
 /// Reads every table and view of the schema but that of options, which are not excluded with the values of a field.
 async fn assert_nowhere(postgres: &Postgres, pattern: &str) -> Vec<String> {
     let all = "SELECT oid::regclass::text FROM pg_class WHERE relkind IN ('r', 'v')
@@ -129,6 +138,7 @@ async fn excluded_values_are_nowhere_in_the_database() {
     for (n, id) in ids.iter().enumerate() {
         hide(&mut world, id, n);
     }
+    hide_names(&mut world, "s3cret");
     let crm = Crm::serve(world).await;
     let mut mirror = Mirror::empty();
     mirror.sync(&crm).await;
@@ -164,18 +174,31 @@ async fn excluded_values_are_nowhere_in_the_database() {
         .await;
     let mut settings = Postgres::settings(&mirror);
     // `position` also is a part of the key of other tables, which keep it.
-    let excluded = ["contacts.notes", "mobile", "cf_salary", "contacts.cf_hidden_tags", "position"];
+    let excluded = [
+        "contacts.notes",
+        "mobile",
+        "cf_salary",
+        "contacts.cf_hidden_tags",
+        "position",
+        "companies.name",
+        "team_members.last_name",
+    ];
     settings.exclude = excluded.map(String::from).to_vec();
     let report = postgres.try_publish(&settings).await.unwrap();
     assert!(report.reloaded.is_some() && report.left_behind.len() == 3 && report.blocked.is_empty(), "{report:?}");
-    crm.sandbox.with_world(|world| hide(world, &ids[3], 999));
-    crm.wait(600);
+    crm.sandbox.with_world(|world| {
+        hide(world, &ids[3], 999);
+        hide_names(world, "s3cret again");
+    });
+    crm.wait(7 * 3600);
     mirror.sync(&crm).await;
     postgres.try_publish(&settings).await.unwrap();
     let relations = assert_nowhere(&postgres, "s3cret|77777777").await;
     for kept in ["crm.contacts__left_behind_1", "crm.custom_multi_values__left_behind_1", "crm.peoples"] {
         assert!(relations.iter().any(|name| name == kept), "{relations:?}");
     }
+    let names = "SELECT count(*) FROM contacts_full WHERE owner_name LIKE '% again' AND company_name LIKE '% again'";
+    assert_ne!(mirror.one(names), "0");
     assert_ne!(postgres.one("SELECT count(*) FROM crm.changes").await, "0");
     let positions = "SELECT string_agg(DISTINCT table_name, ' ' ORDER BY table_name) FROM information_schema.columns
                      WHERE table_schema = 'crm' AND column_name = 'position' AND table_name !~ '__'";

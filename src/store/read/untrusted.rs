@@ -15,7 +15,7 @@ use rusqlite::limits::Limit;
 use rusqlite::{Connection, Result};
 
 use crate::model::Object;
-use crate::model::exclusions::{belongs_to, table_of};
+use crate::model::exclusions::{self, belongs_to, table_of};
 
 /// The longest value and row, in bytes. No record of the service comes near.
 const MAX_BYTES: i32 = 4 << 20;
@@ -119,11 +119,7 @@ pub struct WithheldColumns {
 impl WithheldColumns {
     /// Withholds entries such as `notes` and `contacts.notes`, with what is computed from them.
     pub fn new(entries: &[String]) -> WithheldColumns {
-        let entry = |text: &String| match text.split_once('.') {
-            Some((table, column)) => (Some(table_of(table).to_string()), column.to_string()),
-            None => (None, text.clone()),
-        };
-        WithheldColumns { entries: Arc::new(entries.iter().map(entry).collect()), asked: Arc::default() }
+        WithheldColumns { entries: Arc::new(exclusions::entries(entries)), asked: Arc::default() }
     }
 
     pub fn takes(&self, table: &str, column: &str) -> bool {
