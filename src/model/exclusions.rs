@@ -111,7 +111,7 @@ pub fn entries(texts: &[String]) -> Vec<(Option<String>, String)> {
     texts.iter().map(entry).collect()
 }
 
-/// The table of an object's records, for the table of its details and its view; any other name as it is.
+/// The table of an object's records, for the table of its details and its views; any other name as it is.
 pub fn table_of(name: &str) -> &str {
     match object_of(name) {
         Some(object) => object.table(),
@@ -120,7 +120,8 @@ pub fn table_of(name: &str) -> &str {
 }
 
 pub fn object_of(table: &str) -> Option<Object> {
-    Object::ALL.into_iter().find(|object| [object.table(), object.detail_table(), object.full_view()].contains(&table))
+    let has = |o: &Object| [o.table(), o.detail_table(), o.full_view(), o.lookup_view()].contains(&table);
+    Object::ALL.into_iter().find(has)
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use strum::IntoStaticStr;
 use super::PublishError;
 use crate::model::exclusions::{self, belongs_to, object_of, plain_name};
 use crate::model::{ColumnName, Object, Resource};
-use crate::store::{ColumnLine, FeedSpan, Moment, POINTERS, PageQuery, StateKey, feed, guide};
+use crate::store::{ColumnLine, FeedSpan, Moment, PageQuery, StateKey, feed, guide, made_from};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, Deserialize)]
 #[strum(serialize_all = "lowercase")]
@@ -370,10 +370,7 @@ impl Exclusions {
     pub(super) fn hides(&self, table: &str, column: &str) -> bool {
         let is_key = || self.keys.contains(&(table.to_string(), column.to_string()));
         let is_own = self.own.contains(&(table.to_string(), plain_name(column).to_string()));
-        let has_labels = !is_own && PublishedTable::is_custom(plain_name(column)) && column.ends_with("_label");
-        let names = POINTERS.iter().filter(|pointer| pointer.name == column).flat_map(|pointer| pointer.made_from);
-        let labels = has_labels.then_some(&("custom_field_options", "label"));
-        names.chain(labels).any(|(of, column)| self.hides(of, column))
+        !is_own && made_from(table, column).iter().any(|(of, column)| self.hides(of, column))
             || self.entries.iter().any(|(of, excluded)| {
                 let is_taken = if is_own { plain_name(column) == excluded } else { belongs_to(column, excluded) };
                 is_taken && of.as_deref().map_or_else(|| !is_key(), |of| of == table)

@@ -68,7 +68,7 @@ pub use state_keys::StateKey;
 pub(in crate::store) use statements::{
     OfRow, Statements, StoredTime, fits_a_list, json, json_at, json_list, literal, quoted,
 };
-pub use table_shapes::POINTERS;
+pub use table_shapes::{POINTERS, made_from};
 pub use tx::{ClaimsTx, CustomTx, DerivedTx, EditsTx, FeedTx, KnowledgeTx, MirrorTx, RecordsTx, UnreadTx};
 pub use user_objects::report::{self as people_report, BrokenObject};
 pub use writer::{CommitHook, Store, StoreOptions, write_beside};
@@ -79,7 +79,7 @@ pub(in crate::store) use derived::search_document::Document;
 pub(in crate::store) use file::lock::Lock;
 pub(in crate::store) use outbox::hold_edits::{Requests, hold_open_edits};
 pub(in crate::store) use outbox::{OPEN, accepted_values, known_values};
-pub(in crate::store) use program_objects::{GUARDED_TABLES, history_view, lookup_view};
+pub(in crate::store) use program_objects::{GUARDED_TABLES, history_view};
 pub(in crate::store) use records::former_rows::{former_condition, is_former};
 pub(in crate::store) use records::shape::{Column, Shape, Source, is_group_omitted, value_of};
 pub(in crate::store) use records::unread::Shows;

@@ -7,11 +7,6 @@ pub(in crate::store) const fn history_view(object: Object) -> &'static str {
     object.pick("contact_history", "company_history")
 }
 
-/// The view of an object for the right side of a `LEFT JOIN`.
-pub(in crate::store) const fn lookup_view(object: Object) -> &'static str {
-    object.pick("contacts_lookup", "companies_lookup")
-}
-
 /// The tables that other programs may not write, each with the object whose view takes edits of it.
 pub(in crate::store) const GUARDED_TABLES: [(&str, Option<Object>); 10] = [
     ("contacts", Some(Object::Contact)),
@@ -35,7 +30,7 @@ pub(in crate::store) fn is_program_table(name: &str) -> bool {
 }
 
 pub(in crate::store) fn is_program_view(name: &str) -> bool {
-    let of_object = |object: Object| [object.full_view(), history_view(object), lookup_view(object)].contains(&name);
+    let of_object = |object: Object| [object.full_view(), history_view(object), object.lookup_view()].contains(&name);
     Object::ALL.into_iter().any(of_object) || migrate::TABLES.contains(&format!("CREATE VIEW {name} ("))
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::model::exclusions::{object_of, plain_name};
 use crate::model::{DataType, Layout, Object, Resource};
 use crate::store::{Column, Document, Shape, Source};
 
@@ -171,3 +172,15 @@ pub static POINTERS: [Pointer; 2] = [
         about: "name of the company, if that company is mirrored",
     },
 ];
+
+/// Table and column of what a column of an object's views is made from, where another table has that.
+pub fn made_from(table: &str, column: &str) -> &'static [(&'static str, &'static str)] {
+    match POINTERS.iter().find(|pointer| pointer.name == column) {
+        _ if object_of(table).is_none() => &[],
+        Some(pointer) => pointer.made_from,
+        None if plain_name(column).starts_with("cf_") && column.ends_with("_label") => {
+            &[("custom_field_options", "label")]
+        }
+        None => &[],
+    }
+}

@@ -114,7 +114,9 @@ impl MirrorTools {
     }
 
     pub(super) fn call(&self, name: &str, arguments: &Value, watchdog: &Watchdog) -> Result<Value, CallError> {
-        match name {
+        // What a call that failed has asked for.
+        self.withheld.take_asked();
+        let mut answer = match name {
             "describe" => self.describe(arguments, watchdog),
             "query" => {
                 let most = arguments.get("max_rows").and_then(Value::as_u64).unwrap_or(ROWS);
@@ -128,7 +130,12 @@ impl MirrorTools {
             "show" => self.show(arguments, watchdog),
             "propose_edit" => self.propose_edit(arguments),
             _ => Err(CallError::Unknown),
+        }?;
+        let withheld = self.withheld.take_asked();
+        if !withheld.is_empty() {
+            answer["withheld"] = withheld.into();
         }
+        Ok(answer)
     }
 
     fn describe(&self, arguments: &Value, watchdog: &Watchdog) -> Result<Value, CallError> {
@@ -155,8 +162,6 @@ impl MirrorTools {
         }
         let reader = Reader::open_for_strangers(&self.database, &self.withheld)?;
         watchdog.watch(&reader);
-        // What a statement that failed has asked for.
-        self.withheld.take_asked();
         let mut stmt = reader.prepare(sql).map_err(|error| match error.to_string() {
             text if text.contains("vtable constructor failed") => CallError::Failed(WITHHELD_SEARCH.into()),
             text => CallError::Failed(text),
@@ -165,7 +170,7 @@ impl MirrorTools {
             return Err(CallError::Failed("only read-only statements are allowed: SELECT, WITH, EXPLAIN".into()));
         }
         let most = usize::try_from(most.clamp(1, MAX_ROWS)).unwrap_or(1);
-        let mut answer = rows(&mut stmt, params, most).map_err(|error| match error.sqlite_error_code() {
+        let answer = rows(&mut stmt, params, most).map_err(|error| match error.sqlite_error_code() {
             Some(rusqlite::ErrorCode::OperationInterrupted) => CallError::Failed(self.too_slow()),
             Some(rusqlite::ErrorCode::OutOfMemory) => {
                 CallError::Failed("it needs too much memory; ask for less".into())
@@ -176,10 +181,6 @@ impl MirrorTools {
             },
         })?;
         reader.unchanged()?;
-        let withheld = self.withheld.take_asked();
-        if !withheld.is_empty() {
-            answer["withheld"] = withheld.into();
-        }
         Ok(answer)
     }
 

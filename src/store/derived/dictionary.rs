@@ -8,7 +8,7 @@ use crate::model::{CustomFields, DataType, FieldProjection, Object, RecordId, Re
 use crate::store::records::shape::DEFINITIONS;
 use crate::store::statements::Statements as _;
 use crate::store::table_shapes::{ArchivedField, From};
-use crate::store::{ColumnLine, DerivedTx, Result, Shape, Source, guide, lookup_view};
+use crate::store::{ColumnLine, DerivedTx, Result, Shape, Source, guide};
 
 fn own(name: &str, data_type: &str, about: &str) -> ColumnLine {
     ColumnLine {
@@ -146,7 +146,7 @@ impl DerivedTx<'_> {
             self.enter(list.table, &of_list)?;
             self.enter(detail.table, &of_detail)?;
             self.enter(object.full_view(), &full)?;
-            self.enter(lookup_view(object), &full)?;
+            self.enter(object.lookup_view(), &full)?;
         }
         let none = CustomFields::default();
         self.enter("team_members", &shaped(&self.tx.shapes().team, Resource::TeamMembers, &none, &Labels::new()))?;

@@ -21,8 +21,7 @@ use crate::model::Object;
 use crate::store::records::shape::is_number;
 use crate::store::table_shapes::From;
 use crate::store::{
-    DerivedTx, POINTERS, Pointer, Result, Shape, Statements, ViewColumn, accepted_values, history_view, lookup_view,
-    physical,
+    DerivedTx, POINTERS, Pointer, Result, Shape, Statements, ViewColumn, accepted_values, history_view, physical,
 };
 
 /// A text column as an expression without affinity. An index on the same expression serves filters on it.
@@ -34,7 +33,7 @@ impl DerivedTx<'_> {
     pub(in crate::store) fn drop_views(&self) -> Result<()> {
         self.remove_user_objects()?;
         for object in Object::ALL {
-            for view in [object.full_view(), lookup_view(object), history_view(object)] {
+            for view in [object.full_view(), object.lookup_view(), history_view(object)] {
                 self.batch(&format!("DROP VIEW IF EXISTS {view}"))?;
             }
         }
@@ -110,7 +109,7 @@ pub(in crate::store) fn create_lookup(object: Object, list: &Shape, detail: &Sha
     let current = of_detail("coalesce(d.etag = r.etag, d.etag IS NULL AND r.etag IS NULL)");
     format!(
         "CREATE VIEW {} AS SELECT {}, coalesce({current}, 0) AS details_current FROM {} AS r",
-        lookup_view(object),
+        object.lookup_view(),
         shown.join(", "),
         list.table
     )

@@ -4,8 +4,9 @@
 
 use serde::Serialize;
 
+use crate::model::exclusions::object_of;
 use crate::model::{Choice, ExcludedFields, Object};
-use crate::store::{ReadTx, Result, Statements, lookup_view, quoted};
+use crate::store::{ReadTx, Result, Statements, quoted};
 
 /// The purpose of each table and view with a row per record or item of the service, in the order of the documentation.
 const SHAPED: [(&str, &str); 10] = [
@@ -137,13 +138,6 @@ pub fn unknown_column(tx: &ReadTx<'_>, names: &[String]) -> Result<Option<String
         }
     }
     Ok(None)
-}
-
-fn object_of(table: &str) -> Option<Object> {
-    Object::ALL.into_iter().find(|object| {
-        let views = [object.full_view(), lookup_view(*object)];
-        [object.table(), object.detail_table()].contains(&table) || views.contains(&table)
-    })
 }
 
 fn options(tx: &ReadTx<'_>, object: Object, column: &str) -> Result<Vec<Choice>> {

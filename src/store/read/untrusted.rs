@@ -15,7 +15,8 @@ use rusqlite::limits::Limit;
 use rusqlite::{Connection, Result};
 
 use crate::model::Object;
-use crate::model::exclusions::{self, belongs_to, table_of};
+use crate::model::exclusions::{self, belongs_to, object_of, table_of};
+use crate::store::made_from;
 
 /// The longest value and row, in bytes. No record of the service comes near.
 const MAX_BYTES: i32 = 4 << 20;
@@ -74,9 +75,7 @@ pub(in crate::store) fn confine(conn: &mut Connection, withheld: WithheldColumns
         {
             Authorization::Deny
         }
-        AuthAction::Read { table_name, column_name } => {
-            withheld.access(table_name, column_name, context.accessor.is_none())
-        }
+        AuthAction::Read { table_name, column_name } => withheld.access(table_name, column_name, context.accessor),
         action if is_allowed(action) => Authorization::Allow,
         _ => Authorization::Deny,
     }))
@@ -132,7 +131,11 @@ impl WithheldColumns {
     }
 
     fn names(&self, table: &str, column: &str) -> bool {
-        self.entries.iter().any(|(of, name)| of.as_deref().is_none_or(|of| of == table) && belongs_to(column, name))
+        made_from(table, column).iter().any(|(of, column)| self.names(of, column))
+            || self
+                .entries
+                .iter()
+                .any(|(of, name)| of.as_deref().is_none_or(|of| of == table) && belongs_to(column, name))
     }
 
     /// Whether a statement could show a withheld column unasked. A parameter, which nobody fills in, may contain a quote.
@@ -168,16 +171,16 @@ impl WithheldColumns {
         Ok(views.into_iter().map(|(name, _)| name).collect())
     }
 
-    /// What a statement gets of a column; nothing of an index of words, which tells what it finds. Columns that it names itself
-    /// are noted.
-    pub(in crate::store) fn access(&self, table: &str, column: &str, is_named: bool) -> Authorization {
+    /// What a statement gets of a column; nothing of an index of words, which tells what it finds. It is noted what the answer
+    /// is computed without. A view that shows each column of an object by itself reads all: of it, those that are asked for.
+    pub(in crate::store) fn access(&self, table: &str, column: &str, view: Option<&str>) -> Authorization {
         if self.is_index_of_withheld(table) {
             return Authorization::Deny;
         }
         if !self.takes(table, column) {
             return Authorization::Allow;
         }
-        if is_named {
+        if view.is_none_or(|view| object_of(view).is_none()) {
             self.asked.lock().unwrap_or_else(PoisonError::into_inner).insert(format!("{table}.{column}"));
         }
         Authorization::Ignore
@@ -196,7 +199,7 @@ impl WithheldColumns {
         })
     }
 
-    /// The withheld columns that statements have named since the last call.
+    /// The withheld columns without which answers were computed since the last call.
     pub fn take_asked(&self) -> Vec<String> {
         std::mem::take(&mut *self.asked.lock().unwrap_or_else(PoisonError::into_inner)).into_iter().collect()
     }
@@ -287,13 +290,14 @@ mod tests {
         for (table, column) in [("company_details", "notes"), ("contacts", "email"), ("changes", "seq")] {
             assert!(!withheld.takes(table, column), "{table}.{column}");
         }
-        assert_eq!(withheld.access("contact_search_content", "c4", true), Authorization::Deny);
+        assert_eq!(withheld.access("contact_search_content", "c4", None), Authorization::Deny);
         assert!(!WithheldColumns::default().takes("changes", "fields"));
         let only_companies = WithheldColumns::new(&["companies.notes".into()]);
         assert!(!only_companies.is_index_of_withheld("contact_search"));
-        assert_eq!(withheld.access("contact_details", "notes", false), Authorization::Ignore);
+        assert_eq!(withheld.access("contact_details", "notes", Some("contacts_full")), Authorization::Ignore);
         assert!(withheld.take_asked().is_empty());
-        withheld.access("contacts_full", "notes", true);
-        assert_eq!(withheld.take_asked(), ["contacts_full.notes"]);
+        withheld.access("contacts_full", "notes", None);
+        withheld.access("outbox", "fields", Some("pending_edits"));
+        assert_eq!(withheld.take_asked(), ["contacts_full.notes", "outbox.fields"]);
     }
 }
