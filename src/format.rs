@@ -6,6 +6,9 @@ use indicatif::HumanCount;
 
 use crate::model::{Instant, Ru};
 
+/// Stands for a text that may quote a value of a record, wherever others than the mirror's readers could see it.
+pub const HIDDEN: &str = "crm-mirror status shows the reason";
+
 /// `1234567` as `1,234,567`.
 pub fn count(number: u64) -> String {
     HumanCount(number).to_string()

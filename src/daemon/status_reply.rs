@@ -12,7 +12,7 @@ use super::state_machine::{DaemonHold, HoldReason, StateMachine, Trouble};
 use super::timetable::ScheduleKind;
 use crate::app::status::MirrorStatus;
 use crate::exit::Exit;
-use crate::format;
+use crate::format::{self, HIDDEN};
 use crate::model::{Instant, instant};
 
 #[derive(Clone, Debug, Serialize)]
@@ -23,8 +23,8 @@ pub struct StatusReply {
 }
 
 impl StatusReply {
-    /// The form for every user of the machine: error texts of the service may contain personal data, so only the kind
-    /// of failure is kept.
+    /// The form for every user of the machine: error texts of the service and of PostgreSQL may contain personal data, so
+    /// only the kind of failure is kept.
     #[must_use]
     pub fn without_service_messages(mut self) -> StatusReply {
         if let Some(trouble) = self.daemon.as_mut().and_then(|daemon| daemon.trouble.as_mut()) {
@@ -36,6 +36,7 @@ impl StatusReply {
         if let Some(lag) = &mut self.status.publish {
             lag.progress.last_error = lag.last_error.as_ref().map(|_| HIDDEN.into());
             lag.progress.refused_rows.clear();
+            lag.progress.left_behind.fill(HIDDEN.into());
         }
         for run in &mut self.status.runs {
             run.error = run.error.as_ref().map(|_| HIDDEN.into());
@@ -46,9 +47,6 @@ impl StatusReply {
         self
     }
 }
-
-/// Replaces texts that may come from the service on the page.
-pub const HIDDEN: &str = "crm-mirror status shows the reason";
 
 pub fn public_reason(exit: u8) -> &'static str {
     let end = Exit::of_code(exit);
@@ -201,14 +199,14 @@ pub(super) fn line(state: &StateMachine, work: Option<CurrentWork>, now: Instant
             return format!(
                 "A part of the mirror has not been updated since {} ({}); the rest is up to date",
                 format::moment(trouble.since),
-                trouble.reason
+                public_reason(trouble.exit)
             );
         }
         return format!(
             "Runs have failed since {}, {} in a row ({}); next attempt at {}",
             format::moment(trouble.since),
             trouble.runs,
-            trouble.reason,
+            public_reason(trouble.exit),
             format::moment(trouble.next_try)
         );
     }

@@ -12,6 +12,7 @@ use super::PublishError;
 use super::run::{Check, PublishReport, PublishSettings, note_failure, publish};
 use super::target::PublishUrl;
 use crate::error_chain::error_chain;
+use crate::format::{HIDDEN, counted};
 use crate::model::{Clock, ClockReading, Instant, Object, growing};
 use crate::store::publishing::queue;
 use crate::store::{KeptReader, Moment, PageQuery, ReadTx, StoreError, feed};
@@ -77,28 +78,29 @@ fn report(ended: &Result<PublishReport, PublishError>, failures: u32) {
                 tracing::info!("Published to {}: cursor {}", report.server, report.cursor);
             }
             for row in &report.refused_rows {
-                tracing::warn!("The published database refuses {} {}: {}", row.table, row.name, row.reason);
+                tracing::warn!("The published database refuses {} {}; {HIDDEN}", row.table, row.name);
             }
             if let Some(found) = report.comparison.as_ref().filter(|found| found.left() > 0) {
                 let differing = found.differing.first().map(|first| format!(", {first} first")).unwrap_or_default();
                 tracing::warn!(
                     "The published copy differs from the mirror in {}{differing}: `crm-mirror publish --verify --repair` repairs it",
-                    crate::format::counted(found.left(), "value", "values")
+                    counted(found.left(), "value", "values")
                 );
             }
-            for left in report.left_behind.iter().filter(|_| report.reloaded.is_some()) {
-                tracing::warn!("Left behind in the published schema: {left}");
+            if report.reloaded.is_some() && !report.left_behind.is_empty() {
+                let count = counted(report.left_behind.len() as u64, "object was", "objects were");
+                tracing::warn!("{count} left behind in the published schema; {HIDDEN}");
             }
             for blocked in report.blocked.iter().filter(|_| failures == 0) {
-                tracing::warn!("{} is not published, and will be tried again: {}", blocked.table, blocked.reason);
+                tracing::warn!("{} is not published, and will be tried again; {HIDDEN}", blocked.table);
             }
         }
         Err(error) if error.is_busy() => tracing::debug!("Publishing waits: {}", error_chain(error)),
         Err(error) if failures == 0 => {
-            let error = error_chain(error);
+            let error = error.without_server_text();
             tracing::warn!(%error, "Publishing failed and will be retried: {error}");
         }
-        Err(error) => tracing::debug!("Publishing failed again: {}", error_chain(error)),
+        Err(error) => tracing::debug!("Publishing failed again: {}", error.without_server_text()),
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use tokio_postgres::error::SqlState;
 
 use crate::error_chain::error_chain;
-use crate::format;
+use crate::format::{self, HIDDEN};
 use crate::store::StoreError;
 
 const MAX_TEXT: usize = 500;
@@ -156,6 +156,14 @@ impl PublishError {
     pub(super) fn server_message(&self) -> String {
         let message = self.of_database().and_then(|error| error.message.clone());
         message.unwrap_or_else(|| self.to_string())
+    }
+
+    /// For the log: a code in the place of what the server says, which may quote a value of a row.
+    pub(super) fn without_server_text(&self) -> String {
+        match self.code() {
+            Some(code) => format!("{self}: SQLSTATE {}; {HIDDEN}", code.code()),
+            None => error_chain(self),
+        }
     }
 
     pub fn hint(&self) -> Option<&'static str> {

@@ -6,10 +6,11 @@
 use std::os::unix::fs::PermissionsExt;
 
 use crm_mirror::model::{Object, Resource};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
 use crate::alerts::plant_and_wait;
+use crate::fixture::DaemonFixture;
 use crate::inside::Inside;
 use crate::postgres::Postgres;
 use crate::socket;
@@ -129,6 +130,52 @@ fn value_that_somebody_changes_in_postgresql_fires_one_alert() {
         inside.verb(&["publish", "--verify", "--repair"], &[("PUBLISH__URL", &published.url)]);
     };
     plant_and_wait("somebody changes a published value", &published.hourly(), change, rest, mend);
+}
+
+/// It may quote a value: here that of an expression index.
+#[test]
+fn what_postgresql_says_is_neither_logged_nor_on_the_page() {
+    let Some(published) = Published::start() else { return };
+    let fixture = DaemonFixture::with(6, 1)
+        .set("CRM_MIRROR_DAEMON__HTTP", "127.0.0.1:0")
+        .set("CRM_MIRROR_LOG__LEVEL", "debug")
+        .set("CRM_MIRROR_PUBLISH__URL", &published.url);
+    let daemon = fixture.start();
+    let page = daemon.status()["daemon"]["page"]["at"].as_str().unwrap().to_string();
+    let of_publish = |what: &str, is: &dyn Fn(&Value) -> bool| {
+        socket::until(what, || Some(daemon.status()["publish"].clone()).filter(is))
+    };
+    let write = |position: &str| {
+        fixture.service.sandbox.with_world(|world| {
+            let ids = world.ids(Resource::Contacts);
+            ids.iter().for_each(|id| _ = world.edit(Object::Contact, id, &json!({"position": position})));
+        });
+        daemon.sync();
+    };
+    let assert_private = |status: &Value, said: &str| {
+        assert!(status[said].to_string().contains("zqmarker"), "{status}");
+        let page = socket::ask_page(&page, "/status").with(200).body;
+        assert!(!page.contains("zqmarker"), "{page}");
+        let log = daemon.log();
+        assert!(!log.contains("zqmarker"), "{log}");
+    };
+    write("1");
+    of_publish("the first load", &|publish| publish["equal_at"].is_string());
+    published.run("CREATE INDEX ours ON crm.contacts ((position::int))");
+    write("zqmarker");
+    let refused = of_publish("the refusal", &|publish| publish["refused"] == 6);
+    daemon.until_logged("The published database refuses contacts ct_");
+    assert_private(&refused, "refused_rows");
+    published.run("ALTER TABLE crm.contacts DROP CONSTRAINT contacts_pkey");
+    write("zqmarker again");
+    let left = of_publish("the index that could not follow", &|publish| publish["left_behind"][0].is_string());
+    daemon.until_logged("left behind");
+    assert_private(&left, "left_behind");
+    published.accept(false);
+    write("2");
+    daemon.until_logged("Publishing failed and will be retried: could not connect at ");
+    assert!(daemon.log().contains("SQLSTATE 55000"), "{}", daemon.log());
+    daemon.stop();
 }
 
 /// The file of the URL is missing, or has a wrong one, before anything was published.

@@ -5,6 +5,7 @@ use std::process::Command;
 use serde_json::json;
 
 use crm_mirror::exit::Exit;
+use crm_mirror::sandbox::{Fault, Rule};
 
 use crate::fixture::{DaemonFixture, verb};
 use crate::socket;
@@ -90,6 +91,22 @@ fn invalid_configuration_stays_in_the_status_line() {
     let (_, before) = daemon.until_notified("STATUS=The schedule is paused");
     let others: Vec<&String> = before.iter().filter(|line| line.starts_with("STATUS=") && !is_shown(line)).collect();
     assert!(others.is_empty(), "{others:?}");
+    daemon.stop();
+}
+
+/// Every user of the machine reads it.
+#[test]
+fn status_line_has_no_text_of_the_service() {
+    let fixture = DaemonFixture::with(3, 1);
+    let faults = fixture.service.sandbox.faults();
+    faults.add(Rule::new(Fault::Status(400)).forever());
+    let daemon = fixture.start();
+    daemon.job("/sync", &json!({}));
+    let (line, before) = daemon.until_notified("STATUS=Runs have failed since ");
+    assert!(line.contains("(the service is unavailable)"), "{line}");
+    let text = "was injected";
+    let said = daemon.status()["daemon"]["trouble"]["why"].to_string();
+    assert!(said.contains(text) && !before.iter().any(|line| line.contains(text)) && !line.contains(text), "{said}");
     daemon.stop();
 }
 

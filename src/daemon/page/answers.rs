@@ -22,7 +22,8 @@ use crate::daemon::http_server::{Problem, answer, internal, problem, with_type};
 use crate::daemon::job::JobResult;
 use crate::daemon::metrics;
 use crate::daemon::plot_data::PageHistory;
-use crate::daemon::status_reply::{HIDDEN, public_reason};
+use crate::daemon::status_reply::public_reason;
+use crate::format::HIDDEN;
 use crate::sync::RunEvent;
 
 const PATHS: &str = "GET /, /status, /history, /events, /metrics, /healthz, /readyz";
