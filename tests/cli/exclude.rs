@@ -8,12 +8,13 @@ use crate::binary::{Ended, Service, TestDir};
 use crate::mcp::McpClient;
 
 /// In every excluded value, in lower case, as a search index has its terms.
-const MARKER: &str = "zqmarker";
+pub const MARKER: &str = "zqmarker";
 /// In every excluded number. No time and no size has so many of these digits.
 const NUMBER: &str = "71550319";
-const EXCLUDED: &str = "contacts.notes,mobile,location_region,cf_salary,contacts.cf_secret,cf_story,cf_vip,cf_former";
+pub const EXCLUDED: &str =
+    "contacts.notes,mobile,location_region,cf_salary,contacts.cf_secret,cf_story,cf_vip,cf_former";
 
-fn world() -> World {
+pub fn world() -> World {
     let mut world = generate(3, 12, 3, Instant::system_now());
     for (key, data_type) in [
         ("salary", DataType::Decimal),
@@ -386,7 +387,7 @@ fn assistant_does_not_see_withheld_columns_and_its_calls_are_recorded() {
     let service = Service::of(world());
     let place = TestDir::of(&service)
         .set("CRM_MIRROR_WRITE_BACK__ENABLED", "true")
-        .set("CRM_MIRROR_MCP__EXCLUDE", &format!("{EXCLUDED},companies.name"))
+        .set("CRM_MIRROR_MCP__EXCLUDE", EXCLUDED)
         .set("CRM_MIRROR_MCP__LOG", "calls.log");
     place.run("sync").done();
     disturb(&service, &place);
@@ -409,23 +410,7 @@ fn assistant_does_not_see_withheld_columns_and_its_calls_are_recorded() {
         client.answer("query", &json!({"sql": "SELECT id, notes, name FROM contacts_full WHERE mobile IS NOT NULL"}));
     assert_eq!(star["withheld"], json!(["contacts_full.mobile", "contacts_full.notes"]));
     assert_eq!(star["rows"], json!([]));
-    let shown = client.answer("show", &json!({"object": "contact", "id": id}));
-    assert_eq!(shown["pending_edits"], json!([]));
-    for column in ["contacts_full.notes", "contacts_full.company_name", "outbox.fields"] {
-        assert!(shown["withheld"].as_array().is_some_and(|named| named.contains(&column.into())), "{shown}");
-    }
-    seen += &shown.to_string();
-    // What a view or a part of the statement is computed without is named, but for a view that shows each column.
-    for (sql, withheld) in [
-        ("SELECT count(*) FROM pending_edits", json!(["companies.name", "outbox.fields", "outbox.theirs"])),
-        ("SELECT count(*) FROM change_fields", json!(["changes.fields"])),
-        ("WITH n AS (SELECT count(notes) FROM contacts_lookup) SELECT * FROM n", json!(["contacts_lookup.notes"])),
-        ("SELECT count(company_name) FROM contacts_full", json!(["contacts_full.company_name"])),
-        ("SELECT count(email) FROM contacts_full", Value::Null),
-        ("SELECT count(email) FROM contacts_lookup", Value::Null),
-    ] {
-        assert_eq!(client.answer("query", &json!({"sql": sql}))["withheld"], withheld, "{sql}");
-    }
+    seen += &client.answer("show", &json!({"object": "contact", "id": id})).to_string();
     for sql in [
         format!("SELECT name FROM contacts_full WHERE notes LIKE '{MARKER}%'"),
         format!("SELECT count(*) FROM contact_details AS d WHERE d.cf_story GLOB '{MARKER}*'"),
@@ -448,13 +433,11 @@ fn assistant_does_not_see_withheld_columns_and_its_calls_are_recorded() {
     let proposed = json!({"object": "contact", "id": id, "fields": {"notes": "new"}});
     let (failed, text) = client.call("propose_edit", &proposed);
     assert!(failed && text.contains("`mcp.exclude` withholds notes"), "{text}");
-    for table in ["contacts_lookup", "contacts_full"] {
-        let columns = client.answer("describe", &json!({"table": table})).to_string();
-        assert!(columns.contains("\"email\""), "{columns}");
-        for withheld in ["\"notes\"", "cf_salary", "company_name"] {
-            assert!(!columns.contains(withheld), "{columns}");
-        }
-    }
+    let columns = client.answer("describe", &json!({"table": "contacts_full"})).to_string();
+    assert!(
+        columns.contains("\"email\"") && !columns.contains("\"notes\"") && !columns.contains("cf_salary"),
+        "{columns}"
+    );
     let lower = seen.to_lowercase();
     assert!(!lower.contains(MARKER) && !lower.contains(NUMBER), "{lower}");
     assert!(seen.contains("Bonn") && seen.contains("\"seen\""));
@@ -472,38 +455,6 @@ fn assistant_does_not_see_withheld_columns_and_its_calls_are_recorded() {
     assert!(failed && text.contains("mcp.log"), "{text}");
     let place = place.set("CRM_MIRROR_MCP__EXCLUDE", "contacts.nots");
     assert!(place.run("mcp").code(78).err.contains("contacts.nots"));
-}
-
-/// SQLite does not ask whether a column that a join compares by name may be read.
-#[test]
-fn join_by_name_shows_no_withheld_column() {
-    let service = Service::of(world());
-    let place = TestDir::of(&service).set("CRM_MIRROR_MCP__EXCLUDE", EXCLUDED);
-    place.run("sync").done();
-    let by_name = |join: &str| {
-        let shown = format!("SELECT a.contact_id, notes FROM contact_details AS a {join}");
-        shown.replace("OTHER", "JOIN (SELECT '' AS notes) AS b")
-    };
-    let joins = ["FULL OTHER USING (notes)", "NATURAL FULL OTHER", "FULL OTHER/* ' */uSiNg(notes)"].map(by_name);
-    let conn = rusqlite::Connection::open(place.path("mirror.db")).unwrap();
-    conn.execute_batch(&format!("CREATE VIEW own AS {}; CREATE VIEW of_own AS SELECT * FROM own", joins[0])).unwrap();
-    drop(conn);
-    let mut client = McpClient::start(&place, &["mcp"]);
-    client.ask("initialize", &json!({"protocolVersion": "2025-03-26", "capabilities": {}, "clientInfo": {}}));
-    let others = [
-        "SELECT notes FROM own".into(),
-        "SELECT * FROM of_own AS o WHERE o.contact_id IS NOT NULL".into(),
-        // A parameter may contain a quote, and end right before a word.
-        format!("SELECT $a('), {} -- ')", &joins[0]["SELECT ".len()..]),
-        by_name("LEFT JOIN contacts ON ?1NATURAL FULL OTHER"),
-    ];
-    for sql in others.into_iter().chain(joins) {
-        let (failed, text) = client.call("query", &json!({"sql": sql}));
-        assert!(failed && !text.contains(MARKER), "{sql}: {text}");
-        assert!(text.contains("write the join with ON") || text.contains("prohibited"), "{sql}: {text}");
-    }
-    let quoted = "SELECT 'joined using a form' AS \"natural\" -- NATURAL\n FROM contacts LIMIT 1";
-    client.answer("query", &json!({"sql": quoted}));
 }
 
 #[test]

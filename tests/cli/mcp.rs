@@ -6,6 +6,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use serde_json::{Value, json};
 
 use crate::binary::{Service, TestDir};
+use crate::exclude::{EXCLUDED, MARKER, world};
 
 pub struct McpClient {
     child: Child,
@@ -301,4 +302,70 @@ fn statement_of_the_command_line_is_confined_where_its_time_is() {
         assert!(ended.err.contains("the statement took longer than"), "{}", ended.err);
     }
     assert!(run("SELECT load_extension('x')").code(2).err.contains("not authorized"));
+}
+
+/// SQLite does not ask whether a column that a join compares by name may be read.
+#[test]
+fn join_by_name_shows_no_withheld_column() {
+    let service = Service::of(world());
+    let place = TestDir::of(&service).set("CRM_MIRROR_MCP__EXCLUDE", EXCLUDED);
+    place.run("sync").done();
+    let by_name = |join: &str| {
+        let shown = format!("SELECT a.contact_id, notes FROM contact_details AS a {join}");
+        shown.replace("OTHER", "JOIN (SELECT '' AS notes) AS b")
+    };
+    let joins = ["FULL OTHER USING (notes)", "NATURAL FULL OTHER", "FULL OTHER/* ' */uSiNg(notes)"].map(by_name);
+    let conn = rusqlite::Connection::open(place.path("mirror.db")).unwrap();
+    conn.execute_batch(&format!("CREATE VIEW own AS {}; CREATE VIEW of_own AS SELECT * FROM own", joins[0])).unwrap();
+    drop(conn);
+    let mut client = McpClient::start(&place, &["mcp"]);
+    client.ask("initialize", &json!({"protocolVersion": "2025-03-26", "capabilities": {}, "clientInfo": {}}));
+    let others = [
+        "SELECT notes FROM own".into(),
+        "SELECT * FROM of_own AS o WHERE o.contact_id IS NOT NULL".into(),
+        // A parameter may contain a quote, and end right before a word.
+        format!("SELECT $a('), {} -- ')", &joins[0]["SELECT ".len()..]),
+        by_name("LEFT JOIN contacts ON ?1NATURAL FULL OTHER"),
+    ];
+    for sql in others.into_iter().chain(joins) {
+        let (failed, text) = client.call("query", &json!({"sql": sql}));
+        assert!(failed && !text.contains(MARKER), "{sql}: {text}");
+        assert!(text.contains("write the join with ON") || text.contains("prohibited"), "{sql}: {text}");
+    }
+    let quoted = "SELECT 'joined using a form' AS \"natural\" -- NATURAL\n FROM contacts LIMIT 1";
+    client.answer("query", &json!({"sql": quoted}));
+}
+
+/// What a view, or a part of the statement, is computed without is named, but for the views that show each column.
+#[test]
+fn answer_says_what_it_was_computed_without() {
+    let service = Service::of(world());
+    let place = TestDir::of(&service)
+        .set("CRM_MIRROR_WRITE_BACK__ENABLED", "true")
+        .set("CRM_MIRROR_MCP__EXCLUDE", "contacts.notes,companies.name");
+    place.run("sync").done();
+    let id = place.ask("SELECT max(id) FROM contacts");
+    place.run(&format!("edit contact {id} position=Chief")).done();
+    let mut client = McpClient::start(&place, &["mcp"]);
+    let shown = client.answer("show", &json!({"object": "contact", "id": id}));
+    assert_eq!(shown["pending_edits"], json!([]));
+    for column in ["contacts_full.notes", "contacts_full.company_name", "outbox.fields"] {
+        assert!(shown["withheld"].as_array().is_some_and(|named| named.contains(&column.into())), "{shown}");
+    }
+    for (sql, withheld) in [
+        ("SELECT count(*) FROM pending_edits", json!(["companies.name", "outbox.fields", "outbox.theirs"])),
+        ("SELECT count(*) FROM change_fields", json!(["changes.fields"])),
+        ("WITH n AS (SELECT count(notes) FROM contacts_lookup) SELECT * FROM n", json!(["contacts_lookup.notes"])),
+        ("SELECT count(company_name) FROM contacts_full", json!(["contacts_full.company_name"])),
+    ] {
+        let answer = client.answer("query", &json!({"sql": sql}));
+        assert_eq!((&answer["withheld"], &answer["rows"]), (&withheld, &json!([[0]])), "{sql}");
+    }
+    for view in ["contacts_full", "contacts_lookup"] {
+        let answer = client.answer("query", &json!({"sql": format!("SELECT count(email) FROM {view}")}));
+        assert_eq!(answer["withheld"], Value::Null);
+        let columns = client.answer("describe", &json!({"table": view})).to_string();
+        assert!(columns.contains("\"email\"") && !columns.contains("\"notes\""), "{columns}");
+        assert!(!columns.contains("company_name"), "{columns}");
+    }
 }
