@@ -17,11 +17,8 @@ pub struct ExcludedFields {
 
 impl ExcludedFields {
     /// Parses entries such as `notes` and `contacts.notes`, which [`ExcludedFields::check`] has accepted.
-    pub fn new(entries: &[String]) -> ExcludedFields {
-        let entries = entries.iter().map(|text| match text.split_once('.') {
-            Some((table, column)) => (object_of(table), column.to_string()),
-            None => (None, text.clone()),
-        });
+    pub fn new(texts: &[String]) -> ExcludedFields {
+        let entries = entries(texts).into_iter().map(|(of, column)| (of.as_deref().and_then(object_of), column));
         let mut exclusions = ExcludedFields { entries: entries.collect(), fields: Default::default() };
         if !exclusions.is_empty() {
             exclusions.fields = Object::ALL.map(|object| {
