@@ -292,7 +292,8 @@ CREATE TABLE goals (
 CREATE TABLE frontier (
     object TEXT PRIMARY KEY NOT NULL, -- contact or company
     watermark TEXT, -- the highest `updatedAt` that a finished walk applied
-    served_at TEXT -- the service's clock when that walk began; NULL if it does not tell the time
+    served_at TEXT, -- the service's clock when that walk began; NULL if it does not tell the time
+    doubt_from TEXT -- where the next walk begins at the latest: an earlier version was accepted since the last one began
 ) STRICT, WITHOUT ROWID;
 
 -- What is being read, part by part, and how far. Not for queries: its form may change.

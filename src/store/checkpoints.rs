@@ -51,8 +51,8 @@ pub struct Checkpoint<P> {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KnownChanges {
-    /// The highest `updatedAt` applied by a finished walk. It only decreases where an earlier version of a record is
-    /// accepted.
+    /// The highest `updatedAt` applied by a finished walk. It only decreases where a walk begins and an earlier version of a
+    /// record was accepted.
     pub watermark: Option<Instant>,
     /// The service's clock when that walk started; `None` if the service sends no date.
     pub served_at: Option<Instant>,
@@ -122,9 +122,22 @@ impl ReadTx<'_> {
 impl ClaimsTx<'_> {
     pub fn know_changes(&self, object: Object, known: KnownChanges) -> Result<()> {
         self.run(
-            "INSERT OR REPLACE INTO frontier (object, watermark, served_at) VALUES (?1, ?2, ?3)",
+            "INSERT INTO frontier (object, watermark, served_at) VALUES (?1, ?2, ?3)
+             ON CONFLICT DO UPDATE SET watermark = ?2, served_at = ?3",
             params![object, known.watermark, known.served_at],
         )
+    }
+
+    /// Has the next changes walk begin here at the latest, whatever a walk that is under way may finish with.
+    pub fn doubt_changes(&self, object: Object, from: Instant) -> Result<()> {
+        let sql = "UPDATE frontier SET doubt_from = min(?2, coalesce(doubt_from, ?2)) WHERE object = ?1";
+        self.run(sql, params![object, from])
+    }
+
+    /// Says that a changes walk begins, which reads what is in doubt.
+    pub fn begin_changes(&self, object: Object) -> Result<()> {
+        let lowered = "watermark = min(watermark, doubt_from), doubt_from = NULL";
+        self.run(&format!("UPDATE frontier SET {lowered} WHERE object = ?1 AND doubt_from IS NOT NULL"), [object])
     }
 
     pub fn keep_read<P: Serialize>(&self, what: ReadOf, read: &Checkpoint<P>) -> Result<()> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::walks::anomaly::Anomaly;
 use crate::api::decode::ListPage;
 use crate::model::{Instant, Object, Record, RecordId, RequestStamp};
-use crate::store::{Applied, KnownChanges, MirrorTx, StoreError, Tally};
+use crate::store::{Applied, MirrorTx, StoreError, Tally};
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct ApplyReport {
@@ -69,11 +69,10 @@ pub(super) fn after_answer(
     (details, overlap): (bool, Duration),
 ) -> Result<bool, StoreError> {
     if let Some((accepted, was_as_new)) = tx.knowledge().take_accepted_older(object) {
-        let known = tx.known_changes(object)?;
-        if let Some(watermark) = known.watermark.filter(|watermark| *watermark > accepted) {
-            let lowest = if was_as_new { watermark.minus(overlap) } else { Instant::MIN };
-            tx.claims().know_changes(object, KnownChanges { watermark: Some(accepted.max(lowest)), ..known })?;
-        }
+        let watermark = tx.known_changes(object)?.watermark.filter(|_| was_as_new);
+        let lowest = watermark.map_or(Instant::MIN, |watermark| watermark.minus(overlap));
+        // A walk may pass over a second that many records share.
+        tx.claims().doubt_changes(object, accepted.max(lowest).minus(Duration::from_secs(1)))?;
     }
     tx.knowledge().forget_old_doubts(object)?;
     let omitted = tx.unread().take_omitted(object);

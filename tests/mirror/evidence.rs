@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use crate::support::{Crm, Mirror, noon};
-use crm_mirror::model::{Object, Resource, Ru};
-use crm_mirror::sandbox::{Fault, Hidden, Route, Rule, World};
+use crm_mirror::model::{Clock as _, Object, Resource, Ru};
+use crm_mirror::sandbox::{Fault, Hidden, LoggedRequest, Route, Rule, World};
 use crm_mirror::store::RunOutcome;
 use crm_mirror::sync::Job;
 use serde_json::json;
@@ -407,4 +407,38 @@ async fn lookup_is_halved_where_the_service_limits_whole_lists() {
     assert_eq!(report.warnings, Vec::<String>::new());
     mirror.assert_exact_lists(&crm);
     assert_eq!(crm.sandbox.log().with_status(400), 2, "one for each of two lists");
+}
+
+/// An app server lags only for one record, and a later change of another one is beside it: the page is as new as the record,
+/// so the earlier version is accepted. Changes after that move the watermark on. `beside` more take a page of their own.
+#[tokio::test]
+async fn version_that_was_set_back_by_a_page_of_changes_comes_forward_again() {
+    for (beside, pages) in [(0, 1), (120, 2)] {
+        let (crm, mirror) = settled(300, false).await;
+        let edit = |id: &str, name: &str, at| {
+            crm.sandbox.with_world(|world| world.edit_at(Object::Contact, id, &json!({ "name": name }), Some(at)))
+        };
+        let first = crm.clock.now();
+        let second = first.plus(Duration::from_millis(2_500));
+        edit("c00003", "First", first);
+        crm.wait(3);
+        edit("c00003", "Second", second);
+        mirror.scheduled(&crm, &contacts_only(Job::sync())).await;
+        crm.wait(600);
+        edit("c00003", "First", first);
+        edit("c00004", "Late", second.plus(Duration::from_millis(100)));
+        (0..beside).for_each(|n| _ = edit(&format!("c{:05}", 100 + n), "Beside", crm.clock.now()));
+        mirror.scheduled(&crm, &contacts_only(Job::sync())).await;
+        assert_eq!(mirror.count("contacts WHERE name = 'First'"), 1, "{beside}");
+        edit("c00003", "Second", second);
+        for again in [pages, 1] {
+            crm.wait(900);
+            crm.sandbox.clear_log();
+            mirror.scheduled(&crm, &contacts_only(Job::sync())).await;
+            let log = crm.sandbox.log();
+            let is_page = |sent: &&LoggedRequest| sent.asked.param("limit") == Some("100");
+            assert_eq!(log.entries().iter().filter(is_page).count(), again, "{beside}: read once more");
+            mirror.assert_exact_lists(&crm);
+        }
+    }
 }

@@ -126,7 +126,7 @@ struct Hints(&'static str, &'static str, &'static str, &'static [&'static str]);
 
 const READS: Hints =
     Hints("reads", "object, purpose, part", "object || ' ' || purpose", &["position", "bounds", "part", "as_of"]);
-const FRONTIER: Hints = Hints("frontier", "object", "'frontier ' || object", &["watermark", "served_at"]);
+const FRONTIER: Hints = Hints("frontier", "object", "'frontier ' || object", &["watermark", "served_at", "doubt_from"]);
 
 /// Deletes each row of a table in turn, in copies of a mirror, and damages each column of a row whose kind has it not among
 /// the `damaged` ones yet; then runs the copy twice.

@@ -47,8 +47,14 @@ pub fn lower_bound(known: &KnownChanges, now: Option<Instant>, overlap: Duration
 pub(in crate::sync) async fn walk_changes(run: &Run<'_>, object: Object) -> Result<(), SyncError> {
     let began = run.now();
     let reading = ReadOf::Changes(object);
-    let read = run.read(move |tx| Ok((tx.known_changes(object)?, tx.reads(reading)?.pop())));
-    let walk = match read.await? {
+    let begun = run.write(move |tx| {
+        let read = tx.reads(reading)?.pop();
+        if read.is_none() {
+            tx.claims().begin_changes(object)?;
+        }
+        Ok((tx.known_changes(object)?, read))
+    });
+    let walk = match begun.await? {
         (_, Some(read)) => Walk::of(read).resumed(&run.reader),
         (known, None) => new_changes_walk(run, object, &known).await?,
     }
