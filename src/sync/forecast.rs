@@ -31,9 +31,10 @@ pub struct ObjectForecast {
     pub details: Ru,
 }
 
-/// What a sweep of so many rows costs: each page but the first repeats a row of the page before.
+/// What a sweep of so many rows costs: each page but the first repeats a row of the page before, and the rows without a date
+/// have one of their own.
 pub fn of_sweep(rows: u64) -> Ru {
-    Ru::new(if rows > 100 { (rows - 1).div_ceil(99) } else { 1 })
+    Ru::new(if rows > 100 { (rows - 1).div_ceil(99) + 1 } else { 1 })
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Instant, Object, Resource};
-use crm_mirror::sandbox::{Fault, LoggedRequest, Rule, World};
+use crm_mirror::sandbox::{Fault, LoggedRequest, RequestLine, Rule, World};
 use crm_mirror::store::{RunOutcome, StoreError};
 use crm_mirror::sync::{Job, SyncError, SyncSettings};
 use serde_json::json;
@@ -64,7 +64,7 @@ async fn ru_of_one_walker(created: &[Option<Instant>]) -> u64 {
 /// With the settings of a user: a reader for each request that may be under way, and hardly a request more than ⌈n / 100⌉.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_large_first_copy_is_read_in_slices_for_hardly_more() {
-    for (rows, walkers, readers, most) in [(10_000, 4, 1, 102), (12_000, 4, 4, 124), (20_000, 8, 7, 206)] {
+    for (rows, walkers, readers, most) in [(10_000, 4, 1, 102), (12_000, 4, 4, 124), (20_000, 8, 7, 207)] {
         let crm = Crm::serve(world(even(rows, 2 * YEAR))).await;
         let mirror = lists_only(walkers, SyncSettings::default().rows_per_slice);
         mirror.run(&crm, &Job::sync().of(&[Resource::Contacts])).await.unwrap();
@@ -96,6 +96,21 @@ async fn four_walkers_have_a_slice_each_for_two_percent_more() {
     let log = crm.sandbox.log();
     let is_dateless = |n: &usize| log.entries()[*n].asked.param("filter[createdAt][isNull]") == Some("true");
     assert_eq!((0..log.entries().len()).filter(is_dateless).count(), 1, "one page had all records without a date");
+}
+
+/// The totals of two moments are as if none were without a date: as many were created in between.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn record_created_before_the_newest_are_counted_hides_none_without_a_date() {
+    let crm = Crm::serve(world([even(4_000, 2 * YEAR), vec![None]].concat())).await;
+    crm.sandbox.before_request(|world: &mut World, asked: &RequestLine| {
+        if asked.lists(Resource::Contacts) && asked.param("sort") == Some("-createdAt") {
+            world.create(Object::Contact, &json!({ "id": "new" }));
+        }
+    });
+    let mirror = lists_only(4, 1_000);
+    mirror.run(&crm, &Job::sync().of(&[Resource::Contacts])).await.unwrap();
+    assert!(slices(&crm).0.len() > 2);
+    mirror.assert_exact_lists(&crm);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

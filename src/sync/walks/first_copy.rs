@@ -58,11 +58,6 @@ impl NewestRecords {
     }
 }
 
-/// Records without a date, which are in no slice of dates; where there are none, that is known.
-fn no_dates(dateless: bool) -> Checkpoint<Walk> {
-    Checkpoint { done: !dateless, ..new_slice(1, TimeBounds::Dateless, false) }
-}
-
 /// From when on a page of the newest records has every record, and how many those are: with whole seconds, since the
 /// service may compare at another precision than it shows. `keys` ascend.
 fn whole_from(keys: &[Option<Instant>]) -> Option<(Instant, u64)> {
@@ -97,16 +92,16 @@ pub(in crate::sync) async fn cut_first_copy(run: &Run<'_>, object: Object) -> Re
     // As many more requests as slices, at most.
     let Some(allowed) = run.engine.settings.slices(total) else { return Ok(()) };
     let Some(newest) = newest_records(run, object, walk).await? else { return Ok(()) };
-    let dateless = total > newest.dated;
     let (end, on_page) = newest.whole_from.unzip();
     let rows = newest.dated.saturating_sub(walk.seen.rows + on_page.unwrap_or(0));
     let end = end.filter(|end| *end > from);
     walk.range = TimeRange::dated(TimeField::CreatedAt, None, end);
     let mut slices = vec![CopySlice { read: whole, from, rows }];
-    // What the slices of dates leave out, until they are stored.
+    // What the slices of dates leave out, until they are stored. The totals of two moments do not show that no record is
+    // without a date.
     let newest_part = end.map(|end| newest.as_part(end));
     let mut page = newest_part.as_ref().map(|part| (newest.page.clone(), part.position.seen.rows));
-    let mut others: Vec<_> = [no_dates(dateless)].into_iter().chain(newest_part).collect();
+    let mut others: Vec<_> = [new_slice(1, TimeBounds::Dateless, false)].into_iter().chain(newest_part).collect();
     let mut made = 3;
     // Beside the newest records: those without a date, unless the page that has them all saves their count; and each
     // slice that had no more than its first page.
@@ -247,7 +242,7 @@ fn known(slices: &[CopySlice], newest: &NewestRecords) -> Vec<KnownSlice> {
 /// A slice of which nothing was read.
 pub(super) fn new_slice(number: usize, bounds: TimeBounds, may_count: bool) -> Checkpoint<Walk> {
     let walk = Walk::new(TimeRange::of(TimeField::CreatedAt, bounds));
-    // The totals of two pages show whether there are rows without a date, which would take one more.
+    // The first total shows how large it is, and whether rows are missing.
     let walk = if may_count && bounds == TimeBounds::Whole { walk.counted() } else { walk };
     Checkpoint { part: number.to_string(), bounds, done: false, as_of: None, position: walk }
 }

@@ -143,8 +143,6 @@ pub struct RangeSize {
     pub gap: Option<u64>,
     /// Whether rows without a date follow: by value, no page has them.
     dateless: bool,
-    /// How many rows of the last page are before the next one by value.
-    behind: u64,
 }
 
 /// As of when a walk will have read all changes.
@@ -250,7 +248,7 @@ impl Walk {
         (size > 1).then(|| Walk { page_size: Some(size / 2), turn, ..self.clone() })
     }
 
-    /// This walk, asking for the total on every page. Only for a walk that has read nothing.
+    /// This walk, asking for the total until it goes on by value. Only for a walk that has read nothing.
     #[must_use]
     pub fn counted(self) -> Walk {
         Walk { size: RangeSize { counted: true, ..self.size }, ..self }
@@ -407,7 +405,7 @@ impl Walk {
         let (reader, last) = (facts.reader.clone(), facts.ids.last().cloned());
         if self.goes_by_value(facts, before) {
             self.turn.empty = 0;
-            self.size.counted &= self.range.bounds == TimeBounds::Whole;
+            self.size.counted = false;
             self.next = Some(NextPage { cursor: None, reader, tied: false, behind: None, last });
             return Next::Page;
         }

@@ -44,14 +44,7 @@ impl Walk {
         } else {
             facts.ids.iter().filter(|id| self.turn.shown.contains(&hash_of(id))).count()
         } as u64;
-        if self.range.bounds == TimeBounds::Whole {
-            let totals = self.size.total.zip(facts.total).filter(|_| self.seen.pages == 1);
-            let behind = self.size.behind;
-            self.size.dateless = !totals.is_some_and(|(all, left)| {
-                // A filter that is coarser than what is shown leaves more rows.
-                self.seen.rows.checked_sub(behind) == Some(repeated) && all == behind + left
-            });
-        }
+        self.size.dateless |= self.range.bounds == TimeBounds::Whole;
         self.range = self.range.starting_at(value);
         self.seen.repeated += repeated.saturating_sub(1);
         if repeated == 0 {
@@ -89,7 +82,6 @@ impl Walk {
         let rows = facts.keys.len();
         let affordable =
             self.seen.repeated + tail.saturating_sub(1) as u64 <= MAX_REPEATED + self.seen.rows / REPEATED_SHARE;
-        self.size.behind = (rows - tail) as u64;
         self.is_by_creation() && self.orderly && self.frontier > before && rows >= MIN_PAGE && tail < rows && affordable
     }
 
@@ -98,6 +90,7 @@ impl Walk {
         self.next = None;
         let rest = match (self.range.within, self.range.bounds) {
             (Some(second), _) => TimeRange::dated(TimeField::UpdatedAt, second.dates().1, None),
+            // The totals of two moments do not show that there are none.
             (None, TimeBounds::Dated { .. }) if self.size.dateless => {
                 TimeRange::of(TimeField::CreatedAt, TimeBounds::Dateless)
             }
