@@ -240,9 +240,9 @@ impl ClaimsTx<'_> {
         self.run(sql, [step])
     }
 
-    pub fn leave_record_out(&self, object: Object) -> Result<()> {
-        let sql = "UPDATE goals SET open = open + 1 WHERE object = ?1 AND kind = ?2";
-        self.run(sql, Goal::Sweeping(object).row())
+    pub fn leave_records_out(&self, object: Object, count: u32) -> Result<()> {
+        let [object, kind] = Goal::Sweeping(object).row();
+        self.run("UPDATE goals SET open = open + ?3 WHERE object = ?1 AND kind = ?2", params![object, kind, count])
     }
 
     pub fn discard_sweep(&self, object: Object) -> Result<()> {

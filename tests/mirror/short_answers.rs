@@ -185,6 +185,39 @@ async fn item_without_an_id_is_a_difference() {
     }
 }
 
+/// What a copy of 500 contacts costs, a run on each of three days, and a resync. The contact with this id is shown without it.
+async fn charged_beside(unusable: &str, workers: u32) -> Vec<u64> {
+    let crm = Crm::serve(world_of(500)).await;
+    crm.sandbox.faults().add(lists(bodies::without_id(unusable)).forever());
+    let mut mirror = Mirror::empty();
+    mirror.settings.details = false;
+    (mirror.settings.concurrency, mirror.settings.rows_per_slice) = (workers, 100);
+    let mut charged = Vec::new();
+    for job in [Job::sync(), Job::sync(), Job::sync(), Job::sync(), Job::resync()] {
+        crm.sandbox.clear_log();
+        mirror.run(&crm, &job.of(&[Resource::Contacts])).await.unwrap();
+        charged.push(crm.charged());
+        crm.wait(86_400);
+        let is_complete = claimed(&mirror, crm.clock.now())[0].is_some();
+        assert_eq!(
+            (mirror.count("contacts"), is_complete),
+            if unusable == "none" { (500, true) } else { (499, false) }
+        );
+    }
+    charged
+}
+
+/// It was seen, so it is not missing: no list is read again because of it.
+#[tokio::test]
+async fn item_without_an_id_among_many_costs_nothing() {
+    for workers in [1, 4] {
+        let usual = charged_beside("none", workers).await;
+        for unusable in ["c000250", "c000499"] {
+            assert_eq!(charged_beside(unusable, workers).await, usual, "{workers} {unusable}");
+        }
+    }
+}
+
 /// The newest change cannot be read: what the walk has read before it is no claim about it.
 #[tokio::test]
 async fn change_that_is_passed_over_is_not_claimed_to_be_here() {

@@ -37,7 +37,7 @@ pub(in crate::sync) struct Audit<'r> {
     pub(super) ties: Vec<TimeRange>,
     /// By how many records the counts of ranges differ that are not listed again today.
     pub(super) unlisted: u64,
-    /// How many rows lists announced and did not show, read twice.
+    /// How many rows lists announced and did not show, read twice, or showed without an id.
     pub(super) not_shown: u64,
     /// The service's number of records, if it was counted or all were listed.
     pub(super) total: Option<u64>,

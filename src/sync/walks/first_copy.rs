@@ -164,6 +164,7 @@ async fn store_slices(
         let Some((newest, rows)) = newest else { return Ok(None) };
         let (answer, page) = newest.current(tx, resource)?;
         let noted = apply::apply_page(tx, object, &page, &answer.asked, now)?;
+        tx.claims().leave_records_out(object, page.unusable)?;
         meter.enter(tx)?;
         Ok(Some((noted, rows)))
     });
@@ -218,7 +219,8 @@ async fn newest_records(run: &Run<'_>, object: Object, walk: &Walk) -> Result<Op
     let mut facts = pages::facts(run, walk.range.field, &page);
     facts.keys.reverse();
     let (Some(Some(at)), Some(dated)) = (facts.keys.last().copied(), facts.total) else { return Ok(None) };
-    let (whole_from, gap) = (whole_from(&facts.keys), gap(&facts.keys));
+    let whole_from = whole_from(&facts.keys).map(|(from, rows)| (from, rows + facts.unusable));
+    let gap = gap(&facts.keys);
     Ok(Some(NewestRecords { at, gap, dated, whole_from, high: facts.high, page }))
 }
 

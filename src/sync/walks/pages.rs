@@ -332,7 +332,7 @@ impl Walker<'_> {
             anomalies.iter().try_for_each(|anomaly| anomaly.enter(tx, resource, now))?;
             if matches!(job, WalkPurpose::Slice(..)) {
                 // Without an id they are in no count of what is missing.
-                (0..page.unusable).try_for_each(|_| tx.claims().leave_record_out(object))?;
+                tx.claims().leave_records_out(object, page.unusable)?;
             }
             job.remember_page(tx, &walk, before, (&page.records, &noted.older), (is_last, details))?;
             let saved = save || tx.has_written();
@@ -367,8 +367,8 @@ pub(super) fn facts(run: &Run<'_>, by: TimeField, arrived: &FetchedPage) -> Fact
     let total = arrived.page.total;
     let ids = arrived.page.records.iter().map(|record| record.id.clone()).collect();
     let settled_at = served_at.map(|served_at| served_at.minus(run.engine.settings.overlap));
-    let (next, reader) = (arrived.page.next.clone(), run.reader.clone());
-    Facts { keys, ids, high, next, reader, served_at, settled_at, now: Some(now), total }
+    let (next, reader, unusable) = (arrived.page.next.clone(), run.reader.clone(), arrived.page.unusable.into());
+    Facts { keys, ids, unusable, high, next, reader, served_at, settled_at, now: Some(now), total }
 }
 
 /// Adds the results of a page to the run's tally, notifies the observer, and reads what the page calls for.

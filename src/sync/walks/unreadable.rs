@@ -142,7 +142,7 @@ impl Walker<'_> {
         run.note_anomaly(Anomaly::UnreadableRecord, resource).await?;
         run.warn(format!("records of {resource} before {at} could not be read and are left out: {error}"));
         match self.job {
-            WalkPurpose::Slice(..) => run.write(move |tx| tx.claims().leave_record_out(object)).await?,
+            WalkPurpose::Slice(..) => run.write(move |tx| tx.claims().leave_records_out(object, 1)).await?,
             // One that changes again and again is not searched for each time.
             WalkPurpose::Changes(_) => {
                 let cost = run.cost().since(before).spent;

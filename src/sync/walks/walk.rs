@@ -61,6 +61,8 @@ pub struct Facts {
     /// The rows' sort keys, in the order of the page.
     pub keys: Vec<Option<Instant>>,
     pub ids: Vec<RecordId>,
+    /// Items without an id: they were seen, though nothing can be done with them.
+    pub unusable: u64,
     /// The highest `updatedAt` on the page that may be a watermark.
     pub high: Option<Instant>,
     pub next: Option<Cursor>,
@@ -360,7 +362,7 @@ impl Walk {
             self.turn.unchanged = 0;
         }
         let rows = facts.keys.len() as u64;
-        self.seen.rows += rows - repeated;
+        self.seen.rows += rows - repeated + facts.unusable;
         self.seen.pages += 1;
         self.seen.high = self.seen.high.max(facts.high);
         let mut previous = if value.is_some() { Frontier::Start } else { before };

@@ -14,6 +14,7 @@ fn page(keys: &[i64], next: Option<&str>) -> Facts {
     Facts {
         keys: keys.iter().map(|s| Some(at(*s))).collect(),
         ids: keys.iter().map(|key| RecordId::new(format!("r{key}"))).collect(),
+        unusable: 0,
         high: keys.iter().max().map(|s| at(*s)),
         next: next.map(Cursor::from),
         reader: reader(1, "k"),
