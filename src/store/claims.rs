@@ -25,6 +25,8 @@ pub enum Goal {
     /// The first copy is complete, and what is derived from it is built.
     Copied(Object),
     AskedSweep(Object),
+    /// A person accepted whatever the asked sweep, or the one under way, finds to be removed.
+    AcceptedRemovals(Object),
     /// Only a sweep can fill a column.
     WantedSweep(Object),
     /// Rows may still be of the workspace before an accepted one.
@@ -44,6 +46,7 @@ impl Goal {
             Goal::Team => return ["team-members", "list"],
             Goal::Copied(object) => (object, "copied"),
             Goal::AskedSweep(object) => (object, "asked sweep"),
+            Goal::AcceptedRemovals(object) => (object, "accepted removals"),
             Goal::WantedSweep(object) => (object, "wanted sweep"),
             Goal::FormerRows(object) => (object, "former rows"),
             Goal::UnreadFields(object) => (object, UNREAD_FIELDS),

@@ -21,7 +21,7 @@ use crate::error_chain::error_chain;
 use crate::model::{Instant, Object, RecordId, Resource, Ru, ServiceTime, TimeField};
 use crate::outbox::{EditWatch, PushTally};
 use crate::store::{
-    DefinitionChanges, MirrorTx, ReadTx, RefusedRemovals, RemovalGuard, RunOutcome, Store, StoreError, Tally,
+    DefinitionChanges, Goal, MirrorTx, ReadTx, RefusedRemovals, RemovalGuard, RunOutcome, Store, StoreError, Tally,
     UnprovenRanges,
 };
 use crate::sync::walks::walk::Anomaly;
@@ -107,6 +107,13 @@ pub struct RunReport {
     pub findings: Vec<(Object, Findings)>,
     pub pending_details: u64,
     pub warnings: Vec<String>,
+}
+
+/// Whether a person accepted the removals of an object, for this run or for the sweep that it carries out. A verification
+/// decides on answers of its own.
+pub(super) fn accepts_removals(tx: &ReadTx<'_>, job: &Job, object: Object) -> Result<bool, StoreError> {
+    let of_sweep = !matches!(job, Job::Verify { .. }) && tx.goals().is_set(Goal::AcceptedRemovals(object))?;
+    Ok(of_sweep || job.accept().removals)
 }
 
 impl<'a> Run<'a> {

@@ -8,7 +8,7 @@ use super::engine::{Engine, Share};
 use super::error::{Suspension, SyncError};
 use super::job::Job;
 use super::plan::{self, Knowledge, ObjectKnowledge, Step};
-use super::run::{Run, RunReport, RunResults};
+use super::run::{Run, RunReport, RunResults, accepts_removals};
 use super::run_line::RunLine;
 use super::step_failures::{FailedAttempt, StepCost, StepFailures, lacks_scope};
 use super::walks::definitions::ListsUnderWay;
@@ -300,16 +300,15 @@ impl Run<'_> {
         known.skipped = self.results().skipped.keys().copied().collect();
         let (now, first) = (self.now(), known.done.is_empty());
         let steady = self.steady_time();
-        let persistence = (removal_gate::retries_refusals(self.job, self.by_person), self.by_person);
-        let accepted = self.job.accept().removals;
+        let (job, by_person, accepted) = (self.job.clone(), self.by_person, self.job.accept().removals);
         // Lists that this run does not go on with hold up no others.
         let may_read_team = self.job.concerns(Resource::TeamMembers) && !self.is_skipped(Resource::TeamMembers);
         let key = self.engine.client.key_fingerprint().to_string();
         let limits = *self.engine.meter.limits();
         let learnt = self.read(move |tx| {
             let objects = [
-                of_object(tx, Object::Contact, (now, steady), persistence, &limits)?,
-                of_object(tx, Object::Company, (now, steady), persistence, &limits)?,
+                of_object(tx, Object::Contact, (now, steady), (&job, by_person), &limits)?,
+                of_object(tx, Object::Company, (now, steady), (&job, by_person), &limits)?,
             ];
             let paused = tx.state::<Instant>(&StateKey::PausedSince)?.is_some();
             // Items that a list did not have wait for another one.
@@ -402,10 +401,12 @@ fn of_object(
     tx: &ReadTx<'_>,
     object: Object,
     (now, steady): (Instant, Instant),
-    (retries_refusals, by_person): (bool, bool),
+    (job, by_person): (&Job, bool),
     limits: &Limits,
 ) -> Result<ObjectKnowledge, StoreError> {
     let refusal = tx.refused_removals(object)?;
+    let accepted = accepts_removals(tx, job, object)?;
+    let retries_refusals = accepted || removal_gate::retries_refusals(job, by_person);
     let sweep = Sweep::load(tx, object)?;
     let (under_way, reading) = (sweep.is_some(), sweep.is_some_and(|sweep| !sweep.is_read()));
     let former = tx.goals().is_set(Goal::FormerRows(object))?;
@@ -422,7 +423,7 @@ fn of_object(
     Ok(ObjectKnowledge {
         copied,
         copy_waits: !copied && can_be_copied(tx, object)?,
-        sweeping: under_way && (reading || refusal.is_none() && is_due),
+        sweeping: under_way && (reading || (accepted || refusal.is_none()) && is_due),
         former,
         sweep_wanted: former && !under_way
             || tx.goals().is_set(Goal::WantedSweep(object))?

@@ -17,7 +17,7 @@ use crate::model::{AnswerTime, Object, Purpose, Record, RecordId, RequestOrder};
 use crate::store::ConfirmedRemovals;
 use crate::sync::error::SyncError;
 use crate::sync::job::Job;
-use crate::sync::run::Run;
+use crate::sync::run::{Run, accepts_removals};
 use crate::sync::walks::service_clock;
 use crate::sync::walks::short_list::{FetchedPage, ShortList};
 use crate::sync::walks::walk::Anomaly;
@@ -236,10 +236,10 @@ impl Confirmation<'_> {
 
     /// Decides about the records that a complete answer lacks: it is as new as they are, or it is the same answer again.
     async fn decide_missing(&mut self, missing: Vec<RecordId>, found: &FoundRecords) -> Result<(), SyncError> {
-        let (object, ids, answer) = (self.object, missing.clone(), found.answer);
-        let times = self.run.read(move |tx| tx.times_of(object, &ids)).await?;
+        let (object, ids, answer, job) = (self.object, missing.clone(), found.answer, self.run.job.clone());
+        let reading = self.run.read(move |tx| Ok((tx.times_of(object, &ids)?, accepts_removals(tx, &job, object)?)));
         // A person who accepts removals says that the service is right.
-        let accepted = self.run.job.accept().removals;
+        let (times, accepted) = reading.await?;
         let is_as_new = |id: &RecordId| accepted || answer.is_as_new_as(times.get(id).copied().flatten());
         let (mut gone, newer): (Vec<RecordId>, Vec<RecordId>) = missing.into_iter().partition(is_as_new);
         let again = self.doubt_not_found(newer.clone(), true, answer).await?;

@@ -5,7 +5,7 @@ use super::audit::DAY;
 use super::compare::Audit;
 use crate::error_chain::error_chain;
 use crate::model::{Object, Ru, TimeField};
-use crate::store::UnprovenRanges;
+use crate::store::{Goal, UnprovenRanges};
 use crate::sync::checks::identity;
 use crate::sync::error::SyncError;
 use crate::sync::job::Job;
@@ -83,11 +83,19 @@ pub(in crate::sync) async fn carry_out_count(run: &Run<'_>, object: Object, walk
 pub(in crate::sync) async fn finish_sweep(run: &Run<'_>, object: Object) -> Result<(), SyncError> {
     let is_settled = decide_nominations(run, object).await?;
     identity::end_replacement(run, object).await?;
-    if !is_settled && run.read(move |tx| tx.is_copied(object)).await? {
+    let finished = run.now();
+    let ending = run.write(move |tx| {
+        // Whatever is left undecided: what later answers lack, nobody has accepted.
+        tx.claims().unset(Goal::AcceptedRemovals(object))?;
+        let ends = is_settled || !tx.is_copied(object)?;
+        if ends {
+            end_sweep(tx, object, finished, tx.count_in_doubt(object)?)?;
+        }
+        Ok(ends)
+    });
+    if !ending.await? {
         return Ok(());
     }
-    let finished = run.now();
-    run.write(move |tx| end_sweep(tx, object, finished, tx.count_in_doubt(object)?)).await?;
     if let Err(error) = carry_out_counts(run, object).await {
         if !error.concerns_one_resource() {
             return Err(error);

@@ -25,6 +25,7 @@ use crate::store::{
 use crate::sync::checks::decide_missing::{self, Confirmation, FoundRecords, MAX_IN_VAIN, split_lookup};
 use crate::sync::error::{Asking, SyncError};
 use crate::sync::job::Job;
+use crate::sync::run::accepts_removals;
 
 /// The result for an object's nominations.
 #[derive(Debug, Default)]
@@ -68,15 +69,18 @@ impl Audit<'_> {
     /// Looks up the records in doubt whose lookup is due, and removes those that the service does not have. Those that it has
     /// are compared for the current audit.
     pub(in crate::sync) async fn decide_doubts(&mut self) -> Result<Settlement, SyncError> {
-        let (object, guard, steady) = (self.object, self.run.removal_guard(), self.run.steady_time());
-        let (at_once, by_person) = (retries_refusals(self.run.job, self.run.by_person), self.run.by_person);
+        let (object, steady, job, by_person) =
+            (self.object, self.run.steady_time(), self.run.job.clone(), self.run.by_person);
         let reading = self.run.read(move |tx| {
             let nominated = tx.nominated(object)?;
+            let accepted = accepts_removals(tx, &job, object)?;
+            let at_once = accepted || retries_refusals(&job, by_person);
             let share = tx.removal_share(object, nominated.len() as u64, steady)?;
             let refusal = tx.refused_removals(object)?;
-            Ok((nominated, tx.due_doubts(object, steady, at_once, by_person)?, share, refusal))
+            Ok((nominated, tx.due_doubts(object, steady, at_once, by_person)?, share, refusal, (accepted, at_once)))
         });
-        let (nominated, mut due, share, refusal) = reading.await?;
+        let (nominated, mut due, share, refusal, (accepted, at_once)) = reading.await?;
+        let guard = RemovalGuard { accepted, ..self.run.removal_guard() };
         let mut settlement = Settlement::default();
         match refusal {
             Some(_) if nominated.is_empty() => {

@@ -98,6 +98,7 @@ impl Engine {
                     tx.claims().discard_sweep(object)?;
                     tx.claims().begin_filling(object, &[])?;
                     tx.claims().unset(Goal::AskedSweep(object))?;
+                    tx.claims().unset(Goal::AcceptedRemovals(object))?;
                     tx.claims().set_refused_removals(object, None)?;
                     tx.knowledge().clear_nominations(object)?;
                     forgotten.push(object);
@@ -109,8 +110,8 @@ impl Engine {
     }
 }
 
-/// Stores the sweeps that a person or the schedule requested: if this run ends early, the next one starts those
-/// that have not started.
+/// Stores the sweeps that a person or the schedule requested, and what a person accepted for them: if this run ends early,
+/// the next one starts those that have not started.
 pub(in crate::sync) async fn store_sweeps(run: &Run<'_>) -> Result<(), SyncError> {
     let (job, accepted, now) = (run.job.clone(), run.job.accept().removals, run.now());
     let writing = run.write(move |tx| {
@@ -123,6 +124,9 @@ pub(in crate::sync) async fn store_sweeps(run: &Run<'_>) -> Result<(), SyncError
             });
             if begins && tx.is_copied(object)? {
                 tx.claims().set(Goal::AskedSweep(object))?;
+            }
+            if accepted {
+                tx.claims().set(Goal::AcceptedRemovals(object))?;
             }
         }
         Ok(())
