@@ -8,7 +8,7 @@ use crate::budget::PollingBudget;
 use crate::error_chain::error_chain;
 use crate::exit::Exit;
 use crate::model::{Instant, Object};
-use crate::sync::{Findings, Job, Suspension};
+use crate::sync::{Findings, Job, Selection, Suspension};
 
 /// The text is that in `sync_runs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
@@ -53,10 +53,24 @@ pub(super) const fn can_be_preempted(job: &Job) -> bool {
     matches!(job, Job::Sync { .. } | Job::Resync { .. })
 }
 
-/// What is left of a job after a run of it was preempted. A sweep that has started, or was requested, is stored in the
-/// mirror and is resumed by the next sync, so that one run does both.
-pub(super) fn remainder(job: &Job) -> Job {
-    Job::sync().accepting(job.accept())
+/// What is left of a job whose run was interrupted. Once it has read anything, its sweeps are stored in the mirror, with what
+/// was accepted for them, and are resumed by the next sync, so that one run does both. The rest is stored nowhere else.
+pub(super) fn rest(job: &Job, began: bool) -> Job {
+    match job {
+        Job::Resync { .. } if began => Job::sync(),
+        Job::Sync { accept, .. } if !accept.removals => Job::sync(),
+        itself => itself.clone(),
+    }
+}
+
+/// Whether a job does at least what is due.
+pub(super) fn serves(job: &Job, kind: ScheduleKind) -> bool {
+    match (kind, job) {
+        (ScheduleKind::Changes, Job::Sync { objects, .. })
+        | (ScheduleKind::Audit, Job::Verify { objects, repair: true, .. })
+        | (ScheduleKind::Sweep, Job::Resync { objects, .. }) => !matches!(objects, Selection::Named(_)),
+        _ => false,
+    }
 }
 
 /// The result of a run, as far as the state machine needs it.
@@ -67,6 +81,8 @@ pub struct RunEnding {
     pub empty_until: Option<Instant>,
     /// Whether it made requests: a run without one says nothing about the service.
     pub requested: bool,
+    /// Whether it read rows.
+    pub began: bool,
     pub polled: Option<PollFacts>,
 }
 
@@ -148,7 +164,7 @@ impl JobRunEnd {
     pub(super) fn failed(kind: FailureKind, reason: String, exit: Exit, hint: Option<&str>) -> JobRunEnd {
         let end = RunEnd::Failed { kind, reason: reason.clone(), exit: exit.code() };
         JobRunEnd {
-            ending: RunEnding { end, empty_until: None, requested: true, polled: None },
+            ending: RunEnding { end, empty_until: None, requested: true, began: false, polled: None },
             result: JobResult::failed(exit, reason, hint),
             is_logged: false,
         }

@@ -180,6 +180,7 @@ async fn run(mirror: &Mirror, config: &Config, inbox: &mpsc::Sender<LoopMessage>
                 end: done.suspension.map_or(RunEnd::Done, RunEnd::Suspended),
                 empty_until: done.empty_until,
                 requested: done.summary.ru.spent > 0,
+                began: done.summary.tally.rows > 0,
                 polled: poll_facts(mirror, config, job, &done.summary).await,
             },
             result: JobResult {

@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //! - One run at a time. A long run is preempted for changes and edits at a page boundary, and resumed after them.
-//! - A tick whose job is already queued adds no second one; ticks missed while suspended or stopped become one.
+//! - A tick whose job is already queued adds no second one; ticks missed while paused, suspended or stopped become one.
 //! - Whatever the timetable, two scheduled runs of a kind start at least [`FLOOR`] apart.
 //! - During a hold and with an exhausted budget nothing starts; missed jobs start at its end.
 //! - After a failure of everything the schedule waits, longer after each one of its kind up to a bound, until the service
@@ -131,8 +131,8 @@ pub struct StateMachine {
     locked: Option<(Instant, u32)>,
     /// When the budget allows edits again, after a push that exhausted it.
     edits_wait_until: Option<Instant>,
-    /// When a suspended run is resumed or a failed part attempted again, and the job that does it.
-    resume_at: Option<(Instant, Job)>,
+    /// What is left of suspended runs and failed ones, and when it is resumed: each job once.
+    resumed: Vec<(Instant, Job)>,
     settles_at: Instant,
     reload: bool,
     stopping: bool,
@@ -159,7 +159,7 @@ impl StateMachine {
             trouble: None,
             locked: None,
             edits_wait_until: None,
-            resume_at: None,
+            resumed: Vec::new(),
             reload: false,
             stopping: false,
             next_id: 1,
@@ -215,12 +215,12 @@ impl StateMachine {
 
     pub fn wakes_at(&self, now: Instant) -> Option<Instant> {
         let hold = self.hold.map(|hold| hold.until);
+        let scheduled = self.due_at.into_iter().flatten().chain(self.resumed.iter().map(|(at, _)| *at));
         hold.into_iter()
             .chain(self.trouble.as_ref().map(|trouble| trouble.next_try))
-            .chain(self.resume_at.as_ref().map(|(at, _)| *at))
             .chain([self.settles_at])
             .chain(self.running.as_ref().map(|running| running.since.plus(RUN_BEFORE_EDITS)))
-            .chain(self.due_at.into_iter().flatten())
+            .chain(scheduled.filter(|_| self.paused_since.is_none()))
             .filter(|at| *at > now)
             .min()
     }
@@ -272,8 +272,8 @@ impl StateMachine {
         self.edits_wait_until = None;
         // The budget may be larger now. If it is still exhausted, the next run ends at once without a request.
         self.hold.take_if(|hold| hold.reason == HoldReason::Budget);
-        if let (None, Some((at, _))) = (self.hold, &mut self.resume_at) {
-            *at = (*at).min(now);
+        if self.hold.is_none() {
+            self.resume_by(now);
         }
         effects.push(Effect::Reschedule);
     }
@@ -287,6 +287,7 @@ impl StateMachine {
                 DaemonAnswer::Accepted { job, waits_until: self.hold(now).map(|hold| hold.until) }
             }
             DaemonRequest::StopSweeps => {
+                self.resumed.retain(|(_, job)| !matches!(job, Job::Resync { .. }));
                 let withdrawn: Vec<QueuedJob> = self.queue.extract_if(.., |queued| queued.sweeps).collect();
                 let had_begun = withdrawn.iter().any(|queued| matches!(queued.job, Job::Sync { .. }));
                 effects.extend(withdrawn.into_iter().map(Effect::Withdrawn));
@@ -302,8 +303,11 @@ impl StateMachine {
             }
             DaemonRequest::Pause => {
                 self.paused_since.get_or_insert(now);
-                let withdrawn = self.queue.extract_if(.., |queued| queued.trigger == Trigger::Schedule);
-                effects.extend(withdrawn.map(Effect::Withdrawn));
+                let is_scheduled = |queued: &mut QueuedJob| queued.trigger == Trigger::Schedule;
+                for withdrawn in self.queue.extract_if(.., is_scheduled).collect::<Vec<_>>() {
+                    self.resume_at(now, withdrawn.job.clone());
+                    effects.push(Effect::Withdrawn(withdrawn));
+                }
                 if self.running.as_ref().is_some_and(|running| running.job.trigger == Trigger::Schedule) {
                     self.preempt(Preemption::Pause, effects);
                 }
@@ -312,8 +316,8 @@ impl StateMachine {
             }
             DaemonRequest::ClearHold => {
                 self.hold.take_if(|hold| hold.reason == HoldReason::RateLimit);
-                if let (None, Some((at, _))) = (self.hold, &mut self.resume_at) {
-                    *at = (*at).min(now);
+                if self.hold.is_none() {
+                    self.resume_by(now);
                 }
                 self.maintenance += 1;
                 effects.push(Effect::ClearHold);
@@ -321,7 +325,7 @@ impl StateMachine {
             }
             DaemonRequest::Resume => {
                 if self.paused_since.take().is_some() {
-                    // Everything that became due in the meantime is one run.
+                    // Whatever became due in the meantime, changes are read at once.
                     self.enqueue(Job::sync(), Trigger::Schedule, effects);
                 }
                 effects.push(Effect::StorePause(None));
@@ -331,41 +335,38 @@ impl StateMachine {
         effects.push(Effect::Answer(answer));
     }
 
+    /// Enqueues what is due. In a pause it stays due.
     fn check_schedule(&mut self, now: Instant, effects: &mut Vec<Effect>) {
+        if self.paused_since.is_some() {
+            return;
+        }
         for (place, kind) in ScheduleKind::ALL.into_iter().enumerate() {
             if self.due_at[place].is_none_or(|due| due > now) {
                 continue;
             }
             self.covered[place] = now;
             self.due_at[place] = self.timetable.next_run(kind, now).map(|due| due.max(now.plus(FLOOR)));
-            if self.paused_since.is_none() {
-                self.due(kind, now, effects);
-            }
+            self.due(kind, now, effects);
         }
-        if let Some((_, job)) = self.resume_at.take_if(|(at, _)| *at <= now) {
-            self.hold.take_if(|hold| hold.until <= now);
+        for (_, job) in self.resumed.extract_if(.., |(at, _)| *at <= now).collect::<Vec<_>>() {
             self.enqueue(job, Trigger::Schedule, effects);
         }
     }
 
+    fn resume_by(&mut self, latest: Instant) {
+        self.resumed.iter_mut().for_each(|(at, _)| *at = latest.min(*at));
+    }
+
     fn due(&mut self, kind: ScheduleKind, now: Instant, effects: &mut Vec<Effect>) {
-        let job = job::scheduled(kind);
-        let current = self.running.as_ref().map(|running| (running.job.job.kind(), running.since));
+        let is_young = |running: &CurrentRun| running.since.plus(RUN_BEFORE_CHANGES) > now;
+        let current = self.running.as_ref().map(|running| (job::serves(&running.job.job, kind), is_young(running)));
         match current {
-            // The running job is young, or of this kind: its data is as recent as that of another run.
-            Some((kind, since)) if kind == job.kind() && since.plus(RUN_BEFORE_CHANGES) > now => return,
-            // A running sweep is the sweep that is due.
-            Some(("resync", _)) if kind == ScheduleKind::Sweep => return,
-            _ => {}
-        }
-        if kind == ScheduleKind::Changes
-            && current.is_some_and(|(_, since)| since.plus(RUN_BEFORE_CHANGES) <= now)
-            && self.preempt(Preemption::Changes, effects)
-        {
+            // The running job's data is as recent as that of another run. A running sweep is the sweep that is due.
+            Some((true, is_young)) if is_young || kind == ScheduleKind::Sweep => {}
             // The rest of the running job begins with the changes.
-            return;
+            Some((_, false)) if kind == ScheduleKind::Changes && self.preempt(Preemption::Changes, effects) => {}
+            _ => drop(self.enqueue(job::scheduled(kind), Trigger::Schedule, effects)),
         }
-        self.enqueue(job, Trigger::Schedule, effects);
     }
 
     /// Enqueues a job, or finds an equivalent one. Returns its number.
@@ -426,9 +427,7 @@ impl StateMachine {
             trouble.next_try = trouble.next_try.min(now.plus(PASSING.1));
             trouble.since = trouble.since.min(now);
         }
-        if let Some((at, _)) = &mut self.resume_at {
-            *at = (*at).min(now.plus(PASSING.1));
-        }
+        self.resume_by(now.plus(PASSING.1));
         if let Some((since, _)) = &mut self.locked {
             *since = (*since).min(now);
         }

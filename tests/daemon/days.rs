@@ -202,6 +202,34 @@ fn long_hold_applies_to_every_job_and_ends_by_itself() {
     inside.mirror.assert_exact(&inside.crm);
 }
 
+/// A resync that had not begun is carried out, and one that had is ended by a sync: either way with what was accepted.
+#[test]
+fn resync_that_meets_a_long_hold_is_carried_out_after_it_with_what_was_accepted() {
+    for (requests, resyncs) in [(0, 2), (3, 1)] {
+        let inside = Inside::start(generate(9, 400, 4, noon()), &[("SYNC__DETAILS", "off")]);
+        inside.job("/sync");
+        inside.pass(600);
+        inside.crm.sandbox.with_world(|world| {
+            for id in world.ids(Resource::Contacts).iter().take(300) {
+                world.remove(Object::Contact, id);
+            }
+        });
+        let held = Fault::TooMany { body: Some(3_600), header: None };
+        inside.crm.sandbox.faults().add(Rule::new(held).after(requests));
+        let mut events = inside.events();
+        let accepted = json!({"objects": ["contacts"], "accept_removals": true});
+        let job = inside.post("/resync", &accepted).with(202).json()["job"].clone();
+        assert_eq!(events.finished(&job).0["exit"], 75);
+        // Another run meets the hold as well.
+        inside.post("/sync", &json!({})).with(202);
+        inside.pass(3_700);
+        inside.pass(60);
+        let begun = inside.mirror.count("sync_runs WHERE kind = 'resync'");
+        assert_eq!((begun, inside.mirror.count("contacts")), (resyncs, 100), "{requests}");
+        inside.mirror.assert_exact_lists(&inside.crm);
+    }
+}
+
 #[test]
 fn clock_that_jumps_a_day_stops_neither_schedule_nor_budget() {
     let inside = Inside::start(generate(8, 30, 3, noon()), &[EVERY_FIVE_MINUTES, ("BUDGET__LIMIT", "1000")]);

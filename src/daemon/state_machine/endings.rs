@@ -20,6 +20,7 @@ impl StateMachine {
             self.hold = Some(DaemonHold { reason: HoldReason::Budget, until });
         }
         let locked = self.locked.take();
+        let rest = job::rest(&job.job, ending.began);
         // A push does not attempt what other runs failed at, and any run may need no request at all.
         let attempts = |trouble: &Trouble| ending.requested && (job.job != Job::Push || trouble.only_pushes);
         match ending.end {
@@ -27,12 +28,20 @@ impl StateMachine {
                 if matches!(preemption, Some(Preemption::Changes | Preemption::Edits | Preemption::Reload)) =>
             {
                 self.trouble.take_if(|trouble| attempts(trouble) && !trouble.partial);
-                self.continues(&job, effects);
+                self.continues(&job, rest, effects);
             }
-            RunEnd::Suspended(Suspension::Shutdown | Suspension::Limit) => self.finished(job, preemption, effects),
+            RunEnd::Suspended(Suspension::Shutdown | Suspension::Limit) => {
+                if preemption == Some(Preemption::Pause) {
+                    self.resume_at(now, rest);
+                }
+                self.finished(job, preemption, effects);
+            }
             RunEnd::Suspended(Suspension::Budget(until)) => {
                 self.trouble.take_if(|trouble| attempts(trouble));
-                self.resume_at = Some((until, job::remainder(&job.job)));
+                // A verification would begin anew, and spend the next budget, too.
+                if !matches!(rest, Job::Verify { .. }) {
+                    self.resume_at(until, rest);
+                }
                 if job.job == Job::Push {
                     self.edits_wait_until = Some(until);
                 }
@@ -40,14 +49,14 @@ impl StateMachine {
             }
             RunEnd::Suspended(Suspension::Hold(until)) => {
                 self.hold = Some(DaemonHold { reason: HoldReason::RateLimit, until });
-                self.resume_at = Some((until, job::remainder(&job.job)));
+                self.resume_at(until, rest);
                 effects.push(Effect::Finished(job));
             }
             RunEnd::Suspended(Suspension::Locked) => {
                 // Whoever has the lock may be done at any time.
                 let (since, runs) = locked.map_or((now, 1), |(since, runs)| (since, runs + 1));
                 self.locked = Some((since, runs));
-                self.resume_at = Some((now.plus(growing(LOCKED, runs)), job::remainder(&job.job)));
+                self.resume_at(now.plus(growing(LOCKED, runs)), rest);
                 effects.push(Effect::Finished(job));
             }
             RunEnd::Done => {
@@ -56,19 +65,20 @@ impl StateMachine {
             }
             RunEnd::Failed { kind, reason, exit } => {
                 self.failed(&job.job, kind, reason, exit, now);
-                let again = job.trigger == Trigger::Schedule && self.paused_since.is_none() && !self.stopping;
+                let again = job.trigger == Trigger::Schedule && !self.stopping;
                 let same = job.job.clone();
                 effects.push(Effect::Finished(job));
                 // Edits are due again when their stored delays say so.
                 if let (true, FailureKind::Partial { next_try, .. }) = (again, kind) {
-                    self.attempt_again(same, next_try, now);
+                    // The first delay is the shortest, whatever a run says. Scheduled jobs update the rest meanwhile.
+                    self.resume_at(next_try.max(now.plus(PASSING.0)), job::rest(&same, true));
                 } else if again && same != Job::Push {
                     // Retried when the delay is over, not at the next scheduled time, which may be a week away.
-                    self.enqueue(same, Trigger::Schedule, effects);
+                    self.resume_at(now, same);
                 }
             }
         }
-        let waits = |queued: &QueuedJob| matches!(queued.job, Job::Sync { .. });
+        let waits = |queued: &QueuedJob| job::serves(&queued.job, ScheduleKind::Changes);
         if preemption == Some(Preemption::Changes) && !self.queue.iter().any(waits) {
             // It ended before it was preempted: the changes are still due.
             self.enqueue(Job::sync(), Trigger::Schedule, effects);
@@ -95,13 +105,11 @@ impl StateMachine {
         self.due_at[0] = self.timetable.next_run(ScheduleKind::Changes, now).map(|due| due.max(now.plus(FLOOR)));
     }
 
-    /// The part that failed is attempted again when its delay is over; scheduled jobs update the rest meanwhile.
-    fn attempt_again(&mut self, failed: Job, next_try: Instant, now: Instant) {
-        // The first delay is the shortest, whatever a run says.
-        let next_try = next_try.max(now.plus(PASSING.0));
-        let job = if job::can_be_preempted(&failed) { job::remainder(&failed) } else { failed };
-        if self.resume_at.as_ref().is_none_or(|(at, _)| next_try < *at) {
-            self.resume_at = Some((next_try, job));
+    /// Has a job run at a time, or earlier if it is resumed earlier anyway.
+    pub(super) fn resume_at(&mut self, at: Instant, job: Job) {
+        match self.resumed.iter_mut().find(|(_, known)| *known == job) {
+            Some((known, _)) => *known = at.min(*known),
+            None => self.resumed.push((at, job)),
         }
     }
 
@@ -113,11 +121,11 @@ impl StateMachine {
     }
 
     /// The job was preempted: one run fetches the due changes and continues the job.
-    fn continues(&mut self, job: &QueuedJob, effects: &mut Vec<Effect>) {
-        let remainder = job::remainder(&job.job);
-        self.queue.retain(|waiting| waiting.trigger == Trigger::Manual || waiting.job != Job::sync());
+    fn continues(&mut self, job: &QueuedJob, rest: Job, effects: &mut Vec<Effect>) {
+        let is_done_too = |waiting: &QueuedJob| waiting.trigger == Trigger::Schedule && waiting.job == rest;
+        self.queue.retain(|waiting| !is_done_too(waiting));
         effects.push(Effect::Preempted(job.clone()));
-        self.queue.push(QueuedJob { job: remainder, ..job.clone() });
+        self.queue.push(QueuedJob { job: rest, ..job.clone() });
         self.queue.sort_by_key(QueuedJob::rank);
     }
 

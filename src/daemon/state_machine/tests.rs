@@ -8,6 +8,7 @@ use crate::model::Resource;
 use crate::sync::{Acceptance, Suspension};
 mod auto;
 mod histories;
+mod interrupted;
 mod partial;
 
 /// A timetable with this part of the longest delay, 10 seconds.
@@ -45,7 +46,7 @@ fn resync(objects: &[Resource]) -> Job {
 }
 
 fn ended(end: RunEnd) -> Input {
-    Input::Ended(RunEnding { end, empty_until: None, requested: true, polled: None })
+    Input::Ended(RunEnding { end, empty_until: None, requested: true, began: true, polled: None })
 }
 
 fn stopped() -> Input {
@@ -149,15 +150,6 @@ fn long_run_is_preempted_for_changes_and_continues() {
 }
 
 #[test]
-fn acceptance_survives_a_preemption() {
-    let mut state = running(Job::resync().accepting_removals());
-    state.on(Input::Tick, at(300));
-    let effects = state.on(stopped(), at(301));
-    let Some(Effect::Start(job)) = effects.last() else { panic!("{effects:?}") };
-    assert!(job.job.accept().removals);
-}
-
-#[test]
 fn run_that_ends_before_it_is_preempted_leaves_the_changes_due() {
     let mut state = running(resync(&[]));
     state.on(Input::Tick, at(300));
@@ -253,7 +245,7 @@ fn run_without_a_request_ends_no_trouble() {
     state.on(failed(FailureKind::Passing), at(0));
     for (requested, trouble) in [(false, true), (true, false)] {
         state.on(Input::Asked(DaemonRequest::Run(Job::verify())), at(10));
-        let ending = RunEnding { end: RunEnd::Done, empty_until: None, requested, polled: None };
+        let ending = RunEnding { end: RunEnd::Done, empty_until: None, requested, began: true, polled: None };
         state.on(Input::Ended(ending), at(10));
         assert_eq!(state.trouble().is_some(), trouble, "{requested}");
     }
@@ -309,6 +301,7 @@ fn exhausted_budget_waits_and_an_exhausted_share_still_allows_changes() {
         end: RunEnd::Suspended(Suspension::Budget(refills)),
         empty_until: Some(refills),
         requested: true,
+        began: true,
         polled: None,
     };
     state.on(Input::Ended(empty), at(10));

@@ -29,7 +29,8 @@ fn polls(state: &mut StateMachine, left: u64, changed: bool, now: u64) {
         idle_cost: Ru::new(if now > 80_000 { 2 } else { 1 }),
     };
     let polled = Some(PollFacts { window: 1, changed, budget });
-    state.on(Input::Ended(RunEnding { end: RunEnd::Done, empty_until: None, requested: true, polled }), at(now));
+    let ending = RunEnding { end: RunEnd::Done, empty_until: None, requested: true, began: true, polled };
+    state.on(Input::Ended(ending), at(now));
 }
 
 /// Half of the budget is for polling, so a window in which it is spent has polls at the longest interval.

@@ -1,0 +1,117 @@
+//! What is due is done, whatever interrupts it, and whatever else runs.
+
+use super::*;
+
+/// The end of a run that had read nothing.
+fn not_begun(why: Suspension) -> Input {
+    let end = RunEnd::Suspended(why);
+    Input::Ended(RunEnding { end, empty_until: None, requested: true, began: false, polled: None })
+}
+
+#[test]
+fn what_the_mirror_does_not_store_is_done_after_a_lock_or_a_hold() {
+    let full = Job::Verify { objects: Default::default(), full: true, repair: false, accept: Default::default() };
+    for end in [Suspension::Locked, Suspension::Hold(at(100)), Suspension::Hold(at(400))] {
+        for job in [Job::audit(), full.clone(), resync(&[Resource::Contacts]).accepting_removals()] {
+            let mut state = running(job.clone());
+            state.on(not_begun(end), at(10));
+            // Meanwhile another run ends in the same way.
+            state.on(Input::Asked(DaemonRequest::Run(Job::sync())), at(11));
+            state.on(not_begun(end), at(12));
+            let mut done = Vec::new();
+            for second in 13..500 {
+                state.on(Input::Tick, at(second));
+                while let Some((queued, _)) = state.running() {
+                    done.push(queued.job.clone());
+                    state.on(ended(RunEnd::Done), at(second));
+                }
+            }
+            assert_eq!(done.iter().filter(|done| **done == job).count(), 1, "{end:?} {job:?}: {done:?}");
+            assert!(done.contains(&Job::sync()), "{end:?} {job:?}: {done:?}");
+        }
+    }
+}
+
+/// Its sweeps are stored with what was accepted for them; an acceptance for some objects is none for the others.
+#[test]
+fn rest_of_a_resync_that_has_begun_is_a_sync_without_acceptance() {
+    for (ends, rest) in
+        [(stopped(), Job::sync()), (not_begun(Suspension::Shutdown), Job::resync().accepting_removals())]
+    {
+        let mut state = running(Job::resync().accepting_removals());
+        state.on(Input::Tick, at(300));
+        let effects = state.on(ends, at(301));
+        let Some(Effect::Start(job)) = effects.last() else { panic!("{effects:?}") };
+        assert_eq!(job.job, rest);
+    }
+}
+
+/// Whether it was queued before the pause, became due in it, or ran.
+#[test]
+fn audits_and_sweeps_that_a_pause_holds_up_run_after_it() {
+    let yesterday = at(0).minus(Duration::from_secs(86_400));
+    let everything = || StateMachine::new(timetable(0.0), past([yesterday; 3]), at(0));
+    let after_pause = |mut state: StateMachine, restarts: bool| {
+        state.on(Input::Asked(DaemonRequest::Pause), at(1));
+        if state.running().is_some() {
+            state.on(not_begun(Suspension::Shutdown), at(2));
+        }
+        if restarts {
+            state = StateMachine::new(
+                timetable(0.0),
+                PastRuns { paused_since: Some(at(1)), ..past([yesterday; 3]) },
+                at(3),
+            );
+        }
+        for hour in 1..=48 {
+            assert_eq!(started(&state.on(Input::Tick, at(3_600 * hour))), []);
+            assert!(state.wakes_at(at(3_600 * hour)).is_none(), "nothing is due in a pause");
+        }
+        let end = at(3_600 * 48 + 1);
+        let mut kinds: Vec<&str> =
+            started(&state.on(Input::Asked(DaemonRequest::Resume), end)).iter().map(|(kind, ..)| *kind).collect();
+        while state.running().is_some() {
+            kinds.extend(started(&state.on(ended(RunEnd::Done), end)).iter().map(|(kind, ..)| *kind));
+        }
+        kinds
+    };
+    let running = |effects: Input| {
+        let mut state = everything();
+        state.on(effects, at(0));
+        state
+    };
+    for restarts in [false, true] {
+        for state in [everything(), fresh(), running(Input::Tick)] {
+            assert_eq!(after_pause(state, restarts), ["sync", "verify", "resync"]);
+        }
+    }
+    let mut sweeping = StateMachine::new(timetable(0.0), past([at(0), at(0), yesterday]), at(0));
+    assert_eq!(started(&sweeping.on(Input::Tick, at(0)))[0].0, "resync");
+    sweeping.on(Input::Asked(DaemonRequest::Pause), at(1));
+    sweeping.on(not_begun(Suspension::Shutdown), at(2));
+    let begun = sweeping.on(Input::Asked(DaemonRequest::Resume), at(10));
+    assert_eq!((started(&begun)[0].0, sweeping.waiting().len()), ("sync", 1));
+    assert_eq!(started(&sweeping.on(ended(RunEnd::Done), at(11)))[0].0, "resync");
+}
+
+/// A tick of the schedule is of every object, and repairs.
+#[test]
+fn run_that_does_less_serves_no_tick() {
+    let contacts = [Resource::Contacts];
+    let report = Job::verify();
+    for (kind, asked, seconds) in [
+        (ScheduleKind::Changes, Job::sync().of(&contacts), 300),
+        (ScheduleKind::Audit, Job::audit().of(&contacts), 86_400),
+        (ScheduleKind::Audit, report, 86_400),
+        (ScheduleKind::Sweep, resync(&contacts), 86_400),
+    ] {
+        let mut covered = [at(seconds); 3];
+        covered[kind as usize] = at(0);
+        let mut state = StateMachine::new(timetable(0.0), past(covered), at(0));
+        let due = state.timetable().next_run(kind, at(0)).unwrap();
+        state.on(Input::Asked(DaemonRequest::Run(asked.clone())), due.minus(FLOOR));
+        state.on(Input::Tick, due);
+        let waiting: Vec<&Job> = state.waiting().iter().map(|queued| &queued.job).collect();
+        assert!(waiting.contains(&&job::scheduled(kind)), "{asked:?}: {waiting:?}");
+    }
+}
