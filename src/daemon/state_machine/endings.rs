@@ -20,22 +20,27 @@ impl StateMachine {
             self.hold = Some(DaemonHold { reason: HoldReason::Budget, until });
         }
         let locked = self.locked.take();
-        let rest = job::rest(&job.job, ending.began);
+        let is_forgotten = preemption == Some(Preemption::Forget);
+        let rest = job::rest(&job.job, ending.began || is_forgotten);
         // A push does not attempt what other runs failed at, and any run may need no request at all.
         let attempts = |trouble: &Trouble| ending.requested && (job.job != Job::Push || trouble.only_pushes);
+        let continues = ending.end == RunEnd::Suspended(Suspension::Shutdown)
+            && matches!(preemption, Some(Preemption::Changes | Preemption::Edits | Preemption::Reload));
+        if is_forgotten {
+            self.forget_sweeps(effects);
+        }
+        if !continues {
+            effects.push(Effect::Finished(job.clone()));
+        }
         match ending.end {
-            RunEnd::Suspended(Suspension::Shutdown)
-                if matches!(preemption, Some(Preemption::Changes | Preemption::Edits | Preemption::Reload)) =>
-            {
+            RunEnd::Suspended(Suspension::Shutdown) if continues => {
                 self.trouble.take_if(|trouble| attempts(trouble) && !trouble.partial);
                 self.continues(&job, rest, effects);
             }
-            RunEnd::Suspended(Suspension::Shutdown | Suspension::Limit) => {
-                if preemption == Some(Preemption::Pause) {
-                    self.resume_at(now, rest);
-                }
-                self.finished(job, preemption, effects);
+            RunEnd::Suspended(Suspension::Shutdown) if preemption == Some(Preemption::Pause) => {
+                self.resume_at(now, rest);
             }
+            RunEnd::Suspended(Suspension::Shutdown | Suspension::Limit) => {}
             RunEnd::Suspended(Suspension::Budget(until)) => {
                 self.trouble.take_if(|trouble| attempts(trouble));
                 // A verification would begin anew, and spend the next budget, too.
@@ -45,36 +50,28 @@ impl StateMachine {
                 if job.job == Job::Push {
                     self.edits_wait_until = Some(until);
                 }
-                effects.push(Effect::Finished(job));
             }
             RunEnd::Suspended(Suspension::Hold(until)) => {
                 self.hold = Some(DaemonHold { reason: HoldReason::RateLimit, until });
                 self.resume_at(until, rest);
-                effects.push(Effect::Finished(job));
             }
             RunEnd::Suspended(Suspension::Locked) => {
                 // Whoever has the lock may be done at any time.
                 let (since, runs) = locked.map_or((now, 1), |(since, runs)| (since, runs + 1));
                 self.locked = Some((since, runs));
                 self.resume_at(now.plus(growing(LOCKED, runs)), rest);
-                effects.push(Effect::Finished(job));
             }
-            RunEnd::Done => {
-                self.trouble.take_if(|trouble| attempts(trouble) || trouble.only_pushes);
-                self.finished(job, preemption, effects);
-            }
+            RunEnd::Done => drop(self.trouble.take_if(|trouble| attempts(trouble) || trouble.only_pushes)),
             RunEnd::Failed { kind, reason, exit } => {
                 self.failed(&job.job, kind, reason, exit, now);
                 let again = job.trigger == Trigger::Schedule && !self.stopping;
-                let same = job.job.clone();
-                effects.push(Effect::Finished(job));
                 // Edits are due again when their stored delays say so.
                 if let (true, FailureKind::Partial { next_try, .. }) = (again, kind) {
                     // The first delay is the shortest, whatever a run says. Scheduled jobs update the rest meanwhile.
-                    self.resume_at(next_try.max(now.plus(PASSING.0)), job::rest(&same, true));
-                } else if again && same != Job::Push {
+                    self.resume_at(next_try.max(now.plus(PASSING.0)), job::rest(&job.job, true));
+                } else if again && job.job != Job::Push {
                     // Retried when the delay is over, not at the next scheduled time, which may be a week away.
-                    self.resume_at(now, same);
+                    self.resume_at(now, rest);
                 }
             }
         }
@@ -111,13 +108,6 @@ impl StateMachine {
             Some((known, _)) => *known = at.min(*known),
             None => self.resumed.push((at, job)),
         }
-    }
-
-    fn finished(&mut self, job: QueuedJob, preemption: Option<Preemption>, effects: &mut Vec<Effect>) {
-        if preemption == Some(Preemption::Forget) {
-            self.forget_sweeps(effects);
-        }
-        effects.push(Effect::Finished(job));
     }
 
     /// The job was preempted: one run fetches the due changes and continues the job.

@@ -115,3 +115,18 @@ fn run_that_does_less_serves_no_tick() {
         assert!(waiting.contains(&&job::scheduled(kind)), "{asked:?}: {waiting:?}");
     }
 }
+
+#[test]
+fn sweep_is_stopped_whatever_ends_its_run() {
+    let failed = failed(FailureKind::Passing);
+    for end in [stopped(), not_begun(Suspension::Hold(at(900))), not_begun(Suspension::Locked), failed] {
+        let mut state = running(resync(&[]));
+        state.on(Input::Asked(DaemonRequest::StopSweeps), at(1));
+        let effects = state.on(end.clone(), at(2));
+        assert_eq!(effects.first(), Some(&Effect::ForgetSweeps), "{end:?}");
+        state.on(Input::Maintained, at(3));
+        let effects = state.on(Input::Tick, at(1_000));
+        assert_eq!(started(&effects)[0].0, "sync", "{end:?}");
+        assert_eq!(state.waiting(), [], "{end:?}");
+    }
+}
