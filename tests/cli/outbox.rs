@@ -115,6 +115,7 @@ fn conflict_shows_all_values_and_is_resolved_as_mine() {
     );
     desk.place.run("push").done();
     assert_eq!((desk.states().as_str(), desk.there("position")), ("applied", json!("mine")));
+    assert_eq!(desk.place.ask("SELECT status, answer, theirs FROM outbox"), "200,,", "nothing of the conflict is left");
     let why = desk
         .place
         .ask("SELECT count(*) FROM outbox_events WHERE why = 'resolved by a person: it replaces the service''s value'");
@@ -429,7 +430,7 @@ fn what_waits_for_a_person_or_a_time_is_named() {
     assert_eq!(place.ask(&format!("SELECT state FROM outbox WHERE id = {edit}")), "queued");
     place.run(&format!("outbox retry {edit}")).done();
     place.run("push").done();
-    assert_eq!(place.ask(&format!("SELECT state FROM outbox WHERE id = {edit}")), "applied");
+    assert_eq!(place.ask(&format!("SELECT state, answer FROM outbox WHERE id = {edit}")), "applied,");
 }
 
 #[test]

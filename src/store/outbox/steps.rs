@@ -155,13 +155,14 @@ impl EditsTx<'_> {
 
     /// Takes a step of an edit, with its history entry. Returns whether the edit was in the state that the step was
     /// decided on. An edit that returns to the queue, or needs a decision, discards its request, and one that is finished
-    /// its body. One that may have been carried out keeps when it was sent, unless it returns to the queue: whoever begins
-    /// it anew is asked.
+    /// its body; one that is applied keeps nothing of an earlier refusal. One that may have been carried out keeps when it
+    /// was sent, unless it returns to the queue: whoever begins it anew is asked.
     pub fn take_step(&self, edit: i64, step: &EditStep<'_>, now: Instant) -> Result<bool> {
         debug_assert!(step.from.may_become(step.to), "{step:?}");
         let taken = self.change(
-            "UPDATE outbox SET state = ?3, status = coalesce(?4, status), answer = coalesce(?5, answer),
-                        theirs = coalesce(?6, theirs), finished_at = ?7, body = iif(?7 IS NULL, body, NULL)
+            "UPDATE outbox SET state = ?3, status = coalesce(?4, status), finished_at = ?7,
+                        answer = iif(?3 = 'applied', NULL, coalesce(?5, answer)),
+                        theirs = iif(?3 = 'applied', NULL, coalesce(?6, theirs)), body = iif(?7 IS NULL, body, NULL)
                  WHERE id = ?1 AND state = ?2",
             params![edit, step.from, step.to, step.status, step.answer, step.theirs, step.to.is_final().then_some(now)],
         )?;
