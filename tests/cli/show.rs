@@ -65,17 +65,11 @@ fn record_is_shown_as_of_an_earlier_time() {
     shown.change(&json!({"position": "Now something else", "firstName": "Another"}));
     let (second, later) = (all(), Instant::system_now().to_string());
     assert_ne!(first["position"], second["position"]);
-    let then = |at: &str| {
-        let mut values = shown.show(&format!("--at {at} --json")).done().json()["values"].clone();
-        // The time of the last write to a row is not part of the history.
-        for own in ["synced_at", "fetched_at"] {
-            values.as_object_mut().unwrap().remove(own);
-        }
-        values
-    };
+    let then = |at: &str| shown.show(&format!("--at {at} --json")).done().json()["values"].clone();
     let comparable = |values: &Value| {
         let mut values = values.clone();
-        for own in ["synced_at", "fetched_at"] {
+        // What has no history is not of that time.
+        for own in ["synced_at", "fetched_at", "details_current", "owner_name"] {
             values.as_object_mut().unwrap().remove(own);
         }
         values
@@ -103,13 +97,14 @@ fn unknown_state_of_a_record_is_an_error() {
     let shown = Shown::new();
     for (line, part) in [
         ("show contact ct_none", "there is no contact ct_none"),
-        ("show company ct_none --at 2099-01-01", "there is no company ct_none"),
+        ("show company ct_none --at 2026-01-01", "there is no company ct_none"),
         ("show deal x", "invalid value"),
         ("show contact", "ID"),
     ] {
         assert!(shown.place.run(line).code(2).err.contains(part), "{line}");
     }
     assert!(shown.show("--at 2001-01-01").code(2).err.contains("the history begins at"));
+    assert!(shown.show("--at 2199-01-01").code(2).err.contains("is in the future"));
     assert!(shown.show("--at yesterday").code(2).err.contains("must be a time such as"));
     // Before its object was copied.
     let late = TestDir::of(&shown.service);
@@ -130,4 +125,22 @@ fn unknown_state_of_a_record_is_an_error() {
     let place = TestDir::empty();
     assert!(place.run("show contact x").code(74).err.contains("there is no mirror"));
     assert!(place.files().is_empty());
+}
+
+#[test]
+fn company_has_the_name_of_that_time_in_a_contact_too() {
+    let shown = Shown::new();
+    let ask = |column: &str| {
+        shown.place.ask(&format!("SELECT {column} FROM contacts_full WHERE company_name <> '' ORDER BY id LIMIT 1"))
+    };
+    let (contact, company, name) = (ask("id"), ask("company_id"), ask("company_name"));
+    let before = Instant::system_now();
+    let renamed = json!({"name": "Renamed since"});
+    shown.service.sandbox.with_world(|world| world.edit(Object::Company, &company, &renamed));
+    shown.place.run("sync").done();
+    let named = |at: Instant| {
+        let document = shown.place.run(&format!("show contact {contact} --at {at} --json")).done().json();
+        document["values"]["company_name"].clone()
+    };
+    assert_eq!((named(before), named(Instant::system_now())), (json!(name), renamed["name"].clone()));
 }

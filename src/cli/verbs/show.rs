@@ -33,9 +33,11 @@ pub struct ShowArgs {
 
 fn time(text: &str) -> Result<Instant, &'static str> {
     let whole_day = format!("{text}T00:00:00Z");
-    text.parse()
+    let at = text
+        .parse()
         .or_else(|_| whole_day.parse())
-        .map_err(|_| "must be a time such as 2026-03-01T12:00:00Z, or a day such as 2026-03-01")
+        .map_err(|_| "must be a time such as 2026-03-01T12:00:00Z, or a day such as 2026-03-01")?;
+    if at > Instant::system_now() { Err("is in the future") } else { Ok(at) }
 }
 
 #[derive(Serialize)]

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use crate::model::{Instant, Object};
 use crate::store::read::feed;
-use crate::store::{POINTERS, Pointer, ReadTx, Result, Statements, StoreError, history_view, json_at};
+use crate::store::{POINTERS, ReadTx, Result, Statements, StoreError, history_view, json_at};
 
 const CHANGES: u32 = 5;
 
@@ -88,7 +88,7 @@ pub fn record(tx: &ReadTx<'_>, object: Object, id: &str, at: Option<Instant>) ->
         return Err(RecordError::NotThen { object, id: id.into(), at });
     };
     if let Some(at) = at {
-        names(tx, &mut state)?;
+        keep_history(tx, &mut state, at)?;
         for (column, value) in of_ended_fields(tx, object, id, at)? {
             if !columns.contains(&column) {
                 columns.push(column.clone());
@@ -175,14 +175,22 @@ pub fn horizon(tx: &ReadTx<'_>, object: Object) -> Result<Option<String>> {
     Ok(begins.max(copied.flatten()))
 }
 
-/// Names that the view takes from other tables: those of the ids at that time.
-fn names(tx: &ReadTx<'_>, state: &mut Map<String, Value>) -> Result<()> {
-    for Pointer { from, name, expression, table, key, .. } in &POINTERS {
-        if state.contains_key(*name) {
-            let sql = format!("SELECT {expression} FROM {table} WHERE {key} = ?1");
-            let found: Option<Option<String>> = tx.find_value(&sql, [state.get(*from).and_then(Value::as_str)])?;
-            state.insert((*name).into(), found.flatten().into());
+/// Removes what has no history: when a row was written, and the names of other rows. The company's name is that of its own
+/// history.
+fn keep_history(tx: &ReadTx<'_>, state: &mut Map<String, Value>, at: Instant) -> Result<()> {
+    let names = POINTERS.iter().map(|pointer| pointer.name);
+    for column in names.chain(["synced_at", "fetched_at", "details_current"]) {
+        state.remove(column);
+    }
+    let Some(company) = state.get("company_id").and_then(Value::as_str) else { return Ok(()) };
+    match record(tx, Object::Company, company, Some(at)) {
+        Ok(company) => {
+            let name = company.values.into_iter().find(|(column, _)| column == "name");
+            state.extend(name.map(|(_, name)| ("company_name".to_string(), name)));
         }
+        Err(RecordError::Store(error)) => return Err(error),
+        // It was not mirrored then.
+        Err(_) => {}
     }
     Ok(())
 }
