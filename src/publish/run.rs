@@ -18,7 +18,7 @@ use crate::error_chain::error_chain;
 use crate::model::{Instant, Resource};
 use crate::regular_file;
 use crate::store::publishing::queue;
-use crate::store::{CopyProof, PublishProgress, RefusedRow, StateKey, StoreError, beside, feed};
+use crate::store::{CopyProof, Moment, PublishProgress, ReadTx, RefusedRow, StateKey, StoreError, beside, feed};
 
 /// How often the columns of the mirror may change while one run sends its rows.
 const LAYOUTS: u32 = 5;
@@ -147,6 +147,15 @@ pub(super) async fn note_failure(settings: &PublishSettings, why: String, now: I
 pub async fn probe(url: &PublishUrl, settings: &PublishSettings) -> Result<(), PublishError> {
     let database = Database::connect(url, &settings.schema).await?;
     database.check_tables(&tables::names()).await.map(drop)
+}
+
+/// Requires that every entry of `publish.exclude` is a column of the mirror.
+pub fn expect_columns(tx: &ReadTx<'_>, settings: &PublishSettings) -> Result<(), PublishError> {
+    match tables::publication(&Moment { tx }, settings.objects.as_deref(), &settings.exclude) {
+        Err(error @ PublishError::Exclude { .. }) => Err(error),
+        // What else is wrong with the mirror, other checks report.
+        _ => Ok(()),
+    }
 }
 
 struct PublishLock(File);

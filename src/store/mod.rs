@@ -55,6 +55,7 @@ pub use read::{cursor, feed, functions, guide, record, report, watchdog};
 pub use reader::{KeptReader, ReadTx, Reader};
 pub use records::doubts::DueDoubts;
 pub use records::due_details::DueDetail;
+pub use records::exclude::expect_no_edits_of;
 pub use records::history::{ErasedCounts, Erasure};
 pub use records::ranges::UnprovenRanges;
 pub use records::removals::{ConfirmedRemovals, RefusedRemovals, RemovalDecision, RemovalGuard, RemovalShare};

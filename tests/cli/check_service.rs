@@ -1,10 +1,11 @@
 //! `check` and the service: its requests, how it interprets the answers, and when it sends nothing.
 
 use crm_mirror::model::{Instant, Resource};
-use crm_mirror::sandbox::{DateHeader, Fault, Rule, generate};
+use crm_mirror::sandbox::{DateHeader, Fault, Rule, SCOPES, generate};
 use crm_mirror::store::Store;
+use serde_json::Value;
 
-use crate::binary::{Service, TestDir};
+use crate::binary::{SECRET, Service, TestDir};
 use crate::check::is;
 
 #[test]
@@ -136,4 +137,38 @@ fn check_sends_nothing_while_another_process_writes() {
     let pid = format!("process {}", std::process::id());
     is(&document, "service.scopes", "skip", &[&pid, "`crm-mirror status`"]);
     is(&document, "mirror.workspace", "ok", &["to this address and key"]);
+}
+
+/// What the mirror knows costs no request: why edits are not sent, and which settings the next command will refuse.
+#[test]
+fn edits_that_cannot_be_sent_and_columns_that_do_not_exist_are_found() {
+    let service = Service::with(12, 3);
+    let place = TestDir::of(&service)
+        .set("CRM_MIRROR_WRITE_BACK__ENABLED", "true")
+        .set("CRM_MIRROR_PUBLISH__URL", "postgres://u:p@127.0.0.1:1/d");
+    place.run("sync").done();
+    let reading: Vec<&str> = SCOPES.into_iter().filter(|scope| !scope.ends_with(":write")).collect();
+    service.sandbox.set_key(SECRET, &reading);
+    let contact = place.ask("SELECT id FROM contacts ORDER BY id LIMIT 1");
+    place.run(&format!("edit contact {contact} position=Ours")).done();
+    place.run("sync").done();
+    let names = ["mirror.scopes", "exclude.publish", "exclude.mcp", "exclude.sync"];
+    let of = |document: &Value| -> Vec<Value> {
+        let is_one = |line: &&Value| names.contains(&line["name"].as_str().unwrap());
+        document["checks"].as_array().unwrap().iter().filter(is_one).cloned().collect()
+    };
+    let known = place.run("check --offline --json").done().json();
+    assert_eq!(of(&known).len(), 1, "{known:#}");
+    is(&known, "mirror.scopes", "warn", &["edits of contacts are waiting", "the key lacks `contacts:write`"]);
+    let place = place
+        .set("CRM_MIRROR_PUBLISH__EXCLUDE", "mobil")
+        .set("CRM_MIRROR_MCP__EXCLUDE", "nope")
+        .set("CRM_MIRROR_SYNC__EXCLUDE", "position");
+    service.sandbox.clear_log();
+    let document = place.run("check --offline --json").code(78).json();
+    is(&document, "exclude.publish", "fail", &["`mobil`, which is not a column"]);
+    is(&document, "exclude.mcp", "fail", &["`nope`, which is not a column"]);
+    is(&document, "exclude.sync", "fail", &["edit 1"]);
+    assert_eq!(service.sandbox.log().len(), 0);
+    place.run("sync").code(78);
 }

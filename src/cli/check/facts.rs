@@ -7,16 +7,19 @@ use std::process::{Command, Stdio};
 use rustix::fs::Access;
 use rustix::process::geteuid;
 
+use super::Finding;
 use super::service::{self, ServiceReport};
 use crate::app::status::{self, MirrorStatus};
-use crate::app::{MirrorSettings, ids_of};
+use crate::app::{MirrorSettings, ids_of, publish_settings};
 use crate::budget::forecast;
-use crate::cli::{DaemonState, Failure, identity, session};
+use crate::cli::{DaemonState, Failure, identity, mcp, session};
 use crate::config::{Config, ServiceUnit, Sources, unit};
 use crate::daemon::DaemonStatus;
 use crate::error_chain::error_chain;
+use crate::exit::Exit;
 use crate::model::{Instant, Object, Resource};
-use crate::store::{BrokenObject, Reader, StateKey, StoreError, lock, people_report};
+use crate::publish;
+use crate::store::{BrokenObject, ReadTx, Reader, StateKey, StoreError, expect_no_edits_of, lock, people_report};
 use crate::sync::checks::identity::Identity;
 
 #[derive(Debug)]
@@ -83,6 +86,7 @@ pub(super) struct MirrorFacts {
     pub status: MirrorStatus,
     identity: Option<Identity>,
     pub damaged_search: Vec<BrokenObject>,
+    pub refused_entries: Vec<Finding>,
     /// Users' indexes and triggers, which a run may drop.
     pub not_kept: Vec<String>,
 }
@@ -94,6 +98,7 @@ impl MirrorFacts {
         Ok(MirrorFacts {
             status: status::at_moment(&moment, config, now)?,
             identity: moment.state(&StateKey::Identity)?,
+            refused_entries: refused_entries(&moment, config)?,
             damaged_search: people_report::damaged_search(&moment)?,
             not_kept: people_report::not_kept(&moment)?,
         })
@@ -104,6 +109,27 @@ impl MirrorFacts {
         let known = self.identity.as_ref()?;
         Some(known.base_url == base_url && known.key == fingerprint)
     }
+}
+
+/// The entries of the configuration that commands will refuse, because of what the mirror has.
+fn refused_entries(tx: &ReadTx<'_>, config: &Config) -> Result<Vec<Finding>, StoreError> {
+    let mut findings = Vec::new();
+    let mut refused = |name, what: String, fix| findings.push(Finding::fail(name, Exit::Config, what, fix));
+    if config.publish.is_on()
+        && let Err(error) = publish::expect_columns(tx, &publish_settings(config))
+    {
+        refused("exclude.publish", error.to_string(), error.hint().unwrap_or_default());
+    }
+    if let Some(what) = mcp::unknown_column(tx, config)? {
+        refused("exclude.mcp", what, mcp::COLUMNS);
+    }
+    match expect_no_edits_of(tx, &config.sync.exclude) {
+        Err(error @ StoreError::EditOfExcluded { .. }) => {
+            refused("exclude.sync", error.to_string(), error.hint().unwrap_or_default());
+        }
+        read => read?,
+    }
+    Ok(findings)
 }
 
 fn ask(

@@ -59,6 +59,11 @@ pub(super) fn check(facts: &CheckFacts<'_>) -> Vec<Finding> {
         findings.push(Finding::warn("mirror.objects", message, fix));
     }
     findings.extend(waiting_edits(&status.edits));
+    // What it may not read, the service was asked for.
+    for written in status.missing_scopes.iter().filter_map(|missing| missing.scope.strip_suffix(":write")) {
+        let message = format!("edits of {written} are waiting: the key lacks `{written}:write`");
+        findings.push(Finding::warn("mirror.scopes", message, "give the key this scope in the workspace console"));
+    }
     if let Some(until) = status.hold_until {
         let until = format!("{} ({})", format::moment(until), format::when(until, facts.now));
         let fix = "wait; or run `crm-mirror resume --now` if you know that the service answers again";
@@ -66,6 +71,7 @@ pub(super) fn check(facts: &CheckFacts<'_>) -> Vec<Finding> {
         findings.push(Finding::fail("mirror.hold", Exit::Paused, message, fix));
     }
     findings.extend(workspace(facts, mirror));
+    findings.extend(mirror.refused_entries.clone());
     findings
 }
 
@@ -93,6 +99,9 @@ fn workspace(facts: &CheckFacts<'_>, mirror: &MirrorFacts) -> Option<Finding> {
         }
         (Some(true), _) => Finding::ok(name, "the mirror belongs to this address and key"),
         (Some(false), Some(ServiceReport { recognised: Some(recognised), .. })) => match recognised {
+            Ok(()) if Object::ALL.iter().all(|of| mirror.status.of(*of).is_none_or(|held| held.rows == 0)) => {
+                Finding::ok(name, "the key or the address is new, and the mirror has no records of another workspace")
+            }
             Ok(()) => {
                 Finding::ok(name, "the key or the address is new, and known records exist: it is the same workspace")
             }

@@ -22,8 +22,9 @@ use serde_json::{Value, json};
 
 use self::tools::{CallError, MirrorTools};
 use crate::cli::{Failure, Global};
+use crate::config::Config;
 use crate::exit::Exit;
-use crate::store::{Reader, Watchdog, guide};
+use crate::store::{ReadTx, Reader, StoreError, Watchdog, guide};
 
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:\n  crm-mirror mcp --database /var/lib/crm-mirror/mirror.db")]
@@ -40,10 +41,8 @@ pub fn run(global: &Global, args: &McpArgs) -> Result<Exit, Failure> {
     let config = global.load(args.database.as_deref())?;
     // An unreadable mirror is reported at once, not at the first call. So is a column that does not exist: a spelling
     // mistake would show a column that was meant to be withheld.
-    let unknown = guide::unknown_column(&Reader::open(&config.database)?.begin()?, &config.mcp.exclude)?;
-    if let Some(column) = unknown {
-        let text = format!("`mcp.exclude` contains `{column}`, which is not a column of the mirror");
-        return Err(Failure::new(Exit::Config, text).hint("`crm-mirror describe` lists tables and columns"));
+    if let Some(text) = unknown_column(&Reader::open(&config.database)?.begin()?, &config)? {
+        return Err(Failure::new(Exit::Config, text).hint(COLUMNS));
     }
     let tools = MirrorTools::new(&config, args.timeout);
     // Without the buffers of the standard library, which would be lost when a statement has to be ended by force.
@@ -51,6 +50,14 @@ pub fn run(global: &Global, args: &McpArgs) -> Result<Exit, Failure> {
         [io::stdin().as_fd().try_clone_to_owned()?, io::stdout().as_fd().try_clone_to_owned()?].map(File::from);
     serve(input, &Arc::new(output), &tools)?;
     Ok(Exit::Done)
+}
+
+pub(super) const COLUMNS: &str = "`crm-mirror describe` lists tables and columns";
+
+/// What is wrong with `mcp.exclude`, if something is.
+pub(super) fn unknown_column(tx: &ReadTx<'_>, config: &Config) -> Result<Option<String>, StoreError> {
+    let unknown = guide::unknown_column(tx, &config.mcp.exclude)?;
+    Ok(unknown.map(|column| format!("`mcp.exclude` contains `{column}`, which is not a column of the mirror")))
 }
 
 /// The supported versions of the protocol, the newest first.

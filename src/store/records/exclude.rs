@@ -22,26 +22,26 @@ impl ReadTx<'_> {
     }
 }
 
+/// Requires that no unfinished edit needs a value that these entries of `sync.exclude` keep out.
+pub fn expect_no_edits_of(tx: &ReadTx<'_>, exclude: &[String]) -> Result<()> {
+    let layout = Layout { exclusions: ExcludedFields::new(exclude).into(), ..layout(&tx.conn)? };
+    let sql = format!("SELECT id, object_type, fields FROM outbox WHERE {OPEN} ORDER BY id");
+    let edits: Vec<(i64, String, String)> = tx.tuples(&sql, [])?;
+    let of_excluded = edits.iter().find(|(_, object, fields)| without_excluded(&layout, object, fields).is_some());
+    of_excluded.map_or(Ok(()), |(id, ..)| Err(StoreError::EditOfExcluded { id: *id }))
+}
+
 impl CustomTx<'_> {
     /// Makes what is stored follow the exclusions that `options` have instead of those before.
     pub(in crate::store) fn change_exclusions(&self, before: &[String], options: &ViewOptions) -> Result<()> {
         if options.exclude.iter().any(|column| !before.contains(column)) {
-            self.expect_no_open_edits_of_excluded()?;
+            expect_no_edits_of(self.tx, &options.exclude)?;
             self.erase_excluded(options)?;
         }
         if before.iter().any(|column| !options.exclude.contains(column)) {
             Object::ALL.into_iter().try_for_each(|object| self.read_again(object))?;
         }
         self.reconcile_exclusions(Instant::system_now()).map(drop)
-    }
-
-    /// An edit that is not finished needs its values.
-    fn expect_no_open_edits_of_excluded(&self) -> Result<()> {
-        let layout = layout(&self.tx.conn)?;
-        let sql = format!("SELECT id, object_type, fields FROM outbox WHERE {OPEN} ORDER BY id");
-        let edits: Vec<(i64, String, String)> = self.tuples(&sql, [])?;
-        let of_excluded = edits.iter().find(|(_, object, fields)| without_excluded(&layout, object, fields).is_some());
-        of_excluded.map_or(Ok(()), |(id, ..)| Err(StoreError::EditOfExcluded { id: *id }))
     }
 
     fn erase_excluded(&self, options: &ViewOptions) -> Result<()> {

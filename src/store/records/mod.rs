@@ -4,7 +4,7 @@ mod apply_patch_answer;
 pub(super) mod counts;
 pub(super) mod doubts;
 pub(super) mod due_details;
-mod exclude;
+pub(super) mod exclude;
 pub(super) mod feed_entries;
 pub(in crate::store) mod former_rows;
 pub(super) mod history;
