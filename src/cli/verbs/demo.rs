@@ -125,14 +125,14 @@ fn make_room(path: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether the mirror is one of a sandbox, and every run was a demo's.
+/// Whether the mirror is one of a sandbox, and its first run was a demo's: with `--serve`, runs of the daemon follow.
 fn is_of_a_demo(mirror: &ReadTx<'_>) -> Result<bool, StoreError> {
     let identity: Option<Identity> = mirror.state(&StateKey::Identity)?;
     let loopback = identity.is_none_or(|identity| {
         let url: Result<BaseUrl, _> = identity.base_url.parse();
         url.is_ok_and(|url| url.is_loopback())
     });
-    Ok(loopback && report::all_runs_by(mirror, "demo")?)
+    Ok(loopback && report::began_with(mirror, "demo")?)
 }
 
 async fn steps(path: &Path, running: &SandboxServer, progress: ProgressView) -> Result<(), Failure> {
