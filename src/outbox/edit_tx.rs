@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde_json::Value;
 use uuid::Uuid;
@@ -178,8 +177,7 @@ impl<'a, 'b> EditTx<'a, 'b> {
         let former = self.tx.records().hold_edits_of_former_rows(self.object, Some(self.record), self.now)?;
         let PushRules { max_edits, steady, .. } = *self.rules;
         let mut held = 0;
-        // Those never sent, and those first sent within an hour that has elapsed by the steady clock.
-        if self.tx.edits().new_edits(steady.minus(WINDOW), max_edits)? > max_edits {
+        if self.tx.holds_new_edits(steady, max_edits)? {
             let why = format!("more than {max_edits} new edits within an hour: a person drops or releases it");
             held = self.tx.edits().hold_new_edits(None, &why, self.now)?;
         }
@@ -356,9 +354,6 @@ pub(super) fn group(edits: &[Edit], carrier: i64) -> Vec<Edit> {
 fn has_custom(body: &str) -> bool {
     serde_json::from_str::<Value>(body).is_ok_and(|body| body.get("customFields").is_some())
 }
-
-/// The time within which edits that were sent still count as new.
-const WINDOW: Duration = Duration::from_secs(3600);
 
 /// The source of idempotency keys, 122 random bits each, so that two updates of a workspace never share one: the system's
 /// randomness, or a test's numbers.

@@ -1,5 +1,6 @@
 //! `edit`: what it queues, what it refuses, and that it needs no lock.
 
+use crm_mirror::model::Object;
 use serde_json::json;
 
 use crate::binary::{Ended, Service, TestDir};
@@ -135,4 +136,52 @@ fn edit_needs_no_lock() {
     edit(&place, &["contact", &contact, "position=CTO"]).done();
     assert_eq!(queued(&place), "1");
     runtime.block_on(held.close());
+}
+
+/// Every command says why an edit is not sent, and none of them counts it among those that are.
+#[test]
+fn edit_behind_a_conflict_names_it() {
+    let (service, place, contact, _) = mirrored();
+    edit(&place, &["contact", &contact, "position=mine"]).done();
+    service.sandbox.with_world(|world| world.edit(Object::Contact, &contact, &json!({"position": "theirs"})));
+    place.run("push").code(1);
+    service.sandbox.clear_log();
+    let why = "edit 1 of the same record is in conflict";
+    let queued = edit(&place, &["contact", &contact, "language=xx"]).done();
+    assert!(queued.err.contains(why) && !queued.err.contains("the next `crm-mirror sync`"), "{}", queued.err);
+    let shown = place.run("outbox show 2").done().out;
+    assert!(shown.contains(why), "{shown}");
+    assert_eq!(place.run("outbox show 2 --json").done().json()["behind"], json!(1));
+    let plan = place.run("push --dry-run --json").done().json();
+    assert_eq!((&plan["waiting"], &plan["ru"]), (&json!(0), &json!(0)), "{plan}");
+    place.run("push").code(1);
+    assert_eq!(service.sandbox.log().patches(Object::Contact), 0);
+    place.run("outbox resolve 1 --theirs --yes").done();
+    assert!(!place.run("outbox show 2").done().out.contains(why));
+    place.run("push").done();
+    assert_eq!(place.ask("SELECT state FROM outbox WHERE id = 2"), "applied");
+}
+
+#[test]
+fn edits_that_the_limit_will_hold_are_not_announced_as_sent() {
+    let (service, place, contact, _) = mirrored();
+    let place = place.set("CRM_MIRROR_WRITE_BACK__MAX_EDITS", "5");
+    let accident = "UPDATE contacts_full SET position = 'everybody' WHERE position IS NOT 'everybody'";
+    rusqlite::Connection::open(place.path("mirror.db")).unwrap().execute_batch(accident).unwrap();
+    let plan = place.run("push --dry-run --json").done().json();
+    assert_eq!((&plan["waiting"], &plan["held"], &plan["ru"]), (&json!(0), &json!(20), &json!(0)), "{plan}");
+    let plan = place.run("push --dry-run").done();
+    assert!(plan.out.starts_with("0 edits would be sent\n"), "{}", plan.out);
+    assert!(plan.err.contains("20 edits are held or will be"), "{}", plan.err);
+    let why = "more than 5 new edits within an hour";
+    let queued = edit(&place, &["contact", &contact, "language=xx"]).done();
+    assert!(queued.err.contains(why) && !queued.err.contains("the next `crm-mirror sync`"), "{}", queued.err);
+    assert!(place.run("outbox show 1").done().out.contains(why));
+    std::fs::write(place.path("one.csv"), format!("id,timezone\n{contact},UTC\n")).unwrap();
+    let file = place.path("one.csv");
+    let planned = edit(&place, &["contact", "--from", file.to_str().unwrap(), "--dry-run"]).done();
+    assert!(planned.err.contains("will be held"), "{}", planned.err);
+    place.run("push").code(1);
+    assert_eq!(service.sandbox.log().patches(Object::Contact), 0);
+    assert_eq!(place.ask("SELECT group_concat(DISTINCT state) FROM outbox"), "held");
 }

@@ -4,7 +4,7 @@ use crm_mirror::model::Object;
 use crm_mirror::sandbox::{Fault, Rule, generate};
 use serde_json::{Value, json};
 
-use crate::fixture::{Daemon, DaemonFixture};
+use crate::fixture::{Daemon, DaemonFixture, verb};
 use crate::inside::Inside;
 use crate::socket::until;
 use crate::support::{noon, shell};
@@ -178,7 +178,9 @@ fn edit_waits_for_the_end_of_a_pause_unless_pushed() {
     daemon.post("/edits", &edit("CFO")).with(202);
     let ended = daemon.job("/push", &json!({}));
     assert_eq!((&ended["exit"], patches(&fixture)), (&json!(0), 1), "asked for, it is sent");
-    daemon.post("/edits", &edit("CTO")).with(202);
+    let queued = verb(&fixture, &format!("edit contact {id} position=CTO")).done();
+    assert!(queued.err.contains("the schedule is paused") && !queued.err.contains("within seconds"), "{}", queued.err);
+    assert!(verb(&fixture, "outbox show 2").done().out.contains("the schedule is paused"));
     daemon.sync();
     assert_eq!(
         (patches(&fixture), fixture.column("SELECT state FROM outbox WHERE id = 2")),

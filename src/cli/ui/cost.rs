@@ -1,4 +1,5 @@
-//! The cost estimate of `--dry-run`, and the price of edits, which is said before a person is asked whether to send them.
+//! The cost estimate of `--dry-run`, and the price of edits, which is said before a person is asked whether to send them;
+//! and what keeps an edit back.
 
 use serde::Serialize;
 
@@ -6,7 +7,9 @@ use crate::app::{self, Allowance, EditBudget};
 use crate::cli::Failure;
 use crate::config::Config;
 use crate::format;
-use crate::model::{Instant, Ru};
+use crate::model::{HELD_COMMANDS, Instant, Ru};
+use crate::store::outbox_report::EditLine;
+use crate::store::{ReadTx, StateKey, StoreError};
 use crate::sync::Forecast;
 
 #[derive(Clone, Debug, Serialize)]
@@ -85,4 +88,19 @@ impl EditPrice {
             budget.refills_at
         )
     }
+}
+
+/// What keeps an edit from being sent, if something does: a conflict before it, the limit on new edits, or a pause.
+pub fn kept_back(tx: &ReadTx<'_>, config: &Config, edit: &EditLine) -> Result<Option<String>, StoreError> {
+    if let Some(conflict) = edit.behind {
+        let how = format!("`crm-mirror outbox show {conflict}` shows both values, `outbox resolve {conflict}` decides");
+        return Ok(Some(format!("it waits, because edit {conflict} of the same record is in conflict: {how}")));
+    }
+    if edit.may_be_held && app::holds_new_edits(tx, config)? {
+        let most = config.max_edits;
+        return Ok(Some(format!("it will be held, with more than {most} new edits within an hour: {HELD_COMMANDS}")));
+    }
+    let paused: Option<Instant> = tx.state(&StateKey::PausedSince)?;
+    let how = "`crm-mirror push` sends it now, `crm-mirror resume` ends the pause";
+    Ok(paused.filter(|_| edit.waits()).map(|_| format!("it waits, because the schedule is paused: {how}")))
 }

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::app::person;
-use crate::cli::ui::cost::EditPrice;
+use crate::app::{self, person};
+use crate::cli::ui::cost::{EditPrice, kept_back};
 use crate::cli::verbs::describe;
 use crate::cli::{Failure, Global, MirrorArgs, objects, output};
 use crate::config::Config;
@@ -20,7 +20,7 @@ use crate::model::{EditedFields, Etag, HELD_COMMANDS, Instant, Object, RecordId,
 use crate::outbox::queue::{self, Prepared};
 use crate::outbox::{EditRequest, EditSource, Given, Members, QueueError};
 use crate::store::queue::QueuedValues;
-use crate::store::{Reader, StoreError, write_beside};
+use crate::store::{Reader, StoreError, outbox_report, write_beside};
 
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:\n  crm-mirror edit contact ct_1 position='Chief Data Officer' cf_tier=gold\n  \
@@ -100,10 +100,14 @@ pub fn run(global: &Global, args: &EditArgs) -> Result<Exit, Failure> {
     if let Some(edit) = queued.edit {
         output::text(&format!("edit {edit} of {} {id} is queued", request.object))?;
         output::text(&lines(&queued.fields))?;
-        output::note(if client::reach(&config.socket).is_ok() {
-            "the daemon sends it within seconds"
-        } else {
-            "the next `crm-mirror sync` sends it; `crm-mirror push` sends it at once"
+        let reader = Reader::open(&config.database)?;
+        let tx = reader.begin()?;
+        let line = outbox_report::edit_line(&tx, edit)?;
+        let kept = line.map(|line| kept_back(&tx, &config, &line)).transpose()?.flatten();
+        output::note(&match kept {
+            Some(why) => why,
+            None if client::reach(&config.socket).is_ok() => "the daemon sends it within seconds".into(),
+            None => "the next `crm-mirror sync` sends it; `crm-mirror push` sends it at once".into(),
         });
     }
     output::text(&not_queued(&queued))?;
@@ -257,13 +261,16 @@ struct RowEdits {
     edits: Vec<EditReply>,
     #[serde(flatten)]
     price: EditPrice,
+    /// Whether a push will hold them.
+    #[serde(skip)]
+    are_held: bool,
 }
 
 impl RowEdits {
     /// Queues an edit for each row, or takes all of them back if this is only a plan.
     fn queue(config: &Config, rows: &[EditRow], is_plan: bool) -> Result<RowEdits, Failure> {
         let now = Instant::system_now();
-        let (mut queued, mut reads) = (Vec::new(), 0);
+        let (mut queued, mut reads, mut are_held) = (Vec::new(), 0, false);
         let result = write_beside(&config.database, |tx| {
             tx.by(person());
             let (mut refused, mut lines) = (Vec::new(), HashMap::new());
@@ -285,6 +292,7 @@ impl RowEdits {
                     Err(error) => refused.push(output::plain(&format!("  line {}: {error}", row.line))),
                 }
             }
+            are_held = count(&queued) > 0 && app::holds_new_edits(tx, config)?;
             if refused.is_empty() && !is_plan {
                 return Ok(());
             }
@@ -299,7 +307,7 @@ impl RowEdits {
             Err(error) => return Err(Failure::new(Exit::Usage, error.to_string())),
         }
         let price = EditPrice::of(config, count(&queued), reads)?;
-        Ok(RowEdits { edits: queued, price })
+        Ok(RowEdits { edits: queued, price, are_held })
     }
 
     fn text(&self, done: &str) -> String {
@@ -329,8 +337,8 @@ fn edit_from_file(config: &Config, file: &Path, args: &EditArgs) -> Result<Exit,
     let rows = read(args.object, file)?;
     let mut edits = RowEdits::queue(config, &rows, !yes || dry_run)?;
     let changing = count(&edits.edits);
-    if changing > config.max_edits {
-        output::note(&format!("they are more than `write_back.max_edits` and will be held: {HELD_COMMANDS}"));
+    if edits.are_held {
+        output::note(&format!("with more new edits than `write_back.max_edits`, they will be held: {HELD_COMMANDS}"));
     }
     if !yes && !dry_run {
         let (queued, cancelled) = (format::counted(changing, "edit", "edits"), edits.cancelled());

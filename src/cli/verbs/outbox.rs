@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::app::person;
-use crate::cli::ui::cost::EditPrice;
+use crate::cli::ui::cost::{EditPrice, kept_back};
 use crate::cli::verbs::edit;
 use crate::cli::{Failure, Global, MirrorArgs, output};
 use crate::config::Config;
@@ -139,7 +139,7 @@ pub fn run(global: &Global, args: &OutboxArgs) -> Result<Exit, Failure> {
         Some(OutboxVerb::List(list_args)) => {
             return list(database, list_args.all || args.list.all, json);
         }
-        Some(OutboxVerb::Show { id }) => return show(database, *id, json),
+        Some(OutboxVerb::Show { id }) => return show(&config, *id, json),
         Some(OutboxVerb::Undo { .. }) if !config.write_back => return Err(edit::off()),
         Some(OutboxVerb::Undo { ids, since, yes }) => return undo(&config, ids, *since, *yes, json),
         Some(OutboxVerb::Retry { id, yes }) => (one(id), Decision::Retry, *yes),
@@ -265,7 +265,7 @@ fn undo(config: &Config, ids: &[i64], since: Option<Instant>, yes: bool, json: b
         None => format!("nothing to do: {}", undone(of)),
     };
     let text = || match undone_records.is_empty() {
-        true => "nothing to do: no edit was applied since then".into(),
+        true => "nothing to do: no edit that was applied since then is left to undo".into(),
         false => undone_records.iter().map(line).collect(),
     };
     Ok(output::report(json, &BTreeMap::from([("edits", &undone_records)]), text)?)
@@ -389,14 +389,16 @@ pub(super) fn changes(edit: &EditLine) -> String {
     changes.join(", ")
 }
 
-pub(super) fn show(database: &Path, id: i64, json: bool) -> Result<Exit, Failure> {
-    let reader = Reader::open(database)?;
-    let (edit, trail) = outbox_report::edit(&reader.begin()?, id)?.ok_or(DecideError::NoEdit(id))?;
+fn show(config: &Config, id: i64, json: bool) -> Result<Exit, Failure> {
+    let reader = Reader::open(&config.database)?;
+    let tx = reader.begin()?;
+    let (edit, trail) = outbox_report::edit(&tx, id)?.ok_or(DecideError::NoEdit(id))?;
+    let kept = kept_back(&tx, config, &edit)?.map(|why| format!("{why}\n\n")).unwrap_or_default();
     let titles = ["at", "from", "to", "who", "why"];
     let row = |TrailLine { at, from, to, who, why }: TrailLine| {
         vec![at, from.unwrap_or_default(), to, who.unwrap_or_default(), why]
     };
-    let text = || edit_text(&edit) + &output::table(&titles, &[], trail.iter().cloned().map(row));
+    let text = || edit_text(&edit) + &kept + &output::table(&titles, &[], trail.iter().cloned().map(row));
     Ok(output::report(json, &EditWithTrail { edit: &edit, trail: &trail }, text)?)
 }
 

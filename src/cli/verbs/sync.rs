@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::app::{Mirror, MirrorSettings, Summary};
+use crate::app::{self, Mirror, MirrorSettings, Summary};
 use crate::cli::session::{self, Finished};
 use crate::cli::ui::cost::{Cost, EditPrice};
 use crate::cli::verbs::edit;
@@ -15,7 +15,8 @@ use crate::daemon::job::Trigger;
 use crate::exit::Exit;
 use crate::format;
 use crate::model::{EditState, HELD_COMMANDS, Instant, Object, Resource, Ru, SystemClock};
-use crate::store::{Reader, RunOutcome, outbox_report};
+use crate::store::outbox_report::{self, EditLine};
+use crate::store::{Reader, RunOutcome};
 use crate::sync::findings::Difference;
 use crate::sync::{Acceptance, Findings, Job, Selection};
 
@@ -241,14 +242,19 @@ pub fn push(global: &Global, args: &PushArgs) -> Result<Exit, Failure> {
 }
 
 fn planned(config: &Config, json: bool) -> Result<Exit, Failure> {
-    let edits = outbox_report::edits(&Reader::open(&config.database)?.begin()?, false)?;
-    let count = |is: &dyn Fn(&outbox_report::EditLine) -> bool| edits.iter().filter(|edit| is(edit)).count() as u64;
-    let waiting = count(&outbox_report::EditLine::waits);
+    let reader = Reader::open(&config.database)?;
+    let tx = reader.begin()?;
+    let edits = outbox_report::edits(&tx, false)?;
+    let holds = app::holds_new_edits(&tx, config)?;
+    let count = |is: &dyn Fn(&EditLine) -> bool| edits.iter().filter(|edit| is(edit)).count() as u64;
+    let is_held = |edit: &EditLine| edit.state == EditState::Held || holds && edit.may_be_held;
+    let is_sent = |edit: &EditLine| edit.waits() && !is_held(edit);
+    let waiting = count(&is_sent);
     let plan = PlannedPush {
         waiting,
-        in_doubt: count(&|edit| edit.state == EditState::Sending),
-        held: count(&|edit| edit.state == EditState::Held),
-        price: EditPrice::of(config, waiting, count(&|edit| edit.waits() && edit.reads_first))?,
+        in_doubt: count(&|edit| is_sent(edit) && edit.state == EditState::Sending),
+        held: count(&is_held),
+        price: EditPrice::of(config, waiting, count(&|edit| is_sent(edit) && edit.reads_first))?,
     };
     let mut text = format!("{} would be sent\n", format::counted(waiting, "edit", "edits"));
     if plan.in_doubt > 0 {
@@ -257,7 +263,13 @@ fn planned(config: &Config, json: bool) -> Result<Exit, Failure> {
     }
     output::report(json, &plan, || text + &plan.price.text())?;
     if plan.held > 0 && !json {
-        output::note(&format!("{} held: {HELD_COMMANDS}", format::counted(plan.held, "edit is", "edits are")));
+        let held = format::counted(plan.held, "edit is", "edits are");
+        output::note(&format!("{held} held{}: {HELD_COMMANDS}", if holds { " or will be" } else { "" }));
+    }
+    let behind = count(&|edit| edit.behind.is_some());
+    if behind > 0 && !json {
+        let waits = format::counted(behind, "edit waits", "edits wait");
+        output::note(&format!("{waits} for a conflict of the same record: `crm-mirror outbox resolve` decides on it"));
     }
     Ok(Exit::Done)
 }

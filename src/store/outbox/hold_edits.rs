@@ -6,11 +6,13 @@
 //! - A held edit keeps its new and old values; an earlier release is discarded. In a copy it also keeps its request,
 //!   which a release resumes: another workspace has no use for it.
 
+use std::time::Duration;
+
 use rusqlite::{Connection, ToSql, params};
 
 use crate::model::{EditState, Instant, Object};
 use crate::store::outbox::NEW;
-use crate::store::{EditStep, EditsTx, OPEN, Result, Statements};
+use crate::store::{EditStep, EditsTx, OPEN, ReadTx, Result, Statements};
 
 /// What becomes of the requests of held edits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +46,23 @@ pub(in crate::store) fn hold_open_edits(conn: &Connection, requests: Requests, w
     Ok(held as u64)
 }
 
+/// The time within which edits that were sent still count as new.
+const WINDOW: Duration = Duration::from_secs(3600);
+
+impl ReadTx<'_> {
+    /// Whether a push holds the new edits: those that were never sent, held ones included, or were first sent within an
+    /// hour that has elapsed by the steady clock, are more than `most`.
+    pub fn holds_new_edits(&self, steady: Instant, most: u64) -> Result<bool> {
+        let enough = i64::try_from(most).unwrap_or(i64::MAX).saturating_add(1);
+        let sql = format!(
+            "SELECT (SELECT count(*) FROM (SELECT 1 FROM outbox WHERE {NEW} LIMIT ?2))
+          + (SELECT count(*) FROM (SELECT 1 FROM outbox
+             WHERE tried_at IS NOT NULL AND tried_at >= ?1 LIMIT ?2))"
+        );
+        Ok(self.count(&sql, params![steady.minus(WINDOW), enough])? > most)
+    }
+}
+
 impl EditsTx<'_> {
     /// Holds every edit that is queued or being sent, because the mirror becomes that of another workspace, and notes
     /// that those that were applied before were applied in the other one. Returns the number of held edits. Write it
@@ -53,18 +72,6 @@ impl EditsTx<'_> {
         self.tx.claims().accept_after(last)?;
         let why = "held because another workspace was accepted: the edit was made before";
         hold_open_edits(&self.tx.conn, Requests::Discard, why, now)
-    }
-
-    /// The number of edits that were never sent, held ones included, or were first sent at this time or later by the
-    /// steady clock; counted up to `most` + 1.
-    pub fn new_edits(&self, since: Instant, most: u64) -> Result<u64> {
-        let most = i64::try_from(most).unwrap_or(i64::MAX).saturating_add(1);
-        let sql = format!(
-            "SELECT (SELECT count(*) FROM (SELECT 1 FROM outbox WHERE {NEW} LIMIT ?2))
-          + (SELECT count(*) FROM (SELECT 1 FROM outbox
-             WHERE tried_at IS NOT NULL AND tried_at >= ?1 LIMIT ?2))"
-        );
-        self.count(&sql, params![since, most])
     }
 
     pub fn any_unreleased(&self, edits: &[i64]) -> Result<bool> {

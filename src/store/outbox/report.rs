@@ -36,6 +36,11 @@ pub struct EditLine {
     /// The time before which no request is made for its record, UTC.
     pub not_before: Option<String>,
     pub undoes: Option<i64>,
+    /// The edit in conflict of the same record that has to be resolved before it is sent.
+    pub behind: Option<i64>,
+    /// Whether the limit on new edits may hold it.
+    #[serde(skip)]
+    pub may_be_held: bool,
     /// Whether its record is read before anything is sent.
     #[serde(skip)]
     pub reads_first: bool,
@@ -48,9 +53,9 @@ pub struct EditLine {
 }
 
 impl EditLine {
-    /// Whether a push sends it.
+    /// Whether a push sends it, unless the limit on new edits holds it.
     pub const fn waits(&self) -> bool {
-        matches!(self.state, EditState::Queued | EditState::Sending)
+        matches!(self.state, EditState::Queued | EditState::Sending) && self.behind.is_none()
     }
 }
 
@@ -85,7 +90,11 @@ static SELECT: LazyLock<String> = LazyLock::new(|| {
         o.theirs, o.attempts, o.status, o.answer, o.merged_into, o.queued_at, o.last_sent_at, o.finished_at,
         CASE WHEN o.state IN ('queued', 'sending') THEN (SELECT max(w.not_before) FROM outbox_delays AS w WHERE {}) END,
         o.undoes, o.base_etag IS NULL OR o.first_sent_at IS NOT NULL AND o.state <> 'conflict',
-        o.first_sent_at IS NOT NULL AND o.state IN ('conflict', 'dropped', 'held', 'rejected')
+        o.first_sent_at IS NOT NULL AND o.state IN ('conflict', 'dropped', 'held', 'rejected'),
+        CASE WHEN o.state IN ('queued', 'sending') THEN (SELECT min(b.id) FROM outbox AS b
+            WHERE b.object_type = o.object_type AND b.record_id = o.record_id AND b.{OPEN} AND b.state = 'conflict'
+              AND b.merged_into IS NULL AND b.id < o.id) END,
+        o.state = 'queued' AND o.tried_at IS NULL AND o.released_at IS NULL
     FROM outbox AS o
     LEFT JOIN contacts AS c ON o.object_type = 'contact' AND c.id = o.record_id
     LEFT JOIN companies AS k ON o.object_type = 'company' AND k.id = o.record_id",
@@ -242,6 +251,8 @@ fn line(row: &Row<'_>) -> rusqlite::Result<Option<EditLine>> {
         undoes: row.get(16)?,
         reads_first: row.get(17)?,
         in_doubt: row.get(18)?,
+        behind: row.get(19)?,
+        may_be_held: row.get(20)?,
         unreadable,
     }))
 }

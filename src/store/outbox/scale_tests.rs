@@ -30,7 +30,7 @@ const OPERATIONS: [(&str, Operation); 21] = [
     ("edits_of", |tx, id, _| tx.edits_of(CONTACT, id).map(drop)),
     ("edited_records", |tx, _, _| tx.edited_records().map(drop)),
     ("pending_columns", |tx, id, _| editable::pending_columns(tx, CONTACT, id).map(drop)),
-    ("new_edits", |tx, _, now| tx.edits().new_edits(now, 100).map(drop)),
+    ("new_edits", |tx, _, now| tx.holds_new_edits(now, 100).map(drop)),
     ("any_unreleased", |tx, _, _| tx.edits().any_unreleased(&[1]).map(drop)),
     ("hold_new_edits", |tx, _, now| tx.edits().hold_new_edits(None, "a test", now).map(drop)),
     ("hold_edits_of_former_rows", |tx, id, now| {
