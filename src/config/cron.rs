@@ -39,7 +39,10 @@ impl Cron {
         // The scheduler requires the seconds, and has a parser that is configured like this one.
         let line = if line.split_whitespace().count() == 5 { &format!("0 {}", line.trim()) } else { line };
         let parser = CronParser::builder().seconds(Seconds::Required).build();
-        let pattern = parser.parse(line).map_err(|e| e.to_string())?;
+        let pattern = parser.parse(line).map_err(|e| match line.split_whitespace().count() {
+            6 | 7 => e.to_string(),
+            _ => "it has five fields, six with the seconds first, or seven with the year last".into(),
+        })?;
         Ok(Cron { line: line.into(), pattern: Arc::new(pattern) })
     }
 

@@ -30,7 +30,7 @@ fn removed_record_is_erased_from_the_whole_file() {
     let change = ["edit", "contact", &contact, "position=Qrstuvwxyz"];
     Ended::from(place.command(&change).output().unwrap()).done();
     let still = place.run(&format!("forget contact {contact} --yes")).code(2);
-    assert!(still.err.contains("exists at the service"), "{}", still.err);
+    assert!(still.err.contains("is still in the mirror"), "{}", still.err);
     service.sandbox.with_world(|world| {
         world.remove(Object::Contact, &contact);
         // An answer as new as the removed record decides at once.

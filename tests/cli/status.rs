@@ -144,7 +144,7 @@ fn max_age_has_an_exit_code_for_each_state() {
     }
     place.run("sync").done();
     assert!(probe(&place, "15m", 0).starts_with("fresh: contacts "));
-    assert!(probe(&place, "0", 1).starts_with("stale: older than "));
+    assert!(probe(&place, "0", 1).starts_with("stale: not all newer than "));
     assert_eq!(place.run("status --max-age 0 --json").code(1).json()["fresh"], json!(false));
     // How the last run ended says nothing about whether one may start now.
     let mirror = rusqlite::Connection::open(place.path("mirror.db")).unwrap();
@@ -376,8 +376,7 @@ fn every_workspace_has_a_line_also_one_that_cannot_be_read() {
     assert!(line("team").contains("ready"), "{text}");
     assert!(line("beta").contains("there is no mirror"), "{text}");
     assert!(line("broken").contains("is not TOML"), "{text}");
-    let file = place.path("acme.toml").display().to_string();
-    let all = Ended::from(place.command(&["-c", &file, "status", "--all", "--json"]).output().unwrap()).done().json();
+    let all = place.run("-c acme.toml status --all --json").done().json();
     assert_eq!((&all[0]["workspace"], &all[0]["readiness"]), (&json!("acme"), &json!("ready")));
     assert_eq!(all[0]["status"]["objects"][0]["rows"], json!(7));
     assert!(all[2]["error"].is_string());

@@ -83,7 +83,7 @@ fn published(text: &mut String, lag: &PublishLag, now: Instant) {
     let error = lag.last_error.as_deref().map(|error| format!("; {}", plain(error))).unwrap_or_default();
     let _ = writeln!(text, "publish  {behind}{error}");
     let _ = match lag.proof.compared_at {
-        None => writeln!(text, "         never compared with the mirror"),
+        None => writeln!(text, "         not compared with the mirror since it was loaded"),
         Some(at) if lag.proof.equal_at == Some(at) => {
             writeln!(text, "         every value was equal when compared {}", moment(at, now))
         }
@@ -279,7 +279,7 @@ fn edits(edits: &EditCounts, now: Instant) -> String {
         text.push_str("held: waiting for a decision; `crm-mirror outbox list` shows them,\n      `crm-mirror outbox drop --all` discards them, `crm-mirror outbox release --all` sends them\n");
     }
     if edits.conflict > 0 {
-        text.push_str("conflict: the service has other values now; `crm-mirror outbox` shows both sides\n");
+        text.push_str("conflict: the service has other values now; `crm-mirror outbox show ID` shows both sides\n");
     }
     if edits.rejected > 0 {
         text.push_str(

@@ -53,8 +53,8 @@ fn erase(database: &Path, object: Object, id: &str) -> Result<ErasedCounts, Fail
     let shown = output::plain(id);
     match write_beside(database, |tx| tx.feed().erase_removed(object, id))? {
         Erasure::Erased(counts) => Ok(counts),
-        Erasure::StillHere => Err(Failure::new(Exit::Usage, format!("{object} {shown} exists at the service"))
-            .hint("delete it there first; then `crm-mirror resync` confirms the removal")),
+        Erasure::StillHere => Err(Failure::new(Exit::Usage, format!("{object} {shown} is still in the mirror"))
+            .hint("delete it at the service if it is there; then `crm-mirror resync` removes it here")),
         Erasure::Unknown => Err(Failure::new(Exit::Usage, format!("unknown {object} {shown}"))),
     }
 }

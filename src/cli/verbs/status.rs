@@ -51,6 +51,7 @@ struct StatusDocument<'a> {
 pub fn run(global: &Global, args: &StatusArgs) -> Result<Exit, Failure> {
     if args.all {
         let folder = global.config.as_deref().and_then(Path::parent).unwrap_or(Path::new(FOLDER));
+        let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
         return every_workspace(folder, args.common.json);
     }
     let config = global.load_to_read(args.common.database.as_deref())?;
@@ -105,7 +106,7 @@ fn freshness(status: &MirrorStatus, config: &Config, max_age: Duration, now: Ins
     };
     let ages: Vec<String> = records.iter().map(age).collect();
     let ages = if ages.is_empty() { "no list of records is mirrored".into() } else { ages.join(", ") };
-    let stale = format!("stale: older than {}", format::duration(max_age));
+    let stale = format!("stale: not all newer than {}", format::duration(max_age));
     match (!records.is_empty() && records.iter().all(is_fresh), waiting) {
         (true, _) => (Exit::Done, format!("fresh: {ages}")),
         (false, true) => (Exit::Paused, format!("{stale}, waiting for a rate limit or the budget: {ages}")),
