@@ -267,6 +267,11 @@ impl ClaimsTx<'_> {
         self.run(sql, params![object, at, left])
     }
 
+    /// What a comparison left may have been explained since.
+    pub fn forget_left(&self, object: Object) -> Result<()> {
+        self.run("UPDATE goals SET open = 0 WHERE object = ?1 AND kind = 'total'", [object])
+    }
+
     /// A comparison whose time nobody knows says nothing, unless it left differences.
     pub fn compared(&self, object: Object, complete: Completeness, open: u64) -> Result<()> {
         if complete.as_of <= Instant::EPOCH && open == 0 {

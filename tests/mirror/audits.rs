@@ -305,6 +305,47 @@ async fn difference_that_an_audit_did_not_explain_starts_no_other() {
     assert_eq!(mirror.count("contacts"), 5_000);
 }
 
+/// What a difference was put down to may end before the next total is counted: a record that is removed then leaves the same
+/// difference.
+#[tokio::test]
+async fn removal_is_found_within_an_hour_after_another_difference_was_explained() {
+    for explained in ["removed", "shown again", "swept"] {
+        let (crm, mirror) = settled(world_of(5_000)).await;
+        mirror.scheduled(&crm, &Job::sync()).await;
+        let remove = |id: &str| crm.sandbox.with_world(|world| world.remove(Object::Contact, id));
+        let uncounted = Rule::new(Fault::Hide(Hidden::ids(["c001000".to_string()])));
+        match explained {
+            "swept" => crm.sandbox.faults().add(uncounted.on(Resource::Contacts).with_param("count").forever()),
+            // No answer can be as new as the newest record.
+            _ => _ = remove("c004999"),
+        }
+        crm.wait(3_600);
+        mirror.scheduled(&crm, &contacts(Job::sync())).await;
+        assert_eq!(mirror.count("removed_records"), 0, "{explained}");
+        match explained {
+            "swept" => {
+                crm.sandbox.faults().clear();
+                mirror.run(&crm, &contacts(Job::resync())).await.unwrap();
+            }
+            "shown again" => crm.sandbox.with_world(|world| {
+                let created = noon().minus(Duration::from_secs(9_000_000 - 60 * 4_999)).to_wire();
+                let again = json!({ "id": "c004999", "name": "Again", "createdAt": created });
+                world.create(Object::Contact, &again);
+            }),
+            _ => {}
+        }
+        crm.wait(1_200);
+        mirror.scheduled(&crm, &contacts(Job::sync())).await;
+        remove("c000321");
+        for _ in 0..6 {
+            crm.wait(900);
+            mirror.scheduled(&crm, &contacts(Job::sync())).await;
+        }
+        assert_eq!(mirror.count("removed_records WHERE id = 'c000321'"), 1, "{explained}");
+        mirror.assert_exact_lists(&crm);
+    }
+}
+
 #[tokio::test]
 async fn stale_row_is_found_by_its_updated_at() {
     let (crm, mirror) = settled(world_of(5_000)).await;

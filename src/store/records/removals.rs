@@ -192,6 +192,9 @@ impl RecordsTx<'_> {
             self.tx.knowledge().record_removal(object, id.as_str(), (steady, counts))?;
             self.tx.remember_order(object, id.as_str(), *order);
         }
+        if removed > 0 {
+            self.tx.claims().forget_left(object)?;
+        }
         Ok(RemovalDecision::Removed(removed))
     }
 }

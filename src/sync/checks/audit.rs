@@ -52,15 +52,14 @@ fn service_now(run: &Run<'_>) -> Instant {
 }
 
 /// Counts an object between its audits, for 1 RU: a removal is in no list of changes. A difference starts an audit
-/// at once, but for what the last comparison that repairs has left.
+/// at once, but for what the last comparison that repairs has left unexplained.
 pub(in crate::sync) async fn count_between_audits(run: &Run<'_>, object: Object) -> Result<(), SyncError> {
     let now = run.now();
     let (here, there) = Audit::new(run, object).total().await?;
-    let found = there.cast_signed() - here.cast_signed();
-    let reading = run.read(move |tx| Ok((tx.goals().last_total(object)?, tx.count_nominated(object)?)));
-    let (known, undecided) = reading.await?;
-    if found == 0 || found == -undecided.cast_signed() || known.is_some_and(|(_, known)| known == found) {
-        return run.write(move |tx| tx.claims().total_was_counted(object, found, now)).await;
+    let reading = run.read(move |tx| Ok((compare::unexplained(tx, object, there)?, tx.goals().last_total(object)?)));
+    let (left, known) = reading.await?;
+    if left == 0 || known.is_some_and(|(_, known)| known == left) {
+        return run.write(move |tx| tx.claims().total_was_counted(object, left, now)).await;
     }
     tracing::info!(%object, "The service has {there} {} and the mirror {here}: they are compared", object.resource());
     compare::compare_object(run, object, false, true).await
@@ -217,12 +216,15 @@ impl Audit<'_> {
     /// Enters the counts of a range, and what it has found since the one before.
     async fn enter(&mut self, range: TimeRange, counts: (u64, u64)) -> Result<(), SyncError> {
         self.findings.ranges += 1;
-        if range == TimeRange::WHOLE {
-            self.total = Some(counts.1);
-        }
         let (object, now, found) = (self.object, self.run.now(), self.findings.since(&self.entered));
         self.entered = self.findings.clone();
-        self.run.write(move |tx| tx.knowledge().enter_audit(object, range, counts, found.as_deref(), now)).await
+        let entering = self.run.write(move |tx| {
+            tx.knowledge().enter_audit(object, range, counts, found.as_deref(), now)?;
+            let is_total = range == TimeRange::WHOLE;
+            is_total.then(|| Ok((counts.1, compare::unexplained(tx, object, counts.1)?))).transpose()
+        });
+        self.total = entering.await?.or(self.total);
+        Ok(())
     }
 
     /// Counts ranges on both sides, but lists the whole, of which a total proves nothing, and those of a page if they are to

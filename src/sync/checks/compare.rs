@@ -39,8 +39,8 @@ pub(in crate::sync) struct Audit<'r> {
     pub(super) unlisted: u64,
     /// How many rows lists announced and did not show, read twice, or showed without an id.
     pub(super) not_shown: u64,
-    /// The service's number of records, if it was counted or all were listed.
-    pub(super) total: Option<u64>,
+    /// The service's number of records, if it was counted or all were listed, and what was unexplained of it then.
+    pub(super) total: Option<(u64, i64)>,
 }
 
 impl<'r> Audit<'r> {
@@ -157,16 +157,14 @@ pub(in crate::sync) async fn compare_object(
     let read = if repair { details::read_omitted(run, object).await } else { Ok(()) };
     let by_record = audit.findings.compared >= audit.findings.ranges && full;
     let (found, total) = (audit.findings.open, audit.total.filter(|_| repair));
+    let is_clean = audit.findings.count() == 0;
     let writing = run.write(move |tx| {
         // The mirror may have been edited, which a verification should detect.
         tx.records().recount(object)?;
-        if let Some(there) = total {
-            // What is left of the difference is known from now on.
-            tx.claims().total_was_counted(
-                object,
-                there.cast_signed() - rows_here(tx, object, TimeRange::WHOLE)?.cast_signed(),
-                now,
-            )?;
+        if let Some((there, left)) = total {
+            // What nothing here has changed is known from now on; of the rest, only the next count tells what is left.
+            let is_left = is_clean && left == unexplained(tx, object, there)?;
+            tx.claims().total_was_counted(object, if is_left { left } else { 0 }, now)?;
         }
         // What is in doubt is open, whether or not this comparison has met it.
         let open = found.max(tx.count_in_doubt(object)?);
@@ -181,16 +179,19 @@ pub(in crate::sync) async fn compare_object(
     read
 }
 
-pub(in crate::sync) async fn count_here(run: &Run<'_>, object: Object, range: TimeRange) -> Result<u64, SyncError> {
-    run.read(move |tx| rows_here(tx, object, range)).await
-}
-
 /// Records whose removal is refused are known to differ: a range is not followed again because of them.
-fn rows_here(tx: &ReadTx<'_>, object: Object, range: TimeRange) -> Result<u64, StoreError> {
-    match tx.refused_removals(object)? {
+pub(in crate::sync) async fn count_here(run: &Run<'_>, object: Object, range: TimeRange) -> Result<u64, SyncError> {
+    let counting = run.read(move |tx| match tx.refused_removals(object)? {
         Some(_) => tx.count_unnominated(object, range),
         None => tx.count_range(object, range),
-    }
+    });
+    counting.await
+}
+
+/// By how many records the service has more than the rows here, where the removals in doubt do not explain that.
+pub(super) fn unexplained(tx: &ReadTx<'_>, object: Object, there: u64) -> Result<i64, StoreError> {
+    let found = there.cast_signed() - tx.count_rows(object)?.cast_signed();
+    Ok(if found == 0 { 0 } else { found + tx.count_nominated(object)?.cast_signed() })
 }
 
 pub(in crate::sync) async fn count_there(run: &Run<'_>, object: Object, range: TimeRange) -> Result<u64, SyncError> {

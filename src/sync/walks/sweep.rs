@@ -269,6 +269,7 @@ pub(in crate::sync) fn end_sweep(
     tx.claims().reach(Goal::Sweep(object), LastRead::between(began, finished))?;
     let complete = Completeness { as_of: sweep.began, by_record: true };
     tx.claims().compared(object, complete, open + sweep.left_out)?;
+    tx.claims().forget_left(object)?;
     tx.claims().end_filling(object, finished)?;
     tx.claims().discard_sweep(object)
 }
