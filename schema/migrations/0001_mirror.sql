@@ -264,8 +264,8 @@ CREATE TABLE doubts (
     object_type TEXT NOT NULL, -- contact, company; contact_key, company_key; of lists that are read whole: team_member,
     -- contact_field, company_field; contact_range, company_range; workspace
     record_id TEXT NOT NULL, -- or of a definition; a key; a range of time; the key and address that saw the workspace; '' for all
-    why TEXT NOT NULL, -- of a record: missed, older, gone, counted, omitted, failed, lacks …; of a definition: lacked, lacked
-    -- now, lacked by more; of a key: unknown key; of an item: unlisted, gone; of a range that was read by cursor:
+    why TEXT NOT NULL, -- of a record: missed, older, gone, counted, omitted, null group, failed, lacks …; of a definition: lacked,
+    -- lacked now, lacked by more; of a key: unknown key; of an item: unlisted, gone; of a range that was read by cursor:
     -- created_at, updated_at; of one of records that share both: tie; of a workspace: unrecognised
     etag TEXT, -- the version that was seen
     version TEXT, -- its `updatedAt`

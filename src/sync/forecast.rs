@@ -111,7 +111,7 @@ impl Engine {
             Ok(RowsHere {
                 rows: tx.count_rows(object)?,
                 swept: Sweep::load(tx, object)?.map_or(0, |sweep| sweep.rows()),
-                due: tx.knowledge().count_due_details(object)? + unread::count_omitted(tx, object)?,
+                due: tx.knowledge().count_due_details(object)? + unread::omitted(tx, object)?.len() as u64,
                 lookups,
                 known: tx.known_changes(object)?,
                 service_time: tx.state(&StateKey::ServiceTime)?,

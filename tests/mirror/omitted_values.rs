@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::support::{Crm, Mirror, noon};
+use crate::support::{Crm, Mirror, bodies, noon};
 use crm_mirror::model::{Clock as _, DataType, Object, Resource};
 use crm_mirror::sandbox::{Fault, Hidden, NewField, RequestLine, Route, Rule, SCOPES, World};
 use crm_mirror::sync::Job;
@@ -104,6 +104,47 @@ async fn null_in_place_of_a_group_puts_what_is_stored_of_it_in_doubt() {
             assert_eq!(mirror.one(&format!("SELECT {column} FROM contacts WHERE id = 'ct1'")), "NULL");
             assert_eq!(undecided().await, (0, 0), "{group}, details: {details}");
         }
+    }
+}
+
+/// Lists show null for a group of which details have values, for a record that each walk reads again, and in sweeps.
+#[tokio::test]
+async fn null_in_place_of_a_group_is_decided_once_for_a_version() {
+    for details in [true, false] {
+        let (crm, mut mirror) = mirrored().await;
+        mirror.settings.details = details;
+        let paris = json!({"location": {"city": "Paris"}});
+        let later = Some("2099-01-01T00:00:00.000Z".parse().unwrap());
+        crm.sandbox.with_world(|world| world.edit_at(Object::Contact, "ct1", &paris, later));
+        mirror.sync(&crm).await;
+        crm.sandbox.faults().add(Rule::new(bodies::groups("null")).on(Resource::Contacts).lists().forever());
+        let read = async |job: Job, wait| {
+            crm.wait(wait);
+            crm.sandbox.clear_log();
+            mirror.run(&crm, &job.of(&[Resource::Contacts])).await.unwrap();
+            crm.sandbox.log().details(Object::Contact)
+        };
+        let city = || mirror.one("SELECT location_city FROM contacts WHERE id = 'ct1'");
+        assert_eq!(read(Job::sync(), 600).await, 1, "details: {details}");
+        for _ in 0..3 {
+            assert_eq!(read(Job::sync(), 600).await, 0, "details: {details}");
+        }
+        assert_eq!(read(Job::resync(), 600).await, 3, "the others, details: {details}");
+        assert_eq!(read(Job::resync(), 600).await, 0, "details: {details}");
+        let verified = mirror.verify(&crm, &Job::verify().of(&[Resource::Contacts])).await.1;
+        assert_eq!((verified[0].1.count(), verified[0].1.open), (0, 0), "details: {details}");
+        assert_eq!(city(), "'Paris'");
+
+        // Another version says something new, and so does the same one after a while.
+        crm.sandbox
+            .with_world(|world| world.edit_at(Object::Contact, "ct1", &json!({"location": {"city": "Bonn"}}), later));
+        assert_eq!((read(Job::sync(), 600).await, city()), (1, "'Bonn'".into()), "details: {details}");
+        read(Job::sync(), 600).await;
+        crm.sandbox
+            .with_world(|world| world.edit_silently(Object::Contact, "ct1", &json!({"location": {"city": null}})));
+        assert_eq!(read(Job::sync(), 600).await, 0, "details: {details}");
+        assert_eq!(read(Job::sync(), 86_400).await, 1, "details: {details}");
+        assert_eq!(city(), "NULL", "details: {details}");
     }
 }
 

@@ -28,7 +28,7 @@ const TIME: &str = "max(coalesce(updated_at, ''), coalesce(created_at, ''))";
 /// Why a record is in doubt until it is removed. Rows are found by their reason first: a removal does not look through
 /// all.
 const OF_RECORD: [&str; 2] =
-    ["why IN ('missed', 'older', 'gone', 'omitted', 'failed')", "why >= 'lacks ' AND why < 'lacks!'"];
+    ["why IN ('missed', 'older', 'gone', 'omitted', 'null group', 'failed')", "why >= 'lacks ' AND why < 'lacks!'"];
 /// What is kept as the version of a missed record while the service lists no record at all.
 const NOTHING_LISTED: &str = "none";
 

@@ -19,7 +19,8 @@ use rusqlite::params;
 use rusqlite::types::ValueRef;
 
 use crate::model::{
-    CustomField, Etag, FieldKey, FieldProjection, FieldValue, Instant, Object, Record, RecordId, SqlValue, growing,
+    AnswerTime, CustomField, Etag, FieldKey, FieldProjection, FieldValue, Instant, Object, Record, RecordId, SqlValue,
+    growing,
 };
 use crate::store::records::doubts::key_type;
 use crate::store::{FieldToBackFill, ReadTx, Result, Shape, Source, Statements, StoredTime, UnreadTx, json_list};
@@ -29,6 +30,8 @@ const WAIT_PER_REQUEST: Duration = Duration::from_secs(12 * 60);
 /// The longest wait. A longer one was stored by a clock that was lost.
 const MAX_WAIT: Duration = Duration::from_secs(24 * 3600);
 const HOUR: Duration = Duration::from_secs(3600);
+/// How long a record that was read by id is not read again because lists have null for a group of which it has values.
+const NULL_GROUP_WAITS: (Duration, Duration) = (Duration::from_secs(24 * 3600), Duration::from_secs(32 * 24 * 3600));
 /// The maximum number of keys without a definition per object; beyond that, keys cause no reading.
 const MAX_KEYS: usize = 1_000;
 /// The maximum number of records that are noted at once, for all fields together. If there were more, the columns that
@@ -50,11 +53,6 @@ fn wait_after(requests: u32, failures: u32) -> Duration {
 pub fn omitted(tx: &ReadTx<'_>, object: Object) -> Result<Vec<RecordId>> {
     let sql = "SELECT record_id FROM doubts WHERE object_type = ?1 AND why = 'omitted'";
     tx.column(sql, [object])
-}
-
-pub fn count_omitted(tx: &ReadTx<'_>, object: Object) -> Result<u64> {
-    let sql = "SELECT count(*) FROM doubts WHERE object_type = ?1 AND why = 'omitted'";
-    tx.count(sql, [object])
 }
 
 /// The records whose detail could not be read, and is not requested again yet. A new version is requested at once, but an
@@ -91,7 +89,36 @@ impl UnreadTx<'_> {
 
     pub fn was_read(&self, object: Object, id: &RecordId) -> Result<()> {
         let of_record = "object_type = ?1 AND record_id = ?2 AND why IN ('omitted', 'failed')";
-        self.tx.knowledge().delete_doubts(of_record, (object, id))
+        self.tx.knowledge().delete_doubts(of_record, (object, id))?;
+        let asked: Option<(u32, StoredTime)> =
+            self.tx.doubt("tries, not_before", (object.as_str(), id.as_str(), "null group"))?;
+        let (Some((tries, StoredTime(None))), Some(answer)) = (asked, self.tx.answer.get()) else { return Ok(()) };
+        self.run(
+            "UPDATE doubts SET tries = ?3, not_before = ?4 WHERE object_type = ?1 AND record_id = ?2 AND why = 'null group'",
+            params![object, id, tries + 1, answer.steady.plus(growing(NULL_GROUP_WAITS, tries + 1))],
+        )
+    }
+
+    /// Whether null in place of a group says something new of a record: it was not read by id in this version since, or long
+    /// ago. A doubt about a version is decided once, however often lists repeat it.
+    pub(super) fn is_group_in_doubt(&self, object: Object, id: &str, etag: Option<&str>) -> Result<bool> {
+        let known: Option<(Option<String>, StoredTime)> =
+            self.tx.doubt("etag, not_before", (object.as_str(), id, "null group"))?;
+        let Some((of, StoredTime(Some(until)))) = known else { return Ok(true) };
+        let waits = |answer: AnswerTime| answer.steady < until && until.since(answer.steady) <= NULL_GROUP_WAITS.1;
+        Ok(of.as_deref() != etag || !self.tx.answer.get().is_none_or(waits))
+    }
+
+    pub(super) fn doubt_group(&self, object: Object, id: &str, etag: Option<&str>) -> Result<()> {
+        if !self.is_group_in_doubt(object, id, etag)? {
+            return Ok(());
+        }
+        self.note_omitted(object, id);
+        self.run(
+            "INSERT INTO doubts (object_type, record_id, why, etag) VALUES (?1, ?2, 'null group', ?3)
+             ON CONFLICT DO UPDATE SET tries = iif(etag IS ?3, tries, 0), etag = ?3, not_before = NULL",
+            params![object, id, etag],
+        )
     }
 
     /// Notes that the detail of a record could not be read with so many requests: it waits longer each time while the

@@ -155,7 +155,7 @@ impl RecordsTx<'_> {
         match self.compare(shape, record, &incoming)? {
             RowComparison::Same { former, omits } => {
                 if omits {
-                    self.tx.unread().note_omitted(object, id);
+                    self.tx.unread().doubt_group(object, id, Version::of_answer(shape, &incoming).etag)?;
                 }
                 if !is_detail {
                     self.tx.knowledge().was_shown(object, id, true)?;
@@ -180,7 +180,7 @@ impl RecordsTx<'_> {
                 let differences = differences.filter(|difference| !difference.there.is_null());
                 Ok((Applied::Inserted, differences.collect()))
             }
-            RowComparison::Differs { changed, old, former } => {
+            RowComparison::Differs { changed, old, former, omits } => {
                 let is_accepted =
                     former || self.is_accepted((object, id), shape, &incoming, &old, (asked, overtaken))?;
                 if !is_detail {
@@ -193,6 +193,9 @@ impl RecordsTx<'_> {
                     self.hold_edits_of_replaced_row(object, id, asked.at)?;
                 } else if !is_detail {
                     self.tx.unread().mark_omitted(object, shape, id, &incoming, &old);
+                }
+                if omits {
+                    self.tx.unread().doubt_group(object, id, Version::of_answer(shape, &incoming).etag)?;
                 }
                 self.count_before(object, id)?;
                 self.execute(&shape.update(&changed), id, &at(&incoming, &changed), read_at)?;
@@ -212,8 +215,11 @@ impl RecordsTx<'_> {
         let incoming = shape.values(record, extra.as_deref());
         Ok(match self.compare(&shape, record, &incoming)? {
             RowComparison::Missing => Compared::Missing,
-            RowComparison::Same { omits: true, .. } => Compared::Omitted,
-            RowComparison::Same { .. } => Compared::Same,
+            RowComparison::Same { omits, .. } => {
+                let etag = Version::of_answer(&shape, &incoming).etag;
+                let is_in_doubt = omits && self.tx.unread().is_group_in_doubt(object, record.id.as_str(), etag)?;
+                if is_in_doubt { Compared::Omitted } else { Compared::Same }
+            }
             RowComparison::Differs { changed, old, .. } => {
                 let difference = |place: usize| shape.columns[place].difference(&old[place], incoming[place]);
                 Compared::Differs(changed.into_iter().map(difference).collect())
@@ -252,7 +258,7 @@ impl RecordsTx<'_> {
             return Ok(RowComparison::Same { former, omits });
         }
         let old = (0..count).map(|i| row.get::<_, SqlValue>(i)).collect::<Result<Vec<_>, _>>()?;
-        Ok(RowComparison::Differs { changed, old, former })
+        Ok(RowComparison::Differs { changed, old, former, omits })
     }
 
     fn execute(&self, sql: &str, id: &str, values: &[Option<ValueRef<'_>>], asked_at: Instant) -> Result<usize> {
@@ -338,6 +344,7 @@ enum RowComparison {
         changed: Vec<usize>,
         old: Vec<SqlValue>,
         former: bool,
+        omits: bool,
     },
 }
 

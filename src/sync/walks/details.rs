@@ -345,7 +345,7 @@ impl DetailBatch<'_> {
 }
 
 pub(in crate::sync) async fn read_omitted(run: &Run<'_>, object: Object) -> Result<(), SyncError> {
-    if run.read(move |tx| unread::count_omitted(tx, object)).await? == 0 {
+    if run.read(move |tx| unread::omitted(tx, object)).await?.is_empty() {
         return Ok(());
     }
     let noted = run.write(move |tx| {
