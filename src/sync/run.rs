@@ -46,6 +46,8 @@ pub(super) struct Run<'a> {
     pub(super) read_ahead: Semaphore,
     /// Whether this run has read the definitions; locked while they are read.
     pub(super) definitions_read: tokio::sync::Mutex<bool>,
+    /// Held by who reads the values that lists omitted: others have noted some of them as well.
+    pub(super) omitted_read: tokio::sync::Mutex<()>,
     /// Reports when edits are due while this run does other work.
     pub(super) edit_watch: tokio::sync::Mutex<Option<EditWatch>>,
 }
@@ -128,6 +130,7 @@ impl<'a> Run<'a> {
             results: Mutex::default(),
             read_ahead: Semaphore::new(READING_AHEAD),
             definitions_read: tokio::sync::Mutex::new(false),
+            omitted_read: tokio::sync::Mutex::default(),
             edit_watch: tokio::sync::Mutex::new(None),
         }
     }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::support::{Crm, Mirror, noon};
-use crm_mirror::model::{Instant, Object, Resource};
-use crm_mirror::sandbox::{Fault, LoggedRequest, RequestLine, Rule, World};
+use crm_mirror::model::{DataType, Instant, Object, Resource};
+use crm_mirror::sandbox::{Fault, LoggedRequest, NewField, RequestLine, Rule, World};
 use crm_mirror::store::{RunOutcome, StoreError};
 use crm_mirror::sync::{Job, SyncError, SyncSettings};
 use serde_json::json;
@@ -230,4 +230,32 @@ async fn a_copy_in_slices_that_is_killed_anywhere_goes_on_where_it_was() {
         assert!(again <= 4 * 4 * kills, "{again} pages again after {kills} kills");
     }
     assert!(kills_at_most > 5, "{kills_at_most} kills only");
+}
+
+/// Values that lists omit are read while others walk, who have noted some as well.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn omitted_value_is_read_by_one_walker() {
+    let mut world = world(even(4_000, 2 * YEAR));
+    world.omit_nulls_in_lists();
+    world.fields().define(NewField::new(Object::Contact, "tier", DataType::ShortText));
+    let mut changed = Vec::new();
+    for n in (0..4_000).step_by(20) {
+        let id = format!("c{:06}", (n * 7_919) % 1_000_003);
+        world.edit(Object::Contact, &id, &json!({ "customFields": { "tier": "gold" } }));
+        changed.push(id);
+    }
+    let crm = Crm::serve(world).await;
+    let mirror = lists_only(4, 1_000);
+    mirror.run(&crm, &Job::sync()).await.unwrap();
+    crm.wait(600);
+    crm.sandbox.clear_log();
+    crm.sandbox.with_world(|world| {
+        for id in &changed {
+            let cleared = json!({ "name": "New", "customFields": { "tier": null } });
+            world.edit_silently(Object::Contact, id, &cleared);
+        }
+    });
+    mirror.run(&crm, &Job::resync().of(&[Resource::Contacts])).await.unwrap();
+    assert_eq!(crm.sandbox.log().details(Object::Contact), changed.len());
+    mirror.assert_exact_lists(&crm);
 }

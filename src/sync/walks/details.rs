@@ -345,6 +345,7 @@ impl DetailBatch<'_> {
 }
 
 pub(in crate::sync) async fn read_omitted(run: &Run<'_>, object: Object) -> Result<(), SyncError> {
+    let _reading = run.omitted_read.lock().await;
     if run.read(move |tx| unread::omitted(tx, object)).await?.is_empty() {
         return Ok(());
     }
