@@ -8,7 +8,7 @@ use crate::budget::PollingBudget;
 use crate::error_chain::error_chain;
 use crate::exit::Exit;
 use crate::model::{Instant, Object};
-use crate::sync::{Findings, Job, Selection, Suspension};
+use crate::sync::{Acceptance, Findings, Job, Selection, Suspension};
 
 /// The text is that in `sync_runs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
@@ -58,7 +58,7 @@ pub(super) const fn can_be_preempted(job: &Job) -> bool {
 pub(super) fn rest(job: &Job, began: bool) -> Job {
     match job {
         Job::Resync { .. } if began => Job::sync(),
-        Job::Sync { accept, .. } if !accept.removals => Job::sync(),
+        Job::Sync { accept, .. } if *accept == Acceptance::default() => Job::sync(),
         itself => itself.clone(),
     }
 }

@@ -175,7 +175,8 @@ impl Daemon {
             }
         };
         let requested = result.as_ref().map_or(true, |report| report.tally.ru.get() > 0);
-        self.on(Input::Ended(RunEnding { end, empty_until, requested, polled: None }), now);
+        let began = result.as_ref().is_ok_and(|report| report.tally.rows > 0);
+        self.on(Input::Ended(RunEnding { end, empty_until, requested, began, polled: None }), now);
     }
 }
 
