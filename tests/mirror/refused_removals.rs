@@ -85,6 +85,29 @@ async fn refusal_ends_when_a_sweep_has_seen_every_record() {
     mirror.assert_exact_lists(&crm);
 }
 
+/// It repairs nothing, and yet what it was shown is not missed any more.
+#[tokio::test]
+async fn refusal_ends_when_a_verification_has_seen_every_record() {
+    let full = Job::Verify { objects: Default::default(), full: true, repair: false, accept: Default::default() };
+    for job in [Job::verify(), full] {
+        let (crm, mirror) = settled(600, false).await;
+        crm.sandbox.faults().add(hide(ids(0..300)));
+        mirror.scheduled(&crm, &contacts_only(Job::audit())).await;
+        assert_eq!((refusals(&mirror), mirror.count("doubts WHERE why = 'missed'")), (1, 300), "{job:?}");
+        // Those of an object of which some are still missed stay refused.
+        crm.sandbox.faults().clear();
+        crm.sandbox.faults().add(hide(ids(0..100)));
+        crm.wait(600);
+        mirror.verify(&crm, &contacts_only(job.clone())).await;
+        assert_eq!((refusals(&mirror), mirror.count("doubts WHERE why = 'missed'")), (1, 100), "{job:?}");
+        crm.sandbox.faults().clear();
+        crm.wait(600);
+        let (_, found) = mirror.verify(&crm, &contacts_only(job.clone())).await;
+        assert_eq!((found[0].1.open, refusals(&mirror)), (0, 0), "{job:?}");
+        assert_eq!(mirror.count("doubts WHERE why = 'missed'"), 0, "{job:?}");
+    }
+}
+
 /// Until a day has passed, no record is looked up again; what a verification found stays open.
 #[tokio::test]
 async fn audit_reports_a_refusal_of_the_same_day_and_a_sync_does_not() {

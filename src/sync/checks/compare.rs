@@ -86,6 +86,9 @@ impl<'r> Audit<'r> {
                         older = applied == Applied::Older;
                         noted.record(&record, applied);
                     }
+                } else {
+                    // It is not missed any more, whatever its values are.
+                    tx.knowledge().was_shown(object, record.id.as_str(), false)?;
                 }
                 compared.push((record.updated_at, record.id, how, older));
             }
@@ -165,6 +168,9 @@ pub(in crate::sync) async fn compare_object(
             // What nothing here has changed is known from now on; of the rest, only the next count tells what is left.
             let is_left = is_clean && left == unexplained(tx, object, there)?;
             tx.claims().total_was_counted(object, if is_left { left } else { 0 }, now)?;
+        }
+        if tx.count_nominated(object)? == 0 {
+            tx.claims().set_refused_removals(object, None)?;
         }
         // What is in doubt is open, whether or not this comparison has met it.
         let open = found.max(tx.count_in_doubt(object)?);
