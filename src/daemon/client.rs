@@ -1,7 +1,7 @@
 //! The client of the control socket, which verbs use to run jobs in the daemon and to follow them.
 
 use std::io;
-use std::path::Path;
+use std::path::{self, Path};
 use std::time::Duration;
 
 use reqwest::{RequestBuilder, StatusCode};
@@ -88,11 +88,13 @@ impl DaemonClient {
     /// The daemon's status, if it owns the mirror at `database`.
     pub async fn status_of(&self, database: &Path) -> Result<Option<DaemonStatus>, ClientError> {
         let status = self.status(FIRST_REPLY_TIMEOUT).await?;
-        let same = |a: &Path, b: &Path| match (a.canonicalize(), b.canonicalize()) {
-            (Ok(a), Ok(b)) => a == b,
-            _ => false,
+        // A file that is gone has a folder and a name.
+        let whole = |path: &Path| {
+            let of_missing = || Some(path::absolute(path).ok()?.parent()?.canonicalize().ok()?.join(path.file_name()?));
+            path.canonicalize().ok().or_else(of_missing)
         };
-        Ok(status.daemon.filter(|_| same(Path::new(&status.database), database)))
+        let is_ours = whole(database).is_some_and(|ours| whole(Path::new(&status.database)) == Some(ours));
+        Ok(status.daemon.filter(|_| is_ours))
     }
 
     pub async fn has(&self, job: u64) -> Result<bool, ClientError> {

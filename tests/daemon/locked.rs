@@ -192,6 +192,12 @@ fn missing_directory_is_waited_for() {
     let failed = daemon.job("/sync", &json!({}));
     assert_eq!(failed["exit"], 74, "{failed}");
     assert_eq!(std::fs::read_dir(fixture.place.path("data")).unwrap().count(), 0);
+    // It is still this mirror's daemon, and the verbs reach it.
+    let paused = verb(&fixture, "pause").done().err;
+    assert!(paused.contains("not stored yet: there is no mirror at"), "{paused}");
+    verb(&fixture, "resume").done();
+    let failed = verb(&fixture, "sync").code(74).err;
+    assert!(failed.contains("the daemon runs it") && failed.contains("there is no mirror at"), "{failed}");
     std::fs::remove_dir(fixture.place.path("data")).unwrap();
     std::fs::rename(fixture.place.path("away"), fixture.place.path("data")).unwrap();
     daemon.sync();
