@@ -23,6 +23,7 @@ use super::timetable::Timetable;
 use super::watches::CronTicks;
 use super::{status_reply, systemd};
 use crate::config::Config;
+use crate::error_chain::error_chain;
 use crate::format;
 use crate::model::Instant;
 
@@ -56,6 +57,8 @@ pub(super) struct EventLoop {
     /// When the first of the holds began between which no run completed.
     held_since: Option<Instant>,
     failure: Option<DaemonError>,
+    /// Whether the mirror's file did not take the last configuration.
+    reload_is_owed: bool,
     last_look: (Instant, Monotonic),
 }
 
@@ -75,6 +78,7 @@ impl EventLoop {
             hold: None,
             held_since: None,
             failure: None,
+            reload_is_owed: false,
             last_look: (now, Monotonic::now()),
         };
         event_loop.reschedule().await;
@@ -210,7 +214,17 @@ impl EventLoop {
     }
 
     fn reloaded(&mut self, reloaded: Result<Arc<Config>, DaemonError>) -> Input {
+        let is_owed = matches!(&reloaded, Err(error) if error.is_of_the_file());
+        let was_owed = std::mem::replace(&mut self.reload_is_owed, is_owed);
         let timetable = match reloaded {
+            Err(error) if is_owed => {
+                if !was_owed {
+                    let why = error_chain(&error);
+                    tracing::warn!("The new configuration is not active yet, and is tried again: {why}");
+                }
+                self.runner.reload_again();
+                None
+            }
             Ok(config) => {
                 self.control.bus.reloaded(None);
                 Some(Timetable::new(&config.sync, self.part))

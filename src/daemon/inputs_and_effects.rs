@@ -26,7 +26,7 @@ pub enum Input {
     EditsDue,
     Ended(RunEnding),
     Reload,
-    /// The configuration was reloaded; `None` if it is invalid and the old one stays active.
+    /// The configuration was reloaded; `None` if the old one stays active.
     Reloaded(Option<Timetable>),
     /// The sweeps were discarded, or the hold was cleared.
     Maintained,

@@ -31,14 +31,12 @@ use crate::sync::{Job, Selection, Suspension, SyncError};
 /// How long a client waits for the confirmation that a pause was stored.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
-const RETRY_AFTER: Duration = Duration::from_secs(1);
+const RELOAD_AGAIN: Duration = Duration::from_secs(5);
 
 /// What a full audit costs at most: 16 ranges by two timestamps, of both objects.
 const AUDIT: u64 = 64;
 
 const SHORT_LISTS: u64 = 5;
-
-const RELOAD_TRIES: u32 = 60;
 
 pub(super) struct Runner {
     mirror: Arc<Mirror>,
@@ -125,6 +123,15 @@ impl Runner {
                 control.config.send_replace(config.clone());
             }
             LoopMessage::Reloaded(Box::new(reloaded))
+        });
+    }
+
+    /// Reloads it again after a delay. Runs start meanwhile, and show what is wrong.
+    pub(super) fn reload_again(&self) {
+        let inbox = self.inbox.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(RELOAD_AGAIN).await;
+            send(&inbox, LoopMessage::Input(Input::Reload)).await;
         });
     }
 
@@ -266,18 +273,7 @@ async fn reload(mirror: &Mirror, sources: &Sources, before: &Config) -> Result<A
         config.database = before.database.clone();
         config.socket = before.socket.clone();
     }
-    let settings = MirrorSettings::new(config.clone())?;
-    for _ in 1..RELOAD_TRIES {
-        match mirror.reconfigure(settings.clone()).await {
-            Ok(()) => return Ok(Arc::new(config)),
-            // Another process uses the database: no reason to refuse a configuration.
-            Err(MirrorError::Store(StoreError::Sqlite { .. } | StoreError::Locked { .. } | StoreError::Closed)) => {
-                tokio::time::sleep(RETRY_AFTER).await;
-            }
-            Err(error) => return Err(error.into()),
-        }
-    }
-    mirror.reconfigure(settings).await?;
+    mirror.reconfigure(MirrorSettings::new(config.clone())?).await?;
     Ok(Arc::new(config))
 }
 

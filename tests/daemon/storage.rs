@@ -35,7 +35,11 @@ fn room(daemon: &Daemon, bytes: &str) {
 
 #[test]
 fn full_disk_is_waited_for() {
-    let fixture = DaemonFixture::with(60, 4);
+    let mut fixture = DaemonFixture::with(60, 4);
+    fixture.place = fixture.place.unset("CRM_MIRROR_BUDGET__LIMIT");
+    let limited =
+        |limit: u64| std::fs::write(fixture.place.path("crm-mirror.toml"), format!("[budget]\nlimit = {limit}\n"));
+    limited(5_000).unwrap();
     let Some(daemon) = without_room(&fixture) else { return };
     daemon.until_notified("READY=1");
     daemon.until_logged("cannot be opened");
@@ -56,7 +60,16 @@ fn full_disk_is_waited_for() {
     assert!(daemon.status()["daemon"]["trouble"]["why"].is_string());
     let said = fixture.place.run("check --offline").code(74).out;
     assert!(said.contains("the runs of the daemon at") && said.contains("restart the daemon"), "{said}");
+
+    // A valid configuration is not called invalid for it, and is taken once there is room.
+    limited(4_000).unwrap();
+    daemon.signal("-HUP");
+    daemon.until_logged("The new configuration is not active yet");
+    let told = daemon.status();
+    assert_eq!((&told["ru"]["limit"], &told["daemon"]["reload_failed"]), (&json!(5_000), &json!(false)), "{told}");
     room(&daemon, "unlimited");
+    daemon.until_logged("Configuration reloaded");
+    assert_eq!(daemon.status()["ru"]["limit"], 4_000);
     daemon.sync();
     assert_eq!(daemon.status()["daemon"]["trouble"], Value::Null);
     daemon.stop();
