@@ -52,6 +52,8 @@ pub struct MirrorStatus {
     /// `history.retention`.
     pub history_since: Option<String>,
     pub edits: EditCounts,
+    /// Whether everything that is mirrored was copied, and is not known to lack anything.
+    pub up_to_date: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub publish: Option<PublishLag>,
     pub missing_scopes: Vec<MissingScope>,
@@ -100,6 +102,13 @@ pub struct ObjectStatus {
     pub sweep: Option<SweepStatus>,
     pub outage: Option<RefusedRemovals>,
     pub undecided: Option<UndecidedStatus>,
+}
+
+impl ObjectStatus {
+    fn is_up_to_date(&self) -> bool {
+        let is_copied = self.changes_as_of.is_some() && self.sweep.is_none() && self.details_pending.unwrap_or(0) == 0;
+        is_copied && self.differences == 0 && self.outage.is_none() && self.undecided.is_none()
+    }
 }
 
 /// Items that seem to be removed and are kept: no answer has proven it yet, or only one list lacks them.
@@ -180,7 +189,7 @@ pub fn at_moment(
     let runs = report::last_runs(moment, RUNS)?;
     let [contacts_since, companies_since] =
         [Object::Contact, Object::Company].map(|object| record::horizon(moment, object));
-    Ok(MirrorStatus {
+    let mut status = MirrorStatus {
         read_at: now,
         paused_since: moment.state(&StateKey::PausedSince)?,
         running: running(moment, config, runs.first(), now)?,
@@ -194,13 +203,17 @@ pub fn at_moment(
         hold_until: hold.and_then(|hold| hold.left(ledger.steady_time())).map(|left| now.plus(left)),
         missing_scopes: missing.map(|(object, scope)| MissingScope { object, scope: scope.into() }).collect(),
         edits: outbox_report::counts(moment)?,
+        up_to_date: false,
         publish: config.publish.is_on().then(|| queue::lag(moment, now)).transpose()?,
         last_success: report::last_success(moment)?,
         trouble: report::failing(moment)?,
         runs,
         oddities: report::oddities(moment)?,
         broken_objects: people_report::broken(moment)?,
-    })
+    };
+    let up_to_date = status.mirrored(config).all(ObjectStatus::is_up_to_date);
+    status.up_to_date = up_to_date;
+    Ok(status)
 }
 
 /// Whether a resource is not mirrored, and not read for others: definitions are read with the records.

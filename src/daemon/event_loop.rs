@@ -369,7 +369,7 @@ impl EventLoop {
     fn publish_status(&mut self) {
         self.publish();
         let work = self.control.bus.known().log.work.clone();
-        let line = status_reply::line(&self.state, work, self.control.now());
+        let line = status_reply::line(&self.state, work, self.control.is_up_to_date(), self.control.now());
         let line = self.control.bus.after_invalid(line);
         if line != self.status {
             systemd::status(&line);

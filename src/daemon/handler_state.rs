@@ -131,6 +131,11 @@ impl Control {
         }
     }
 
+    /// Whether the mirror was up to date when it was last read.
+    pub(super) fn is_up_to_date(&self) -> bool {
+        self.last_mirror.borrow().as_ref().is_some_and(|status| status.up_to_date)
+    }
+
     /// A number that changes with each commit to the mirror's file; rarely, another file has the number of the last one.
     pub(super) async fn version(&self) -> Result<i64, String> {
         self.with_reader(|reader, _| reader.data_version()).await

@@ -167,7 +167,7 @@ fn lock_of_another(state: &StateMachine) -> Option<String> {
     Some(format!("another program has kept the mirror locked since {}", format::moment(since)))
 }
 
-pub(super) fn line(state: &StateMachine, work: Option<CurrentWork>, now: Instant) -> String {
+pub(super) fn line(state: &StateMachine, work: Option<CurrentWork>, up_to_date: bool, now: Instant) -> String {
     if let Some((job, _)) = state.running() {
         let Some(work) = work else {
             return format!("{} running", job.job.kind());
@@ -210,8 +210,9 @@ pub(super) fn line(state: &StateMachine, work: Option<CurrentWork>, now: Instant
             format::moment(trouble.next_try)
         );
     }
+    let mirror = if up_to_date { "Up to date" } else { "Idle" };
     match state.next_due(ScheduleKind::Changes, now) {
-        Some(at) => format!("Up to date; next run at {}", format::moment(at)),
-        None => "Up to date; no schedule; runs on request".into(),
+        Some(at) => format!("{mirror}; next run at {}", format::moment(at)),
+        None => format!("{mirror}; no schedule; runs on request"),
     }
 }

@@ -40,7 +40,7 @@ fn status_document_is_the_same_from_every_source() {
         keys(&from_verb),
         words(
             "base_url broken_objects bytes daemon database edits history_since hold_until last_success missing_scopes objects \
-             oddities paused_since read_at ru running runs trouble wal_bytes"
+             oddities paused_since read_at ru running runs trouble up_to_date wal_bytes"
         )
     );
     assert_eq!(

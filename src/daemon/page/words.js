@@ -29,7 +29,8 @@ export function currentState(known) {
     return ["waits", next ? `Nothing is copied yet; the first copy begins ${when(Date.parse(next))}` : "Nothing is copied yet"];
   }
   const every = interval ? `, every ${interval} s: ${reason}` : "";
-  return ["ok", next ? `Up to date; next run ${when(Date.parse(next))}${every}` : "Up to date; nothing is scheduled"];
+  const [severity, mirror] = known.status.up_to_date ? ["ok", "Up to date"] : ["waits", "Idle"];
+  return [severity, `${mirror}; ${next ? `next run ${when(Date.parse(next))}${every}` : "nothing is scheduled"}`];
 }
 
 /** The state of an object's details. */
