@@ -833,12 +833,12 @@ CREATE TABLE state (
     name TEXT PRIMARY KEY NOT NULL,
     value TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
-INSERT INTO state VALUES('built_from','{"revision":"1-84f556ec","layout":3,"options":{"keep_archived":false,"labels":"off","indexes":[],"folder":null,"search":"words","exclude":[]},"files":{"digest":"44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a","views":{},"refused":{}},"erased":[],"erasure_chances":0,"rewrites":0}');
+INSERT INTO state VALUES('built_from','{"revision":"1-b63cd09d","layout":3,"options":{"keep_archived":false,"labels":"off","indexes":[],"folder":null,"search":"words","exclude":[]},"files":{"digest":"44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a","views":{},"refused":{}},"erased":[],"erasure_chances":0,"rewrites":0}');
 INSERT INTO state VALUES('held:company','{"rows":3,"details_current":3}');
 INSERT INTO state VALUES('held:contact','{"rows":6,"details_current":6}');
 INSERT INTO state VALUES('history_marks','[{"clock":[1772625600000000,0,1772625600000000,[0,0]],"changes":0,"audits":0,"runs":1}]');
 INSERT INTO state VALUES('identity','{"base_url":"http://127.0.0.1:8080/v1","key":"dcd8083289ec23aa"}');
-INSERT INTO state VALUES('last_writer','{"nonce":"c239cf524f5d4790b948b340afe808ad","before":"cc008f0f354c496ea806317ddea8af52","file":{"inode":11173928,"born":"1795951907626942681","device":65024,"booted":1795936115},"requests":0}');
+INSERT INTO state VALUES('last_writer','{"nonce":"271ac8ce2a2943eb9a52cfd406fa7de5","before":"b59f9352913249618a4124e983daf70d","file":{"inode":10207316,"born":"1795955757260606164","device":65024,"booted":1795936116},"requests":0}');
 INSERT INTO state VALUES('ledger','{"since":"2026-03-04T00:00:00.000000000Z","used":19,"total":19,"window":1,"clock":[1772629200000000,3600000000,1772629200000000,[0,3600000000]],"set_back":{"secs":0,"nanos":0}}');
 INSERT INTO state VALUES('mirror_id','"c9a2990f70bdca2c913b8b4c"');
 INSERT INTO state VALUES('searched:company','["r.cf_account_code","d.cf_strategy"]');
@@ -904,10 +904,11 @@ INSERT INTO goals VALUES('team-members','list','','2026-03-04T12:00:00.000000Z',
 CREATE TABLE frontier (
     object TEXT PRIMARY KEY NOT NULL, -- contact or company
     watermark TEXT, -- the highest `updatedAt` that a finished walk applied
-    served_at TEXT -- the service's clock when that walk began; NULL if it does not tell the time
+    served_at TEXT, -- the service's clock when that walk began; NULL if it does not tell the time
+    doubt_from TEXT -- where the next walk begins at the latest: an earlier version was accepted since the last one began
 ) STRICT, WITHOUT ROWID;
-INSERT INTO frontier VALUES('company','2026-03-04T11:00:00.000000Z','2026-03-04T13:00:00.000000Z');
-INSERT INTO frontier VALUES('contact','2026-03-04T13:00:00.000000Z','2026-03-04T13:00:00.000000Z');
+INSERT INTO frontier VALUES('company','2026-03-04T11:00:00.000000Z','2026-03-04T13:00:00.000000Z',NULL);
+INSERT INTO frontier VALUES('contact','2026-03-04T13:00:00.000000Z','2026-03-04T13:00:00.000000Z',NULL);
 CREATE TABLE reads (
     object TEXT NOT NULL, -- contact or company; '' for the lists
     purpose TEXT NOT NULL, -- changes, sweep, fill, lists, ages, progress

@@ -330,7 +330,8 @@ impl Walker<'_> {
             let mut noted = apply::apply_page(tx, object, &page, &answer.asked, now)?;
             noted.omitted = apply::after_answer(tx, object, (details, overlap))?;
             anomalies.iter().try_for_each(|anomaly| anomaly.enter(tx, resource, now))?;
-            if matches!(job, WalkPurpose::Slice(..)) {
+            // A page that changes nothing must not count as one that has written.
+            if matches!(job, WalkPurpose::Slice(..)) && page.unusable > 0 {
                 // Without an id they are in no count of what is missing.
                 tx.claims().leave_records_out(object, page.unusable)?;
             }
