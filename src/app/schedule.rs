@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use super::settings::{MirrorSettings, RUNS_OF_FORECAST, limits};
-use crate::budget::{self, Ledger, Limits};
+use crate::budget::{self, Ledger, Limits, MAX_POLL};
 use crate::config::{ChangesSchedule, Config, SyncConfig};
 use crate::model::{Instant, Object, Purpose, Resource, Ru};
 use crate::store::{ReadTx, Reader, StoreError, lock, report};
@@ -19,10 +19,7 @@ use crate::sync::budget_meter::{self, LEDGER};
 /// schedule, as far as it is known.
 pub fn next_read(sync: &SyncConfig, object: Resource, read: Instant, poll: Option<Duration>) -> Option<Instant> {
     let zone = &sync.time_zone;
-    let changes = |after: Instant| match (&sync.schedule, poll) {
-        (ChangesSchedule::Auto, Some(interval)) => Some(after.plus(interval)),
-        (schedule, _) => schedule.due_after(after, zone).next(),
-    };
+    let changes = |after: Instant| changes_after(sync, after, poll).next();
     if matches!(object, Resource::Contacts | Resource::Companies) {
         return changes(read);
     }
@@ -30,6 +27,32 @@ pub fn next_read(sync: &SyncConfig, object: Resource, read: Instant, poll: Optio
     let tick = sync.definitions_schedule.as_ref().and_then(|cron| cron.next_after(read, zone));
     let listed = tick.map(|tick| changes(tick.minus(Duration::from_secs(1))).unwrap_or(tick));
     listed.or_else(|| sync.sweep_schedule.as_ref()?.next_after(read, zone))
+}
+
+/// When changes are due after an instant, in order. Where only a daemon knows the interval, it is the longest that an
+/// unspent budget leads to.
+fn changes_after(sync: &SyncConfig, after: Instant, poll: Option<Duration>) -> Box<dyn Iterator<Item = Instant>> {
+    match &sync.schedule {
+        ChangesSchedule::Off => Box::new(std::iter::empty()),
+        ChangesSchedule::Cron(cron) => Box::new(cron.due_after(after, &sync.time_zone)),
+        ChangesSchedule::Auto => {
+            let interval = poll.unwrap_or(MAX_POLL.max(sync.min_interval));
+            let next = move |at: &Instant| Some(at.plus(interval)).filter(|next| next > at);
+            Box::new(std::iter::successors(Some(after), next).skip(1))
+        }
+    }
+}
+
+/// Scheduled runs that may be missed before a mirror counts as stale.
+const MISSED: usize = 3;
+
+/// The age up to which a mirror is never stale, however often the schedule runs.
+const FRESH: Duration = Duration::from_secs(300);
+
+/// Whether the schedule should have brought changes since an instant. Without a schedule a mirror is never stale.
+pub(super) fn is_stale(sync: &SyncConfig, as_of: Instant, poll: Option<Duration>, now: Instant) -> bool {
+    let due = changes_after(sync, as_of, poll).nth(MISSED - 1);
+    now > as_of.plus(FRESH) && due.is_some_and(|due| due < now)
 }
 
 /// When an object that was known to be complete at an instant is next checked by the schedule; `None` for never.
@@ -98,8 +121,7 @@ impl Allowance {
 pub fn reserved(tx: &ReadTx<'_>, sync: &SyncConfig, limits: &Limits, time: Range<Instant>) -> Result<Ru, StoreError> {
     let Range { start: now, end: refills } = time;
     let costs = report::cost_of_runs(tx, "sync", RUNS_OF_FORECAST)?;
-    let due = sync.schedule.due_after(now, &sync.time_zone);
-    let mut units = budget::reserve(due, refills, budget::forecast(&costs), limits.limit);
+    let mut units = budget::reserve(changes_after(sync, now, None), refills, budget::forecast(&costs), limits.limit);
     // An audit compares what is copied: those that fall into a first copy are left out.
     let is_copied = tx.is_copied(Object::Contact)? && tx.is_copied(Object::Company)?;
     if let Some(audits) = sync.audit_schedule.as_ref().filter(|_| is_copied) {
@@ -202,6 +224,30 @@ mod tests {
         let noon = at("2026-03-04T12:00:00Z");
         let next = |poll| next_read(&auto, Resource::Contacts, noon, poll).unwrap().since(noon);
         assert_eq!(next(Some(Duration::from_secs(3600))), Duration::from_secs(3600));
-        assert_eq!(next(None), crate::budget::MAX_POLL);
+        assert_eq!(next(None), MAX_POLL);
+    }
+
+    #[test]
+    fn mirror_is_stale_after_three_missed_runs_and_at_least_five_minutes() {
+        let stale = |schedule, as_of, now| is_stale(&sync(&[("sync.schedule", schedule)]), at(as_of), None, at(now));
+        let (often, nightly) = ("*/10 * * * * *", "0 0 3 * * *");
+        assert!(!stale(often, "2026-03-04T12:00:00Z", "2026-03-04T12:05:00Z"));
+        assert!(stale(often, "2026-03-04T12:00:00Z", "2026-03-04T12:05:01Z"));
+        assert!(!stale(nightly, "2026-03-04T03:00:01Z", "2026-03-07T03:00:00Z"));
+        assert!(stale(nightly, "2026-03-04T03:00:01Z", "2026-03-07T03:00:01Z"));
+        assert!(!stale("off", "2026-03-04T03:00:01Z", "2027-03-04T03:00:01Z"));
+    }
+
+    #[test]
+    fn automatic_schedule_is_late_by_the_interval_of_the_moment() {
+        let hourly = sync(&[("sync.schedule", "auto"), ("sync.min_interval", "1h")]);
+        let often = sync(&[("sync.schedule", "auto")]);
+        let hours = |hours: u64| Some(Duration::from_secs(3600 * hours));
+        for (sync, poll, three) in [(&hourly, None, 3), (&hourly, hours(2), 6), (&often, hours(1), 3)] {
+            let stale =
+                |seconds| is_stale(sync, Instant::EPOCH, poll, Instant::EPOCH.plus(Duration::from_secs(seconds)));
+            assert!(!stale(3600 * three) && stale(3600 * three + 1), "{poll:?}");
+        }
+        assert!(is_stale(&often, Instant::EPOCH, None, Instant::EPOCH.plus(3 * MAX_POLL + Duration::from_secs(1))));
     }
 }

@@ -5,14 +5,13 @@
 
 use std::time::Duration;
 
-use jiff::tz::TimeZone;
 use serde::Serialize;
 
-use super::schedule::{Allowance, ledger};
+use super::schedule::{Allowance, is_stale, ledger};
 use super::settings::{RUNS_OF_FORECAST, limits};
 use crate::app::summary::MissingScope;
 use crate::budget::{Hold, Ledger, forecast};
-use crate::config::{ChangesSchedule, Config};
+use crate::config::Config;
 use crate::model::{ClockReading, Instant, Object, Purpose, Resource, Ru, instant};
 use crate::store::outbox_report::{self, EditCounts};
 use crate::store::publishing::queue;
@@ -263,12 +262,6 @@ pub enum Readiness {
     Unreadable,
 }
 
-/// Scheduled runs that may be missed before a mirror counts as stale.
-const MISSED: usize = 3;
-
-/// The age up to which a mirror is never stale, however often the schedule runs.
-const FRESH: Duration = Duration::from_secs(300);
-
 impl MirrorStatus {
     pub fn of(&self, object: Object) -> Option<&ObjectStatus> {
         self.objects.iter().find(|known| known.object == object.resource())
@@ -283,27 +276,21 @@ impl MirrorStatus {
         !self.missing_scopes.iter().any(|missing| missing.object == object.as_str())
     }
 
-    /// Whether the mirror can be relied on. Details do not count, and neither do objects that the key may not read.
-    pub fn readiness(&self, config: &Config, now: Instant) -> Readiness {
+    /// Whether the mirror can be relied on. Details do not count, and neither do objects that the key may not read. `poll` is
+    /// the interval of the automatic schedule, as far as it is known.
+    pub fn readiness(&self, config: &Config, now: Instant, poll: Option<Duration>) -> Readiness {
         // Where only short lists are mirrored, they are what counts; the schedule for changes is not theirs.
         let has_records = Object::ALL.into_iter().any(|object| config.mirrors(object.resource()));
         let lists = self.mirrored(config).filter(|object| object.removed.is_some() == has_records);
         let as_of: Option<Vec<Instant>> = lists.map(|object| object.changes_as_of).collect();
-        let schedule = (&config.sync.schedule, &config.sync.time_zone);
         match as_of {
             Some(as_of) if !as_of.is_empty() => {
-                let stale = has_records && as_of.into_iter().any(|as_of| is_stale(as_of, schedule, now));
+                let stale = has_records && as_of.into_iter().any(|as_of| is_stale(&config.sync, as_of, poll, now));
                 if stale { Readiness::Stale } else { Readiness::Ready }
             }
             _ => Readiness::NeverCopied,
         }
     }
-}
-
-/// Whether the schedule should have brought changes since an instant. Without a schedule a mirror is never stale.
-fn is_stale(as_of: Instant, (schedule, zone): (&ChangesSchedule, &TimeZone), now: Instant) -> bool {
-    let due = schedule.due_after(as_of, zone).nth(MISSED - 1);
-    now > as_of.plus(FRESH) && due.is_some_and(|due| due < now)
 }
 
 fn ru(tx: &ReadTx<'_>, config: &Config, pending: u64, ledger: &Ledger, now: Instant) -> Result<RuStatus, StoreError> {
@@ -370,26 +357,4 @@ fn records(tx: &ReadTx<'_>, object: Object) -> Result<ObjectStatus, StoreError> 
         outage: tx.refused_removals(object)?,
         undecided: None,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config::Cron;
-
-    fn at(text: &str) -> Instant {
-        text.parse().unwrap()
-    }
-
-    #[test]
-    fn mirror_is_stale_after_three_missed_runs_and_at_least_five_minutes() {
-        let cron = |line| ChangesSchedule::Cron(Cron::parse(line).unwrap());
-        let (often, nightly) = (cron("*/10 * * * * *"), cron("0 0 3 * * *"));
-        let stale = |cron, as_of, now| is_stale(at(as_of), (cron, &TimeZone::UTC), at(now));
-        assert!(!stale(&often, "2026-03-04T12:00:00Z", "2026-03-04T12:05:00Z"));
-        assert!(stale(&often, "2026-03-04T12:00:00Z", "2026-03-04T12:05:01Z"));
-        assert!(!stale(&nightly, "2026-03-04T03:00:01Z", "2026-03-07T03:00:00Z"));
-        assert!(stale(&nightly, "2026-03-04T03:00:01Z", "2026-03-07T03:00:01Z"));
-        assert!(!stale(&ChangesSchedule::Off, "2026-03-04T03:00:01Z", "2027-03-04T03:00:01Z"));
-    }
 }

@@ -18,7 +18,6 @@ use croner::parser::{CronParser, Seconds};
 use jiff::Timestamp;
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 
-use crate::budget::MAX_POLL;
 use crate::model::Instant;
 
 /// A valid cron line, with seconds.
@@ -128,18 +127,6 @@ impl ChangesSchedule {
         match self {
             ChangesSchedule::Cron(cron) => Some(cron),
             ChangesSchedule::Off | ChangesSchedule::Auto => None,
-        }
-    }
-
-    /// The least often that it is due after an instant, in order.
-    pub fn due_after(&self, after: Instant, zone: &TimeZone) -> Box<dyn Iterator<Item = Instant>> {
-        match self {
-            ChangesSchedule::Off => Box::new(std::iter::empty()),
-            ChangesSchedule::Cron(cron) => Box::new(cron.due_after(after, zone)),
-            ChangesSchedule::Auto => {
-                let next = move |at: &Instant| Some(at.plus(MAX_POLL)).filter(|next| next > at);
-                Box::new(std::iter::successors(Some(after), next).skip(1))
-            }
         }
     }
 }

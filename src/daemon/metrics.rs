@@ -229,7 +229,9 @@ pub(super) async fn health(control: &Control) -> Result<Response, Problem> {
 /// `GET /readyz`: 200 once the lists were copied, and while they are fresh.
 pub(super) async fn readiness(control: &Control) -> Response {
     let readiness = match control.status().await {
-        Ok(status) => status.status.readiness(&control.config(), control.now()),
+        Ok(StatusReply { status, daemon }) => {
+            status.readiness(&control.config(), control.now(), daemon.as_ref().and_then(DaemonStatus::poll_interval))
+        }
         Err(_) => Readiness::Unreadable,
     };
     let code = if readiness == Readiness::Ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };

@@ -103,7 +103,7 @@ impl DaemonStatus {
     }
 
     /// The interval between runs for changes, where the schedule is automatic.
-    pub(super) fn poll_interval(&self) -> Option<Duration> {
+    pub fn poll_interval(&self) -> Option<Duration> {
         self.next.iter().find_map(|next| next.interval).map(Duration::from_secs)
     }
 }

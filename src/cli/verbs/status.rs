@@ -15,7 +15,7 @@ use crate::cli::ui::status_text::{self, StatusContext};
 use crate::cli::{DaemonState, Failure, Global, MirrorArgs, identity, output, session};
 use crate::config::unit::FOLDER;
 use crate::config::{Config, Sources, files_in};
-use crate::daemon::StatusReply;
+use crate::daemon::{DaemonStatus, StatusReply};
 use crate::error_chain::error_chain;
 use crate::exit::Exit;
 use crate::format;
@@ -144,8 +144,9 @@ fn every_workspace(folder: &Path, json: bool) -> Result<Exit, Failure> {
         let state = match read {
             Err(error) => WorkspaceState::Unreadable { error },
             Ok((config, status)) => {
-                let (_, daemon_state) = session::daemon_state(&config).await;
-                let readiness = status.readiness(&config, reading.wall);
+                let (daemon, daemon_state) = session::daemon_state(&config).await;
+                let poll = daemon.as_ref().and_then(DaemonStatus::poll_interval);
+                let readiness = status.readiness(&config, reading.wall, poll);
                 WorkspaceState::Read { readiness, daemon_state, status: Box::new(status) }
             }
         };

@@ -55,7 +55,7 @@ fn read(mirrored: &Mirrored, reader: &Reader) {
     let moment = reader.begin().unwrap();
     let status = status::at_moment(&moment, &mirrored.config, now).expect("the status");
     serde_json::to_string(&status).expect("the status as JSON");
-    let _ = status.readiness(&mirrored.config, now);
+    let _ = status.readiness(&mirrored.config, now, None);
     let behind = cursor::behind(&moment, 0).expect("a cursor");
     let _ = cursor::verify(&moment, &behind).expect("whether it is valid");
     moment.takes_edits().expect("whether edits are accepted");
