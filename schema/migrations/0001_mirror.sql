@@ -268,7 +268,7 @@ CREATE TABLE doubts (
     -- lacked now, lacked by more; of a key: unknown key; of an item: unlisted, gone; of a range that was read by cursor:
     -- created_at, updated_at; of one of records that share both: tie; of a workspace: unrecognised
     etag TEXT, -- the version that was seen
-    version TEXT, -- its `updatedAt`
+    version TEXT, -- its `updatedAt`; of a null group: what was null
     tries INTEGER NOT NULL DEFAULT 0, -- lookups, failures or readings so far; removals that count for the guard
     first_seen TEXT, -- the first moment of the same answer; this and the next one by the ledger's steady clock
     not_before TEXT, -- when the next lookup is due

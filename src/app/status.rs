@@ -210,8 +210,9 @@ pub fn at_moment(
         oddities: report::oddities(moment)?,
         broken_objects: people_report::broken(moment)?,
     };
-    let up_to_date = status.mirrored(config).all(ObjectStatus::is_up_to_date);
-    status.up_to_date = up_to_date;
+    // Where nothing can be read, nothing is known.
+    let up_to_date = status.mirrored(config).map(ObjectStatus::is_up_to_date).reduce(|all, one| all && one);
+    status.up_to_date = up_to_date.unwrap_or(false);
     Ok(status)
 }
 

@@ -57,8 +57,8 @@ pub(super) struct EventLoop {
     /// When the first of the holds began between which no run completed.
     held_since: Option<Instant>,
     failure: Option<DaemonError>,
-    /// Whether the mirror's file did not take the last configuration.
-    reload_is_owed: bool,
+    /// Reloads again, if the mirror's file did not take the last configuration.
+    owed_reload: Option<JoinHandle<()>>,
     last_look: (Instant, Monotonic),
 }
 
@@ -78,7 +78,7 @@ impl EventLoop {
             hold: None,
             held_since: None,
             failure: None,
-            reload_is_owed: false,
+            owed_reload: None,
             last_look: (now, Monotonic::now()),
         };
         event_loop.reschedule().await;
@@ -215,14 +215,16 @@ impl EventLoop {
 
     fn reloaded(&mut self, reloaded: Result<Arc<Config>, DaemonError>) -> Input {
         let is_owed = matches!(&reloaded, Err(error) if error.is_of_the_file());
-        let was_owed = std::mem::replace(&mut self.reload_is_owed, is_owed);
+        let owed = self.owed_reload.take().inspect(JoinHandle::abort);
         let timetable = match reloaded {
             Err(error) if is_owed => {
-                if !was_owed {
+                // It is not invalid, whatever the one before was.
+                self.control.bus.known().reload_failed = None;
+                if owed.is_none() {
                     let why = error_chain(&error);
                     tracing::warn!("The new configuration is not active yet, and is tried again: {why}");
                 }
-                self.runner.reload_again();
+                self.owed_reload = Some(self.runner.reload_again());
                 None
             }
             Ok(config) => {

@@ -53,12 +53,15 @@ pub(super) const fn can_be_preempted(job: &Job) -> bool {
     matches!(job, Job::Sync { .. } | Job::Resync { .. })
 }
 
-/// What is left of a job whose run was interrupted. Once it has read anything, its sweeps are stored in the mirror, with what
-/// was accepted for them, and are resumed by the next sync, so that one run does both. The rest is stored nowhere else.
+/// What is left of a job whose run was interrupted. Once it has begun, its sweeps are stored in the mirror, with what was
+/// accepted for them, and are resumed by the next sync, so that one run does both. The rest is stored nowhere else.
 pub(super) fn rest(job: &Job, began: bool) -> Job {
     match job {
         Job::Resync { .. } if began => Job::sync(),
-        Job::Sync { accept, .. } if *accept == Acceptance::default() => Job::sync(),
+        // Lists that were asked for by name are read by no other sync.
+        Job::Sync { objects, accept } if *accept == Acceptance::default() && (began || !is_named(objects)) => {
+            Job::sync()
+        }
         itself => itself.clone(),
     }
 }
@@ -68,9 +71,13 @@ pub(super) fn serves(job: &Job, kind: ScheduleKind) -> bool {
     match (kind, job) {
         (ScheduleKind::Changes, Job::Sync { objects, .. })
         | (ScheduleKind::Audit, Job::Verify { objects, repair: true, .. })
-        | (ScheduleKind::Sweep, Job::Resync { objects, .. }) => !matches!(objects, Selection::Named(_)),
+        | (ScheduleKind::Sweep, Job::Resync { objects, .. }) => !is_named(objects),
         _ => false,
     }
+}
+
+const fn is_named(objects: &Selection) -> bool {
+    matches!(objects, Selection::Named(_))
 }
 
 /// The result of a run, as far as the state machine needs it.
@@ -81,7 +88,7 @@ pub struct RunEnding {
     pub empty_until: Option<Instant>,
     /// Whether it made requests: a run without one says nothing about the service.
     pub requested: bool,
-    /// Whether it read rows.
+    /// Whether it read rows, or its sweeps are stored: the next sync goes on with them.
     pub began: bool,
     pub polled: Option<PollFacts>,
 }

@@ -26,6 +26,7 @@ use crate::error_chain::error_chain;
 use crate::exit::Exit;
 use crate::model::{Instant, Object, Resource, Ru};
 use crate::store::{Goal, MirrorTx, ReadTx, Reader, StateKey, Store, StoreError, cursor, report};
+use crate::sync::walks::sweep;
 use crate::sync::{Job, Selection, Suspension, SyncError};
 
 /// How long a client waits for the confirmation that a pause was stored.
@@ -127,12 +128,12 @@ impl Runner {
     }
 
     /// Reloads it again after a delay. Runs start meanwhile, and show what is wrong.
-    pub(super) fn reload_again(&self) {
+    pub(super) fn reload_again(&self) -> JoinHandle<()> {
         let inbox = self.inbox.clone();
         tokio::spawn(async move {
             tokio::time::sleep(RELOAD_AGAIN).await;
             send(&inbox, LoopMessage::Input(Input::Reload)).await;
-        });
+        })
     }
 
     /// Whether the key changed. An unreadable key leaves the known one active.
@@ -164,6 +165,19 @@ fn changed_key(mirror: &Mirror, config: &Config) -> Option<MirrorSettings> {
 }
 
 async fn run(mirror: &Mirror, config: &Config, inbox: &mpsc::Sender<LoopMessage>, job: &QueuedJob) -> JobRunEnd {
+    let configured = within(job.job.clone(), config.sync.objects.as_deref());
+    let mut ended = carry_out(mirror, config, inbox, (job, &configured)).await;
+    let stored = mirror.store().read(move |tx| sweep::is_stored(tx, &configured)).await;
+    ended.ending.began |= stored.unwrap_or(false);
+    ended
+}
+
+async fn carry_out(
+    mirror: &Mirror,
+    config: &Config,
+    inbox: &mpsc::Sender<LoopMessage>,
+    (job, configured): (&QueuedJob, &Job),
+) -> JobRunEnd {
     let prepared = async {
         mirror.follow_file().await?;
         if let Some(settings) = changed_key(mirror, config) {
@@ -175,13 +189,14 @@ async fn run(mirror: &Mirror, config: &Config, inbox: &mpsc::Sender<LoopMessage>
     };
     if let Err(error) = prepared.await {
         if matches!(&error, MirrorError::Store(error) if error.is_busy()) {
-            return JobRunEnd::locked(&error);
+            let mut ended = JobRunEnd::locked(&error);
+            ended.ending.requested = false;
+            return ended;
         }
         let error = DaemonError::from(error);
         return JobRunEnd::failed(FailureKind::Passing, error_chain(&error), error.exit(), error.hint());
     }
-    let configured = within(job.job.clone(), config.sync.objects.as_deref());
-    match mirror.run(&configured, job.trigger.into()).await {
+    match mirror.run(configured, job.trigger.into()).await {
         Ok(done) => JobRunEnd {
             ending: RunEnding {
                 end: done.suspension.map_or(RunEnd::Done, RunEnd::Suspended),

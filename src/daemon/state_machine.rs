@@ -348,7 +348,9 @@ impl StateMachine {
             self.due_at[place] = self.timetable.next_run(kind, now).map(|due| due.max(now.plus(FLOOR)));
             self.due(kind, now, effects);
         }
-        for (_, job) in self.resumed.extract_if(.., |(at, _)| *at <= now).collect::<Vec<_>>() {
+        let running = self.running.as_ref().map(|running| &running.job.job);
+        let due = |(at, job): &mut (Instant, Job)| *at <= now && running != Some(&*job);
+        for (_, job) in self.resumed.extract_if(.., due).collect::<Vec<_>>() {
             self.enqueue(job, Trigger::Schedule, effects);
         }
     }
@@ -400,9 +402,11 @@ impl StateMachine {
         if running.preemption.is_none() {
             effects.push(Effect::Preempt);
         }
-        // Reasons that end the job take precedence over those that let another go first, and changes over edits.
+        // Reasons that end the job take precedence over those that let another go first, and changes over edits. What is
+        // forgotten waits for no end of a pause.
         running.preemption = match (running.preemption, reason) {
-            (Some(known @ (Preemption::Forget | Preemption::Pause)), _) => Some(known),
+            (Some(Preemption::Forget), _) => Some(Preemption::Forget),
+            (Some(Preemption::Pause), reason) if reason != Preemption::Forget => Some(Preemption::Pause),
             (Some(Preemption::Changes), Preemption::Edits | Preemption::Reload) => Some(Preemption::Changes),
             _ => Some(reason),
         };

@@ -391,6 +391,10 @@ impl Run<'_> {
         };
         let Some(resource) = step.resource() else { return taken };
         if self.guard(resource, taken)?.is_none() {
+            if let Step::Sweep(object) = step {
+                // Whoever may read it again some day, perhaps with another key, has accepted nothing.
+                self.write(move |tx| tx.claims().unset(Goal::AcceptedRemovals(object))).await?;
+            }
             self.record_failure(step, lacks_scope(resource), Ru::GET);
         }
         Ok(())

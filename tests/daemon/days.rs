@@ -205,7 +205,7 @@ fn long_hold_applies_to_every_job_and_ends_by_itself() {
 /// A resync that had not begun is carried out, and one that had is ended by a sync: either way with what was accepted.
 #[test]
 fn resync_that_meets_a_long_hold_is_carried_out_after_it_with_what_was_accepted() {
-    for (requests, resyncs) in [(0, 2), (3, 1)] {
+    for requests in [0, 3] {
         let inside = Inside::start(generate(9, 400, 4, noon()), &[("SYNC__DETAILS", "off")]);
         inside.job("/sync");
         inside.pass(600);
@@ -225,7 +225,7 @@ fn resync_that_meets_a_long_hold_is_carried_out_after_it_with_what_was_accepted(
         inside.pass(3_700);
         inside.pass(60);
         let begun = inside.mirror.count("sync_runs WHERE kind = 'resync'");
-        assert_eq!((begun, inside.mirror.count("contacts")), (resyncs, 100), "{requests}");
+        assert_eq!((begun, inside.mirror.count("contacts")), (1, 100), "{requests}");
         inside.mirror.assert_exact_lists(&inside.crm);
     }
 }

@@ -165,7 +165,7 @@ impl Daemon {
         result: &Result<RunReport, SyncError>,
         empty_until: Option<Instant>,
         failed_steps: Option<Instant>,
-        now: Instant,
+        (began, now): (bool, Instant),
     ) {
         let end = match result {
             Ok(report) => report.suspension.map_or(RunEnd::Done, RunEnd::Suspended),
@@ -175,7 +175,6 @@ impl Daemon {
             }
         };
         let requested = result.as_ref().map_or(true, |report| report.tally.ru.get() > 0);
-        let began = result.as_ref().is_ok_and(|report| report.tally.rows > 0);
         self.on(Input::Ended(RunEnding { end, empty_until, requested, began, polled: None }), now);
     }
 }

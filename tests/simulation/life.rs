@@ -363,7 +363,12 @@ impl<'a> Life<'a> {
                 Some(process) => process.next_attempt_of_failed_steps(now).await,
                 None => None,
             };
-            self.daemon.ended(&job.job, &result, empty_until, failed_steps, now);
+            let began = match &self.open {
+                Some(process) => process.is_stored(job.job.clone()).await,
+                None => false,
+            };
+            let began = began || result.as_ref().is_ok_and(|report| report.tally.rows > 0);
+            self.daemon.ended(&job.job, &result, empty_until, failed_steps, (began, now));
         }
         Ok(())
     }

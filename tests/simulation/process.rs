@@ -11,7 +11,8 @@ use crm_mirror::api::{ApiKey, Client, ClientSettings};
 use crm_mirror::model::{Clock, Instant};
 use crm_mirror::store::{CommitHook, Store, StoreOptions};
 use crm_mirror::sync::step_failures::StepFailures;
-use crm_mirror::sync::{BudgetMeter, Engine, SyncError};
+use crm_mirror::sync::walks::sweep;
+use crm_mirror::sync::{BudgetMeter, Engine, Job, SyncError};
 use rusqlite::Connection;
 
 use crate::support::{Crm, Mirror};
@@ -63,6 +64,10 @@ impl Process {
         let failures = self.store.read(StepFailures::load).await.ok()?;
         let wait = failures.shortest_wait(self.meter.ledger().steady_time(), self.meter.limits())?;
         Some(now.plus(wait))
+    }
+
+    pub async fn is_stored(&self, job: Job) -> bool {
+        self.store.read(move |tx| sweep::is_stored(tx, &job)).await.unwrap_or(false)
     }
 
     /// Ends the hold: a person knows that the service answers again.

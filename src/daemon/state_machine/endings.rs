@@ -22,6 +22,8 @@ impl StateMachine {
         let locked = self.locked.take();
         let is_forgotten = preemption == Some(Preemption::Forget);
         let rest = job::rest(&job.job, ending.began || is_forgotten);
+        // It stores no position: holds that come again would have it spend without an end.
+        let begins_anew = ending.requested && matches!(rest, Job::Verify { full: true, .. });
         // A push does not attempt what other runs failed at, and any run may need no request at all.
         let attempts = |trouble: &Trouble| ending.requested && (job.job != Job::Push || trouble.only_pushes);
         let continues = ending.end == RunEnd::Suspended(Suspension::Shutdown)
@@ -53,25 +55,26 @@ impl StateMachine {
             }
             RunEnd::Suspended(Suspension::Hold(until)) => {
                 self.hold = Some(DaemonHold { reason: HoldReason::RateLimit, until });
-                self.resume_at(until, rest);
+                if !begins_anew {
+                    self.resume_at(until, rest);
+                }
             }
             RunEnd::Suspended(Suspension::Locked) => {
                 // Whoever has the lock may be done at any time.
                 let (since, runs) = locked.map_or((now, 1), |(since, runs)| (since, runs + 1));
                 self.locked = Some((since, runs));
-                self.resume_at(now.plus(growing(LOCKED, runs)), rest);
+                if !begins_anew {
+                    self.resume_at(now.plus(growing(LOCKED, runs)), rest);
+                }
             }
-            RunEnd::Done => drop(self.trouble.take_if(|trouble| attempts(trouble) || trouble.only_pushes)),
+            RunEnd::Done => {
+                self.resumed.retain(|(_, known)| *known != job.job);
+                self.trouble.take_if(|trouble| attempts(trouble) || trouble.only_pushes);
+            }
             RunEnd::Failed { kind, reason, exit } => {
                 self.failed(&job.job, kind, reason, exit, now);
-                let again = job.trigger == Trigger::Schedule && !self.stopping;
-                // Edits are due again when their stored delays say so.
-                if let (true, FailureKind::Partial { next_try, .. }) = (again, kind) {
-                    // The first delay is the shortest, whatever a run says. Scheduled jobs update the rest meanwhile.
-                    self.resume_at(next_try.max(now.plus(PASSING.0)), job::rest(&job.job, true));
-                } else if again && job.job != Job::Push {
-                    // Retried when the delay is over, not at the next scheduled time, which may be a week away.
-                    self.resume_at(now, rest);
+                if job.trigger == Trigger::Schedule && !self.stopping {
+                    self.resume_failed(&job.job, rest, kind, now);
                 }
             }
         }
@@ -100,6 +103,17 @@ impl StateMachine {
         self.timetable.poll = Some(poll);
         self.covered[0] = now;
         self.due_at[0] = self.timetable.next_run(ScheduleKind::Changes, now).map(|due| due.max(now.plus(FLOOR)));
+    }
+
+    fn resume_failed(&mut self, job: &Job, rest: Job, kind: FailureKind, now: Instant) {
+        if let FailureKind::Partial { next_try, .. } = kind {
+            // The first delay is the shortest, whatever a run says. Scheduled jobs update the rest meanwhile.
+            self.resume_at(next_try.max(now.plus(PASSING.0)), job::rest(job, true));
+        } else if *job != Job::Push {
+            // Retried when the delay is over, not at the next scheduled time, which may be a week away. Edits are due again
+            // when their stored delays say so.
+            self.resume_at(now, rest);
+        }
     }
 
     /// Has a job run at a time, or earlier if it is resumed earlier anyway.

@@ -116,8 +116,12 @@ pub fn scheduled_polls(tx: &ReadTx<'_>, since: Instant) -> Result<u64> {
     tx.count(sql, [since])
 }
 
+/// A run that asked the service nothing has not begun.
 pub fn last_begun(tx: &ReadTx<'_>, kind: &str) -> Result<Option<Instant>> {
-    tx.find_time("SELECT max(started_at) FROM sync_runs WHERE kind = ?1", [kind])
+    tx.find_time(
+        "SELECT max(started_at) FROM sync_runs WHERE kind = ?1 AND NOT (outcome IS 'suspended' AND ru = 0)",
+        [kind],
+    )
 }
 
 pub fn last_success(tx: &ReadTx<'_>) -> Result<Option<Instant>> {

@@ -4,7 +4,7 @@
 use crate::model::exclusions::plain_name;
 use crate::model::{ExcludedFields, HiddenMembers, Instant, Layout, Object, SqlValue};
 use crate::store::custom::rows::layout;
-use crate::store::{CustomTx, OPEN, ReadOf, ReadTx, Result, StateKey, Statements, StoreError, ViewOptions};
+use crate::store::{CustomTx, Goal, OPEN, ReadOf, ReadTx, Result, StateKey, Statements, StoreError, ViewOptions};
 
 /// Table, column with documents, the key of a row among those of its object, and the condition on those to change.
 type Documents = (&'static str, &'static str, &'static str, &'static str);
@@ -100,6 +100,7 @@ impl CustomTx<'_> {
     /// Reads every record of an object again: nothing is known of a field that was excluded.
     pub(in crate::store) fn read_again(&self, object: Object) -> Result<()> {
         self.tx.claims().discard_sweep(object)?;
+        self.tx.claims().unset(Goal::AcceptedRemovals(object))?;
         self.tx.claims().end_read(ReadOf::Fill(object))?;
         self.clear_filled(object)?;
         self.tx.knowledge().make_details_due(object, None)?;

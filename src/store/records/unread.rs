@@ -101,23 +101,39 @@ impl UnreadTx<'_> {
 
     /// Whether null in place of a group says something new of a record: it was not read by id in this version since, or long
     /// ago. A doubt about a version is decided once, however often lists repeat it.
-    pub(super) fn is_group_in_doubt(&self, object: Object, id: &str, etag: Option<&str>) -> Result<bool> {
-        let known: Option<(Option<String>, StoredTime)> =
-            self.tx.doubt("etag, not_before", (object.as_str(), id, "null group"))?;
-        let Some((of, StoredTime(Some(until)))) = known else { return Ok(true) };
+    pub(super) fn are_groups_in_doubt(
+        &self,
+        object: Object,
+        id: &str,
+        etag: Option<&str>,
+        groups: &BTreeSet<String>,
+    ) -> Result<bool> {
+        if groups.is_empty() {
+            return Ok(false);
+        }
+        let known: Option<(Option<String>, Option<String>, StoredTime)> =
+            self.tx.doubt("etag, version, not_before", (object.as_str(), id, "null group"))?;
+        let Some((of, Some(decided), StoredTime(Some(until)))) = known else { return Ok(true) };
         let waits = |answer: AnswerTime| answer.steady < until && until.since(answer.steady) <= NULL_GROUP_WAITS.1;
-        Ok(of.as_deref() != etag || !self.tx.answer.get().is_none_or(waits))
+        let is_decided = |group: &String| decided.split(',').any(|decided| decided == group);
+        Ok(of.as_deref() != etag || !groups.iter().all(is_decided) || !self.tx.answer.get().is_none_or(waits))
     }
 
-    pub(super) fn doubt_group(&self, object: Object, id: &str, etag: Option<&str>) -> Result<()> {
-        if !self.is_group_in_doubt(object, id, etag)? {
+    pub(super) fn doubt_groups(
+        &self,
+        object: Object,
+        id: &str,
+        etag: Option<&str>,
+        groups: &BTreeSet<String>,
+    ) -> Result<()> {
+        if !self.are_groups_in_doubt(object, id, etag, groups)? {
             return Ok(());
         }
         self.note_omitted(object, id);
         self.run(
-            "INSERT INTO doubts (object_type, record_id, why, etag) VALUES (?1, ?2, 'null group', ?3)
-             ON CONFLICT DO UPDATE SET tries = iif(etag IS ?3, tries, 0), etag = ?3, not_before = NULL",
-            params![object, id, etag],
+            "INSERT INTO doubts (object_type, record_id, why, etag, version) VALUES (?1, ?2, 'null group', ?3, ?4)
+             ON CONFLICT DO UPDATE SET tries = iif(etag IS ?3, tries, 0), etag = ?3, version = ?4, not_before = NULL",
+            params![object, id, etag, Vec::from_iter(groups.iter().map(String::as_str)).join(",")],
         )
     }
 

@@ -2,6 +2,7 @@
 //! newer answer with an older one.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rusqlite::types::{ToSqlOutput, ValueRef};
@@ -11,8 +12,8 @@ use crate::model::{DataType, Extra, FieldValue, Instant, Object, Record, Request
 use crate::store::records::feed_entries::of_detail;
 use crate::store::records::versions::{VersionFit, is_coarser};
 use crate::store::{
-    Compared, FieldDifference, MirrorTx, RecordsTx, Result, Shape, Shows, Source, Statements, Version, is_former,
-    is_group_omitted, value_of,
+    Column, Compared, FieldDifference, MirrorTx, RecordsTx, Result, Shape, Shows, Source, Statements, Version,
+    is_former, is_group_omitted, value_of,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,9 +155,7 @@ impl RecordsTx<'_> {
         }
         match self.compare(shape, record, &incoming)? {
             RowComparison::Same { former, omits } => {
-                if omits {
-                    self.tx.unread().doubt_group(object, id, Version::of_answer(shape, &incoming).etag)?;
-                }
+                self.tx.unread().doubt_groups(object, id, Version::of_answer(shape, &incoming).etag, &omits)?;
                 if !is_detail {
                     self.tx.knowledge().was_shown(object, id, true)?;
                 }
@@ -194,9 +193,7 @@ impl RecordsTx<'_> {
                 } else if !is_detail {
                     self.tx.unread().mark_omitted(object, shape, id, &incoming, &old);
                 }
-                if omits {
-                    self.tx.unread().doubt_group(object, id, Version::of_answer(shape, &incoming).etag)?;
-                }
+                self.tx.unread().doubt_groups(object, id, Version::of_answer(shape, &incoming).etag, &omits)?;
                 self.count_before(object, id)?;
                 self.execute(&shape.update(&changed), id, &at(&incoming, &changed), read_at)?;
                 self.tx.knowledge().make_detail_due_if_moved(object, shape, record, &changed)?;
@@ -217,8 +214,11 @@ impl RecordsTx<'_> {
             RowComparison::Missing => Compared::Missing,
             RowComparison::Same { omits, .. } => {
                 let etag = Version::of_answer(&shape, &incoming).etag;
-                let is_in_doubt = omits && self.tx.unread().is_group_in_doubt(object, record.id.as_str(), etag)?;
-                if is_in_doubt { Compared::Omitted } else { Compared::Same }
+                if self.tx.unread().are_groups_in_doubt(object, record.id.as_str(), etag, &omits)? {
+                    Compared::Omitted
+                } else {
+                    Compared::Same
+                }
             }
             RowComparison::Differs { changed, old, .. } => {
                 let difference = |place: usize| shape.columns[place].difference(&old[place], incoming[place]);
@@ -235,15 +235,18 @@ impl RecordsTx<'_> {
         };
         let count = shape.columns.len();
         let former = is_former(row.get_ref(count)?);
-        let (mut changed, mut omits) = (Vec::new(), false);
+        let (mut changed, mut omits) = (Vec::new(), BTreeSet::new());
         for (index, value) in incoming.iter().enumerate() {
             // What an answer does not contain is kept, but not from another workspace.
             if let Some(new) = value.or(former.then_some(ValueRef::Null)) {
                 if row.get_ref(index)? != new {
                     changed.push(index);
                 }
-            } else if is_group_omitted(shape.columns[index].source, record) {
-                omits |= row.get_ref(index)? != ValueRef::Null;
+            } else if is_group_omitted(shape.columns[index].source, record) && row.get_ref(index)? != ValueRef::Null {
+                omits.insert(match &shape.columns[index] {
+                    Column { source: Source::Slot(_), .. } => "customFields".into(),
+                    standard => standard.name.clone(),
+                });
             }
         }
         if !former && shape.place("etag").is_none_or(|etag| !changed.contains(&etag)) {
@@ -335,16 +338,16 @@ impl RecordsTx<'_> {
 
 enum RowComparison {
     Missing,
-    /// `omits`: the answer has null in place of a group of which the row has a value.
+    /// `omits`: where the answer has null in place of a group of which the row has a value; custom fields are one.
     Same {
         former: bool,
-        omits: bool,
+        omits: BTreeSet<String>,
     },
     Differs {
         changed: Vec<usize>,
         old: Vec<SqlValue>,
         former: bool,
-        omits: bool,
+        omits: BTreeSet<String>,
     },
 }
 

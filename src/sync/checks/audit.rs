@@ -58,7 +58,7 @@ pub(in crate::sync) async fn count_between_audits(run: &Run<'_>, object: Object)
     let (here, there) = Audit::new(run, object).total().await?;
     let reading = run.read(move |tx| Ok((compare::unexplained(tx, object, there)?, tx.goals().last_total(object)?)));
     let (left, known) = reading.await?;
-    if left == 0 || known.is_some_and(|(_, known)| known == left) {
+    if left == known.map_or(0, |(_, known)| known) {
         return run.write(move |tx| tx.claims().total_was_counted(object, left, now)).await;
     }
     tracing::info!(%object, "The service has {there} {} and the mirror {here}: they are compared", object.resource());
@@ -333,9 +333,9 @@ impl Audit<'_> {
     async fn list(&mut self, range: TimeRange) -> Result<u64, SyncError> {
         let resource = self.object.resource();
         let mut query = self.run.with_fitting_pages(range.list(resource));
-        let (mut was_short, not_shown) = (false, self.not_shown);
+        let (mut was_short, before) = (false, (self.not_shown, self.unusable));
         loop {
-            self.not_shown = not_shown;
+            (self.not_shown, self.unusable) = before;
             query = match self.list_with(range, query.clone()).await {
                 Ok(Listed { there, announced, .. }) if there < announced && !was_short => {
                     was_short = true;
@@ -388,7 +388,7 @@ impl Audit<'_> {
         for record in &fetched.page.records {
             unseen.remove(&record.id);
         }
-        self.not_shown += u64::from(fetched.page.unusable);
+        self.unusable += u64::from(fetched.page.unusable);
         let answer = service_clock::answer_time(self.run, &fetched.answer, &fetched.page.records);
         self.compare_records(fetched, answer).await
     }

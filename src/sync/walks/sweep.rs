@@ -110,6 +110,18 @@ impl Engine {
     }
 }
 
+/// Whether the next sync carries out what is left of a resync.
+pub fn is_stored(tx: &ReadTx<'_>, job: &Job) -> Result<bool, StoreError> {
+    let Job::Resync { .. } = job else { return Ok(false) };
+    for object in Object::ALL.into_iter().filter(|object| job.concerns(object.resource())) {
+        let (asked, begun) = (Goal::AskedSweep(object), Goal::Sweeping(object));
+        if !tx.is_copied(object)? || tx.goals().is_set(asked)? || tx.goals().is_set(begun)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// Stores the sweeps that a person or the schedule requested, and what a person accepted for them: if this run ends early,
 /// the next one starts those that have not started.
 pub(in crate::sync) async fn store_sweeps(run: &Run<'_>) -> Result<(), SyncError> {
@@ -122,11 +134,14 @@ pub(in crate::sync) async fn store_sweeps(run: &Run<'_>) -> Result<(), SyncError
                 // A person who accepts what was refused decides on recent evidence without reading it again.
                 outage.is_some() && !accepted || waits && !sweep.is_recent(now)
             });
-            if begins && tx.is_copied(object)? {
-                tx.claims().set(Goal::AskedSweep(object))?;
-            }
             if accepted {
                 tx.claims().set(Goal::AcceptedRemovals(object))?;
+            } else if begins && !tx.goals().is_set(Goal::AskedSweep(object))? {
+                // What was accepted for the sweep before is not accepted for another one.
+                tx.claims().unset(Goal::AcceptedRemovals(object))?;
+            }
+            if begins && tx.is_copied(object)? {
+                tx.claims().set(Goal::AskedSweep(object))?;
             }
         }
         Ok(())

@@ -5,7 +5,7 @@ use super::*;
 /// The end of a run that had read nothing.
 fn not_begun(why: Suspension) -> Input {
     let end = RunEnd::Suspended(why);
-    Input::Ended(RunEnding { end, empty_until: None, requested: true, began: false, polled: None })
+    Input::Ended(RunEnding { end, empty_until: None, requested: false, began: false, polled: None })
 }
 
 #[test]
@@ -129,4 +129,49 @@ fn sweep_is_stopped_whatever_ends_its_run() {
         assert_eq!(started(&effects)[0].0, "sync", "{end:?}");
         assert_eq!(state.waiting(), [], "{end:?}");
     }
+}
+
+/// Nobody waits for the result of a full verification any more, and each hold would have it begin anew.
+#[test]
+fn full_verification_that_has_asked_is_not_repeated() {
+    let full = Job::Verify { objects: Default::default(), full: true, repair: false, accept: Default::default() };
+    for end in [Suspension::Locked, Suspension::Hold(at(100))] {
+        let mut state = running(full.clone());
+        let end = RunEnd::Suspended(end);
+        state.on(
+            Input::Ended(RunEnding { end, empty_until: None, requested: true, began: false, polled: None }),
+            at(10),
+        );
+        assert_eq!(started(&state.on(Input::Tick, at(200))), []);
+    }
+}
+
+#[test]
+fn job_that_was_done_meanwhile_does_not_run_again() {
+    for asked_at in [11, 400] {
+        let mut state = running(Job::resync());
+        state.on(not_begun(Suspension::Hold(at(300))), at(10));
+        state.on(Input::Asked(DaemonRequest::ClearHold), at(10));
+        state.on(Input::Maintained, at(10));
+        let mut runs = 0;
+        state.on(Input::Asked(DaemonRequest::Run(Job::resync())), at(asked_at));
+        for second in asked_at..600 {
+            state.on(Input::Tick, at(second));
+            if second > 350 && state.running().is_some() {
+                runs += u32::from(matches!(state.running().unwrap().0.job, Job::Resync { .. }));
+                state.on(ended(RunEnd::Done), at(second));
+            }
+        }
+        assert_eq!(runs, 1, "{asked_at}");
+    }
+}
+
+/// Named lists are read by no other sync.
+#[test]
+fn sync_of_named_lists_that_did_not_begin_stays_itself() {
+    let team = Job::sync().of(&[Resource::TeamMembers]);
+    let mut state = running(team.clone());
+    state.on(not_begun(Suspension::Hold(at(100))), at(10));
+    let effects = state.on(Input::Tick, at(100));
+    assert!(effects.iter().any(|effect| matches!(effect, Effect::Start(queued) if queued.job == team)), "{effects:?}");
 }
