@@ -10,6 +10,7 @@ requirements.txt.
 import argparse
 import asyncio
 import json
+import uuid
 
 import nats
 from nats.errors import Error
@@ -20,7 +21,7 @@ MOST = 512 * 1024
 
 
 async def persistently(action):
-    """What a cluster without a leader refuses is tried again: the message id makes it arrive once."""
+    """What a cluster without a leader refuses is tried again: the id of a message, the same each time, makes it arrive once."""
     while True:
         try:
             return await action()
@@ -43,20 +44,22 @@ class Bridge:
             return None
         return last.data.decode()
 
-    async def publish(self, subject, data, message_id):
-        headers = {"Nats-Msg-Id": message_id}
+    async def publish(self, subject, data):
+        # A number of a group would not do: the small tables alone are a group with the cursor of the one before, and what is sent
+        # again after a kill need not end at the same lines. The server drops the second of two messages with one id.
+        headers = {"Nats-Msg-Id": uuid.uuid4().hex}
         await persistently(lambda: self.js.publish(f"{self.stream}.{subject}", data, headers=headers))
 
     async def group(self, lines, cursor):
         """Publishes the lines between two cursors: consecutive ones of a table together, and then the cursor."""
-        number, table, batch, size = 0, None, [], 0
+        table, batch, size = None, [], 0
         for of, text in [*lines, (None, b"")]:
             if batch and (of != table or size + len(text) > MOST):
-                await self.publish(table, b"".join(batch), f"{cursor}/{number}")
-                number, batch, size = number + 1, [], 0
+                await self.publish(table, b"".join(batch))
+                batch, size = [], 0
             table, size = of, size + len(text)
             batch.append(text)
-        await self.publish("cursor", cursor.encode(), cursor)
+        await self.publish("cursor", cursor.encode())
 
 
 async def main():

@@ -25,6 +25,8 @@ KILLS = 10
 # Columns that the stream leaves out, or sends with the next change of the record only.
 LATE = {"synced_at", "fetched_at", "owner_name", "company_name"}
 SOURCES = {"contacts": "contacts_full", "companies": "companies_full"}
+TABLES = {"contacts", "companies", "team_members", "custom_field_definitions", "custom_field_options", "custom_multi_values", "changes",
+          "removed_records"}
 random.seed(7)
 
 
@@ -79,7 +81,7 @@ async def consumed(cluster):
     connection = await nats.connect(cluster.servers.split(","))
     js = connection.jetstream(timeout=10)
     last = (await js.stream_info("CRM")).state.last_seq
-    consumer = await js.pull_subscribe("CRM.>", "everything")
+    consumer = await js.pull_subscribe("CRM.>")
     keys, rows, ids, seen, cursor = {}, {}, [], 0, None
     while seen < last:
         for message in await consumer.fetch(100, timeout=30):
@@ -106,6 +108,7 @@ async def consumed(cluster):
 
 
 def compare(crm, rows):
+    assert set(rows) == TABLES, f"the stream has the tables {sorted(rows)}"
     mirror = sqlite3.connect(f"file:{crm.mirror}?mode=ro", uri=True)
     mirror.row_factory = sqlite3.Row
     total = 0
@@ -136,11 +139,30 @@ def compare(crm, rows):
     return total
 
 
+def rename_team_member(crm, cluster):
+    """A team member alone gets another name and the first one again. The feed has neither, so that the cursor stays."""
+    mirror = sqlite3.connect(f"file:{crm.mirror}?mode=ro", uri=True)
+    member, name = mirror.execute("SELECT id, first_name FROM team_members ORDER BY id LIMIT 1").fetchone()
+    mirror.close()
+    cursors = set()
+    for other in ("Renamed", name):
+        crm.admin("change", {"object": "team-member", "id": member, "fields": {"firstName": other}})
+        assert crm.run("resync") == 0
+        ended(bridge(crm, cluster))
+        rows, _, cursor = asyncio.run(consumed(cluster))
+        assert rows["team_members"][(member,)]["first_name"] == other, f"the stream has not {other!r}"
+        compare(crm, rows)
+        cursors.add(cursor)
+    assert len(cursors) == 1, "more than the team member changed"
+
+
 def main():
     cluster, crm = Cluster(), Crm(PROGRAM, DIR)
     try:
         assert crm.run("sync") == 0, "the first copy failed"
         ended(bridge(crm, cluster))
+        compare(crm, asyncio.run(consumed(cluster))[0])
+        rename_team_member(crm, cluster)
         for number in range(KILLS):
             crm.change(number)
             crm.run("sync", kill_after=random.uniform(0.05, 1))
