@@ -2,8 +2,11 @@
 
 use crm_mirror::cli::recipes;
 use crm_mirror::model::decimal::same_number;
+use crm_mirror::model::{DataType, Instant, Object};
+use crm_mirror::sandbox::{NewField, World};
+use serde_json::json;
 
-use crate::binary::{TestDir, has_sqlite3, sqlite3};
+use crate::binary::{Service, TestDir, has_sqlite3, sqlite3};
 
 fn demo() -> TestDir {
     let place = TestDir::empty();
@@ -11,9 +14,13 @@ fn demo() -> TestDir {
     place.set("CRM_MIRROR_DATABASE__PATH", "demo.db")
 }
 
-#[test]
-fn every_recipe_returns_rows() {
-    let place = demo();
+fn recipe(title: &str) -> String {
+    let recipe = recipes::all().into_iter().find(|recipe| recipe.title == title).unwrap();
+    recipe.sql.trim().trim_end_matches(';').to_string()
+}
+
+/// Runs every recipe. Returns how many ran, and the titles of those without rows.
+fn run_all(place: &TestDir, file: &str) -> (usize, Vec<String>) {
     let (mut ran, mut empty) = (0, Vec::new());
     for recipe in recipes::all() {
         if let Some(table) = &recipe.needs
@@ -26,18 +33,99 @@ fn every_recipe_returns_rows() {
         if place.ask(recipe.sql.trim().trim_end_matches(';')).is_empty() {
             empty.push(recipe.title.clone());
         }
-        if has_sqlite3() && sqlite3(&place.path("demo.db"), &recipe.sql).trim().is_empty() {
+        if has_sqlite3() && sqlite3(&place.path(file), &recipe.sql).trim().is_empty() {
             empty.push(recipe.title);
         }
     }
+    (ran, empty)
+}
+
+#[test]
+fn every_recipe_returns_rows() {
+    let (ran, empty) = run_all(&demo(), "demo.db");
     assert!(empty.is_empty(), "{empty:?}");
     assert!(ran >= 28, "{ran}");
+}
+
+/// A mirror whose records and fields come and go, and what it held in `cf_tier` after each step.
+struct Life {
+    service: Service,
+    place: TestDir,
+    held: Vec<(Instant, String)>,
+}
+
+impl Life {
+    fn step(&mut self, change: impl FnOnce(&mut World)) {
+        self.service.sandbox.with_world(change);
+        self.place.run("resync").done();
+        let columns = self.place.ask("SELECT group_concat(name, ' ') FROM pragma_table_info('contacts')");
+        let held = match columns.split(' ').any(|name| name == "cf_tier") {
+            true => self.place.ask(
+                "SELECT cf_tier, count(*) FROM contacts WHERE cf_tier IS NOT NULL GROUP BY cf_tier ORDER BY cf_tier",
+            ),
+            false => String::new(),
+        };
+        self.held.push((Instant::system_now(), held));
+    }
+}
+
+#[test]
+fn every_recipe_is_right_after_fields_and_records_came_and_went() {
+    let service = Service::with(40, 6);
+    let place = TestDir::of(&service).set("CRM_MIRROR_DATABASE__PATH", "mirror.db");
+    let mut life = Life { service, place, held: Vec::new() };
+    life.step(|_| ());
+    let ids =
+        life.place.ask("SELECT id FROM contacts WHERE cf_tier IS NOT NULL AND cf_tier <> 'gold' ORDER BY id LIMIT 6");
+    let ids: Vec<&str> = ids.lines().collect();
+    let set = |world: &mut World, id: &str, fields: serde_json::Value| {
+        assert!(world.edit(Object::Contact, id, &json!({ "customFields": fields })), "{id}");
+    };
+    life.step(|world| ids[..3].iter().for_each(|id| set(world, id, json!({"tier": "gold"}))));
+    life.step(|world| {
+        world.fields().define(NewField::new(Object::Contact, "room_num", DataType::Integer));
+        set(world, ids[0], json!({"room_num": 7}));
+    });
+    life.step(|world| {
+        ids[3..5].iter().for_each(|id| assert!(world.remove(Object::Contact, id)));
+        // An answer as new as the removed records decides at once.
+        set(world, ids[0], json!({"room_num": 8}));
+    });
+    life.step(|world| assert!(world.fields().archive(Object::Contact, "tier")));
+    life.step(|world| assert!(world.fields().reactivate(Object::Contact, "tier")));
+    let moves = || life.place.ask(&format!("SELECT sum(moves) FROM ({})", recipe("Count stage moves per week")));
+    assert_eq!(moves(), "3");
+    let returned = json!({"id": ids[3], "name": "Returned", "customFields": {"tier": "gold"}});
+    life.step(|world| _ = world.create(Object::Contact, &returned));
+    life.step(|world| {
+        assert!(world.fields().redefine(Object::Contact, "tier", |field| field.data_type = "INTEGER".into()));
+        set(world, ids[0], json!({"tier": 5}));
+        set(world, ids[1], json!({"tier": null}));
+    });
+    let kinds = "SELECT count(DISTINCT coalesce(json_extract(fields, '$.op'), kind)) FROM changes";
+    let (place, held) = (&life.place, &life.held);
+    assert_eq!(place.ask(kinds), "7", "insert, update, remove, added, archived, restored, retyped");
+    let (_, empty) = run_all(place, "mirror.db");
+    assert!(empty.iter().all(|title| !title.contains("histor") && !title.contains("date")), "{empty:?}");
+
+    let on_a_date = recipe("Show a field on a given date");
+    assert_eq!(place.ask(&on_a_date), held[0].1, "before the first copy");
+    for (n, (at, held)) in held.iter().enumerate() {
+        let then = on_a_date.replace("strftime('%Y-%m-%dT%H:%M:%S', 'now', '-30 days')", &format!("'{at}'"));
+        assert_ne!(then, on_a_date);
+        assert_eq!(place.ask(&then), *held, "after step {n}");
+    }
+    for title in ["See what changed since yesterday", "Read the history of one record"] {
+        let of = |condition: &str| place.ask(&format!("SELECT count(*) FROM ({}) WHERE {condition}", recipe(title)));
+        assert_eq!(of("old IS new OR field IN ('etag', 'updated_at', 'cf_lifetime_value_num')"), "0", "{title}");
+        assert_ne!(of("field = 'cf_room_num'"), "0", "{title}");
+    }
 }
 
 #[test]
 fn sum_by_integers_is_exact() {
     let place = demo();
-    let recipe = recipes::all().into_iter().find(|recipe| recipe.title == "Add decimals exactly").unwrap();
+    let recipe = recipe("Add decimals exactly");
     // Every sign, carry and length.
     for values in [
         "cf_lifetime_value",
@@ -49,12 +137,12 @@ fn sum_by_integers_is_exact() {
         let given = format!(
             "given AS (SELECT {values} AS v FROM main.contacts WHERE instr(cf_lifetime_value || '.', '.') <= 16)"
         );
-        let sql = recipe.sql.replace("cf_lifetime_value", "v").replace("FROM contacts", "FROM given").replacen(
+        let sql = recipe.replace("cf_lifetime_value", "v").replace("FROM contacts", "FROM given").replacen(
             "WITH",
             &format!("WITH {given},"),
             1,
         );
-        let found = place.ask(sql.trim().trim_end_matches(';'));
+        let found = place.ask(&sql);
         let (total, left_out) = found.split_once(',').unwrap();
         assert_eq!(left_out, "0", "{values}");
         let exact = place.ask(&format!("WITH {given} SELECT decimal_sum(v) FROM given"));
