@@ -150,9 +150,7 @@ fn full_verification_that_has_asked_is_not_repeated() {
 fn job_that_was_done_meanwhile_does_not_run_again() {
     for asked_at in [11, 400] {
         let mut state = running(Job::resync());
-        state.on(not_begun(Suspension::Hold(at(300))), at(10));
-        state.on(Input::Asked(DaemonRequest::ClearHold), at(10));
-        state.on(Input::Maintained, at(10));
+        state.on(not_begun(Suspension::Locked), at(10));
         let mut runs = 0;
         state.on(Input::Asked(DaemonRequest::Run(Job::resync())), at(asked_at));
         for second in asked_at..600 {
