@@ -196,6 +196,7 @@ async fn carry_out(
         let error = DaemonError::from(error);
         return JobRunEnd::failed(FailureKind::Passing, error_chain(&error), error.exit(), error.hint());
     }
+    let before = mirror.meter().ledger().total;
     match mirror.run(configured, job.trigger.into()).await {
         Ok(done) => JobRunEnd {
             ending: RunEnding {
@@ -214,7 +215,11 @@ async fn carry_out(
             },
             is_logged: true,
         },
-        Err(error) if error.suspension() == Some(Suspension::Locked) => JobRunEnd::locked(&error),
+        Err(error) if error.suspension() == Some(Suspension::Locked) => {
+            let mut ended = JobRunEnd::locked(&error);
+            ended.ending.requested = mirror.meter().ledger().total > before;
+            ended
+        }
         Err(error) => {
             let kind = kind(mirror, &job.job, &error).await;
             let mut ended = JobRunEnd::failed(kind, error_chain(&error), Exit::of_sync(&error), error.hint());

@@ -102,11 +102,11 @@ fn dry_run_shows_the_cost_and_changes_nothing() {
     let service = Service::with(230, 20);
     let place = TestDir::of(&service);
     let ended = place.run("sync --dry-run").done();
-    assert!(ended.out.contains("contacts: 230 rows read whole, 3 RU for lists, 230 RU for details"), "{}", ended.out);
+    assert!(ended.out.contains("contacts: 230 rows read whole, 4 RU for lists, 230 RU for details"), "{}", ended.out);
     assert_eq!(service.sandbox.log().ru().get(), 2, "1 RU an object");
     assert!(place.files().is_empty(), "no mirror is made");
     let document = place.run("sync --dry-run --json").done().json();
-    assert_eq!(document["total"], json!(3 + 1 + 230 + 20 + 5));
+    assert_eq!(document["total"], json!(4 + 1 + 230 + 20 + 5));
     place.run("sync").done();
     let spent = service.sandbox.log().ru().get() - 4;
     let total = document["total"].as_u64().unwrap();

@@ -333,9 +333,9 @@ impl Audit<'_> {
     async fn list(&mut self, range: TimeRange) -> Result<u64, SyncError> {
         let resource = self.object.resource();
         let mut query = self.run.with_fitting_pages(range.list(resource));
-        let (mut was_short, before) = (false, (self.not_shown, self.unusable));
+        let (mut was_short, not_shown) = (false, self.not_shown);
         loop {
-            (self.not_shown, self.unusable) = before;
+            self.not_shown = not_shown;
             query = match self.list_with(range, query.clone()).await {
                 Ok(Listed { there, announced, .. }) if there < announced && !was_short => {
                     was_short = true;
@@ -388,7 +388,7 @@ impl Audit<'_> {
         for record in &fetched.page.records {
             unseen.remove(&record.id);
         }
-        self.unusable += u64::from(fetched.page.unusable);
+        self.not_shown += u64::from(fetched.page.unusable);
         let answer = service_clock::answer_time(self.run, &fetched.answer, &fetched.page.records);
         self.compare_records(fetched, answer).await
     }

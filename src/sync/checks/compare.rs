@@ -37,10 +37,8 @@ pub(in crate::sync) struct Audit<'r> {
     pub(super) ties: Vec<TimeRange>,
     /// By how many records the counts of ranges differ that are not listed again today.
     pub(super) unlisted: u64,
-    /// How many rows lists announced and did not show, read twice.
+    /// How many rows lists announced and did not show, read twice, or showed without an id.
     pub(super) not_shown: u64,
-    /// How many rows lists showed without an id.
-    pub(super) unusable: u64,
     /// The service's number of records, if it was counted or all were listed, and what was unexplained of it then.
     pub(super) total: Option<(u64, i64)>,
 }
@@ -61,7 +59,6 @@ impl<'r> Audit<'r> {
             ties: Vec::new(),
             unlisted: 0,
             not_shown: 0,
-            unusable: 0,
             total: None,
         }
     }
@@ -245,7 +242,7 @@ impl Audit<'_> {
             let kind = DifferenceKind::Extra;
             self.findings.add(Difference { object, id, kind, fields: Vec::new() });
         }
-        self.findings.undecided = unproven + self.older.len() as u64 + self.unlisted + self.not_shown + self.unusable;
+        self.findings.undecided = unproven + self.older.len() as u64 + self.unlisted + self.not_shown;
         let found = if self.repair { refused } else { self.findings.count() };
         self.findings.open = found + self.findings.undecided;
         Ok(())

@@ -45,8 +45,7 @@ pub(in crate::sync) async fn carry_out_count(run: &Run<'_>, object: Object, walk
         let counted = std::mem::replace(&mut ranges, rest);
         let mut audit = Audit::new(run, object);
         audit.compare_or_list(counted.clone(), is_sweep).await?;
-        // What a sweep passes over is counted with it; a walk of changes claims to have read all.
-        if audit.unlisted > 0 || !is_sweep && audit.unusable > 0 {
+        if audit.unlisted > 0 {
             let waiting = UnprovenRanges { waits_until: Some(steady.plus(DAY)), ..owed };
             return run.write(move |tx| tx.claims().set_unproven(object, walk, &waiting)).await;
         }

@@ -114,8 +114,14 @@ impl Engine {
 pub fn is_stored(tx: &ReadTx<'_>, job: &Job) -> Result<bool, StoreError> {
     let Job::Resync { .. } = job else { return Ok(false) };
     for object in Object::ALL.into_iter().filter(|object| job.concerns(object.resource())) {
-        let (asked, begun) = (Goal::AskedSweep(object), Goal::Sweeping(object));
-        if !tx.is_copied(object)? || tx.goals().is_set(asked)? || tx.goals().is_set(begun)? {
+        // A sweep that was read, and waits for a decision, is of an earlier job.
+        let is_stored = if job.accept().removals {
+            tx.goals().is_set(Goal::AcceptedRemovals(object))?
+        } else {
+            let asked = !tx.is_copied(object)? || tx.goals().is_set(Goal::AskedSweep(object))?;
+            asked || Sweep::load(tx, object)?.is_some_and(|sweep| !sweep.is_read())
+        };
+        if is_stored {
             return Ok(true);
         }
     }
@@ -311,6 +317,34 @@ mod tests {
             });
             assert_eq!(swept.await.unwrap(), (claimed.map(at), Some(at(began + 5))), "{began}");
         }
+        store.close().await;
+    }
+
+    /// What a person asks for after it was refused is not what the refused sweep stored.
+    #[tokio::test]
+    async fn sweep_of_an_earlier_job_is_not_this_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = crate::store::Store::open(&dir.path().join("mirror.db")).unwrap();
+        let (resync, accepting) = (Job::resync(), Job::resync().accepting_removals());
+        let is_stored = |goal: Option<Goal>| {
+            let (store, resync, accepting) = (store.clone(), resync.clone(), accepting.clone());
+            async move {
+                let reading = store.write(move |tx| {
+                    goal.map_or(Ok(()), |goal| tx.claims().set(goal))?;
+                    Ok((is_stored(tx, &resync)?, is_stored(tx, &accepting)?))
+                });
+                reading.await.unwrap()
+            }
+        };
+        assert_eq!(is_stored(None).await, (true, false), "a sync copies everything");
+        is_stored(Some(Goal::Copied(Object::Contact))).await;
+        assert_eq!(is_stored(Some(Goal::Copied(Object::Company))).await, (false, false));
+        // It was read, and its removals were refused.
+        let read = Checkpoint { done: true, ..first_copy::new_slice(0, TimeBounds::Whole, false) };
+        store.write(move |tx| tx.claims().keep_read(ReadOf::Sweep(Object::Contact), &read)).await.unwrap();
+        assert_eq!(is_stored(Some(Goal::Sweeping(Object::Contact))).await, (false, false));
+        assert_eq!(is_stored(Some(Goal::AcceptedRemovals(Object::Contact))).await, (false, true));
+        assert_eq!(is_stored(Some(Goal::AskedSweep(Object::Contact))).await, (true, true));
         store.close().await;
     }
 }
