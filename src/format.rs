@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use indicatif::HumanCount;
-
 use crate::model::{Instant, Ru};
 
 /// Stands for a text that may quote a value of a record, wherever others than the mirror's readers could see it.
@@ -11,7 +9,15 @@ pub const HIDDEN: &str = "crm-mirror status shows the reason";
 
 /// `1234567` as `1,234,567`.
 pub fn count(number: u64) -> String {
-    HumanCount(number).to_string()
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() * 4 / 3);
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
 }
 
 /// Request units: `1,234 RU`.
@@ -84,6 +90,20 @@ pub fn shell_word(word: &str) -> String {
     } else {
         format!("'{}'", word.replace('\'', "'\\''"))
     }
+}
+
+/// The Levenshtein distance of two short texts.
+pub fn distance(a: &str, b: &str) -> usize {
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.bytes().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, y) in b.bytes().enumerate() {
+            let change = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = change.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
 }
 
 /// A text that somebody else wrote, on one line, without characters that could control a terminal.

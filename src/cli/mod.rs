@@ -27,7 +27,7 @@ use crate::exit::Exit;
 pub use args::{Global, MirrorArgs};
 pub(in crate::cli) use args::{objects, one_of};
 pub use failure::Failure;
-pub use session::DaemonState;
+pub use session::{DaemonState, ScratchFolder};
 pub use ui::output;
 pub use ui::progress::ProgressView;
 pub use verbs::Cli;

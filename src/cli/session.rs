@@ -4,15 +4,14 @@
 //! After Ctrl-C or SIGTERM no further request is sent, the page in progress is stored, and the file is closed as after a
 //! complete run; a second signal ends the program at once. The daemon goes on with its job, and what stops it is printed.
 
-use std::fs::Permissions;
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::Value;
-use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::api::ApiError;
@@ -305,6 +304,23 @@ pub fn runtime() -> Result<Runtime, Failure> {
 }
 
 /// A temporary directory that only this user can read.
-pub fn scratch_folder() -> io::Result<TempDir> {
-    tempfile::Builder::new().prefix("crm-mirror-").permissions(Permissions::from_mode(0o700)).tempdir()
+pub struct ScratchFolder(PathBuf);
+
+impl ScratchFolder {
+    pub fn make() -> io::Result<ScratchFolder> {
+        let directory = std::env::temp_dir().join(format!("crm-mirror-{:016x}", fastrand::u64(..)));
+        std::fs::DirBuilder::new().mode(0o700).create(&directory)?;
+        Ok(ScratchFolder(directory))
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for ScratchFolder {
+    fn drop(&mut self) {
+        // A leftover temporary directory is harmless.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
 }

@@ -10,12 +10,12 @@ use figment::error::Kind;
 use figment::providers::{Format, Toml};
 use figment::value::{Dict, Map, Value};
 use figment::{Figment, Metadata, Profile, Provider, Source};
-use strsim::levenshtein;
 
 use super::DEFAULT_TOML;
 use super::error::ConfigError;
 use super::sections::Sections;
 use super::sources::{Environment, PREFIX, SECRETS, Sources};
+use crate::format::distance;
 
 /// The name of the environment layer; the variable's name follows from the key.
 const ENVIRONMENT: &str = "environment";
@@ -157,7 +157,7 @@ pub(super) fn documented() -> Vec<String> {
 fn closest(key: &str) -> Option<String> {
     let name = key.rsplit('.').next().unwrap_or(key);
     let keys = documented();
-    let near = keys.iter().map(|known| (levenshtein(key, known), known)).min();
+    let near = keys.iter().map(|known| (distance(key, known), known)).min();
     let near = near.filter(|(edits, _)| *edits <= 3).map(|(_, known)| known);
     near.or_else(|| keys.iter().find(|known| known.ends_with(&format!(".{name}")))).cloned()
 }

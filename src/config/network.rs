@@ -1,35 +1,55 @@
 //! Networks: an address and the number of its significant leading bits.
 
+use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-use ipnet::IpNet;
-
 /// A network such as `10.0.0.0/8`; an address alone is a network of one machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Network(IpNet);
+pub struct Network {
+    address: IpAddr,
+    prefix: u8,
+}
 
 impl Network {
     /// Whether an address belongs to the network. An IPv4 address in IPv6 form must be converted before.
     pub fn contains(&self, address: IpAddr) -> bool {
-        self.0.contains(&address)
+        let equal_bits = match (self.address, address) {
+            (IpAddr::V4(own), IpAddr::V4(other)) => (own.to_bits() ^ other.to_bits()).leading_zeros(),
+            (IpAddr::V6(own), IpAddr::V6(other)) => (own.to_bits() ^ other.to_bits()).leading_zeros(),
+            _ => return false,
+        };
+        equal_bits >= u32::from(self.prefix)
     }
 }
 
 impl FromStr for Network {
-    type Err = &'static str;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Network, &'static str> {
-        let known = text.parse().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
-        let network = known.map_err(|_| "must be networks such as \"10.0.0.0/8\" or \"fd00::/8\"")?;
+    fn from_str(text: &str) -> Result<Network, String> {
+        const FORM: &str = "must be networks such as \"10.0.0.0/8\" or \"fd00::/8\"";
+        let (address, prefix) = match text.trim().split_once('/') {
+            Some((address, prefix)) => (address, Some(prefix)),
+            None => (text.trim(), None),
+        };
+        let address: IpAddr = address.parse().map_err(|_| FORM.to_string())?;
+        let most = if address.is_ipv4() { 32 } else { 128 };
+        let prefix: u8 = match prefix {
+            Some(prefix) => prefix.parse().ok().filter(|prefix| *prefix <= most).ok_or(FORM)?,
+            None => most,
+        };
         // An IPv4 network in IPv6 form: clients are compared in IPv4 form.
-        let address = network.addr().to_canonical();
-        if address.is_ipv4() == network.addr().is_ipv4() {
-            return Ok(Network(network));
+        match (address.to_canonical(), prefix.checked_sub(96)) {
+            (canonical, _) if canonical.is_ipv4() == address.is_ipv4() => Ok(Network { address, prefix }),
+            (address, Some(prefix)) => Ok(Network { address, prefix }),
+            (_, None) => Err("must be an IPv4 network such as \"10.0.0.0/8\": no client has such an address".into()),
         }
-        let network = network.prefix_len().checked_sub(96).and_then(|prefix| IpNet::new(address, prefix).ok());
-        let none = "must be an IPv4 network such as \"10.0.0.0/8\": no client has such an address";
-        network.map(Network).ok_or(none)
+    }
+}
+
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.address, self.prefix)
     }
 }
 

@@ -72,6 +72,16 @@ pub(super) fn unguarded(mirror: &std::path::Path) -> rusqlite::Connection {
     conn
 }
 
+/// A row of the outbox that changes no field, as no command makes it.
+pub(super) fn insert_row_without_fields(mirror: &std::path::Path) {
+    unguarded(mirror)
+        .execute_batch(
+            "INSERT INTO outbox (object_type, record_id, source, fields, queued_at)
+             VALUES ('contact', 'c', 'sql', '{}', '2026-03-01T12:00:00.000000Z')",
+        )
+        .unwrap();
+}
+
 pub(super) fn stamp() -> RequestStamp {
     RequestStamp::new(now(), RequestRegister::default().begin())
 }

@@ -4,8 +4,8 @@ use serde_json::json;
 
 use super::*;
 use crate::outbox::edit_fixture::{
-    CONTACT, after, contact, delayed, edit_of, ended, list, mirror, now, on_mirror, open, open_edit, queue_edit,
-    requests, rules, send_now, show, step, unguarded, with_edits,
+    CONTACT, after, contact, delayed, edit_of, ended, insert_row_without_fields, list, mirror, now, on_mirror, open,
+    open_edit, queue_edit, requests, rules, send_now, show, step, unguarded, with_edits,
 };
 use crate::store::queue::{NewEdit, insert};
 use EditState::{Applied, Conflict, Held, Queued, Rejected, Sending};
@@ -70,12 +70,7 @@ async fn edits_sent_within_the_hour_count_as_new() {
 #[tokio::test]
 async fn a_row_that_is_no_edit_ends_with_its_reason() {
     let (dir, store) = mirror(json!({ "id": "c", "etag": "\"v1\"", "position": "A" })).await;
-    unguarded(&dir.path().join("mirror.db"))
-        .execute_batch(
-            "INSERT INTO outbox (object_type, record_id, source, fields, queued_at)
-             VALUES ('contact', 'c', 'sql', '{}', '2026-03-01T12:00:00.000000Z')",
-        )
-        .unwrap();
+    insert_row_without_fields(&dir.path().join("mirror.db"));
     let ended = store.write(|tx| Ok(with_edits(tx, 100, |edits| edits.ended.clone())));
     let why = "it changes no field".to_string();
     let expected = EndedEdit { id: 1, state: Rejected, why };

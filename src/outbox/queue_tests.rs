@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::outbox::edit_fixture::{
-    CONTACT, contact, edit_of, ended, list, mirror, now, on_mirror, open, show, step, unguarded,
+    CONTACT, contact, edit_of, ended, insert_row_without_fields, list, mirror, now, on_mirror, open, show, step,
 };
 
 fn request(columns: &[(&str, &str)], if_match: Option<&str>) -> EditRequest {
@@ -102,12 +102,7 @@ async fn finished_edits_and_those_of_other_records_do_not_prevent_a_proposal() {
 #[tokio::test]
 async fn proposal_waits_for_a_row_that_is_no_edit() {
     let (dir, store) = mirror(json!({ "id": "c", "etag": "\"v1\"", "position": "A" })).await;
-    unguarded(&dir.path().join("mirror.db"))
-        .execute_batch(
-            "INSERT INTO outbox (object_type, record_id, source, fields, queued_at)
-             VALUES ('contact', 'c', 'sql', '{}', '2026-03-01T12:00:00.000000Z')",
-        )
-        .unwrap();
+    insert_row_without_fields(&dir.path().join("mirror.db"));
     let refused = store.write(|tx| Ok(proposed(tx, "position", "B"))).await.unwrap();
     assert!(matches!(refused, Err(QueueError::Waiting { .. })), "{refused:?}");
 }

@@ -31,7 +31,7 @@ pub struct BudgetMeter {
     stop: watch::Sender<bool>,
 }
 
-/// What the meter keeps.
+/// Under one lock, so that a charge is decided by one moment of all of it.
 struct MeterBook {
     ledger: Ledger,
     hold: Option<Hold>,

@@ -4,7 +4,7 @@ use crate::evidence::{contacts_only, hide, ids, settled};
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Object, Resource};
 use crm_mirror::sandbox::{Fault, Hidden, Rule, World};
-use crm_mirror::store::RunOutcome;
+use crm_mirror::store::{RunOutcome, ViewOptions};
 use crm_mirror::sync::Job;
 use serde_json::json;
 
@@ -277,5 +277,21 @@ async fn acceptance_is_discarded_with_the_sweep() {
     drop(engine);
     store.close().await;
     let report = mirror.scheduled(&crm, &contacts_only(Job::resync())).await;
+    assert_eq!((report.outcome, report.tally.removed), (RunOutcome::Refused, 0));
+}
+
+/// A field that is mirrored again has every record read by another sweep.
+#[tokio::test]
+async fn acceptance_ends_where_another_sweep_takes_the_place_of_its_own() {
+    let (crm, mut mirror) = half_removed().await;
+    let accepted = contacts_only(Job::resync()).accepting_removals();
+    assert!(cut_before(&crm, &mirror, 3, &accepted).await);
+    for exclude in [vec!["contacts.notes".into()], Vec::new()] {
+        mirror.views = Some(ViewOptions { exclude, ..ViewOptions::default() });
+        let (store, engine) = mirror.open(&crm, None).await.unwrap();
+        drop(engine);
+        store.close().await;
+    }
+    let report = mirror.scheduled(&crm, &contacts_only(Job::sync())).await;
     assert_eq!((report.outcome, report.tally.removed), (RunOutcome::Refused, 0));
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::Finding;
 use crate::api::{AdmissionError, ApiError, Client, ClientSettings, ErrorClass, ListQuery, PageSize};
 use crate::app::{MirrorSettings, limits};
-use crate::cli::session;
+use crate::cli::ScratchFolder;
 use crate::error_chain::error_chain;
 use crate::exit::Exit;
 use crate::format;
@@ -63,9 +63,7 @@ pub(super) async fn ask(
 ) -> Result<ServiceReport, StoreError> {
     let scratch = match mirror {
         Some(_) => None,
-        None => {
-            Some(session::scratch_folder().map_err(|source| StoreError::Io { path: std::env::temp_dir(), source })?)
-        }
+        None => Some(ScratchFolder::make().map_err(|source| StoreError::Io { path: std::env::temp_dir(), source })?),
     };
     let database = scratch.as_ref().map_or(setup.config.database.clone(), |scratch| scratch.path().join("mirror.db"));
     let store = Store::open_with(&database, StoreOptions { leaves_no_files: true, ..StoreOptions::default() })?;

@@ -10,7 +10,6 @@ use std::path::Path;
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
-use strsim::levenshtein;
 
 use crate::cli::{Failure, Global, MirrorArgs, output, recipes};
 use crate::exit::Exit;
@@ -133,7 +132,7 @@ fn about(column: &ColumnLine) -> String {
 /// Up to three similar names, the most similar first; at least one.
 pub(super) fn nearest<'a>(asked: &str, names: &[&'a str]) -> Vec<&'a str> {
     let asked: String = asked.to_lowercase().chars().take(100).collect();
-    let mut near: Vec<(usize, &str)> = names.iter().map(|name| (levenshtein(&asked, name), *name)).collect();
+    let mut near: Vec<(usize, &str)> = names.iter().map(|name| (format::distance(&asked, name), *name)).collect();
     near.sort();
     let best = near.first().map_or(0, |(distance, _)| *distance);
     near.into_iter().take_while(|(distance, _)| *distance <= best + 1).take(3).map(|(_, name)| name).collect()

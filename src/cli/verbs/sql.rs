@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use rusqlite::ErrorCode;
-use strsim::levenshtein;
 
 use crate::cli::ui::rows::{self, RowFormat, Stopped};
 use crate::cli::{Failure, Global, logging, output};
@@ -116,7 +115,7 @@ fn meant(conn: &Reader, message: &str) -> Option<String> {
     let mut stmt = conn.prepare(sql).ok()?;
     let names = stmt.query_map([], |row| row.get::<_, String>(0)).ok()?.filter_map(Result::ok);
     // A column of that name may be in another table.
-    let near = names.filter(|known| *known != name).map(|known| (levenshtein(&name, &known), known)).min()?;
+    let near = names.filter(|known| *known != name).map(|known| (format::distance(&name, &known), known)).min()?;
     (near.0 <= 3).then_some(near.1)
 }
 

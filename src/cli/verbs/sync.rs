@@ -9,7 +9,7 @@ use crate::app::{self, Mirror, MirrorSettings, Summary};
 use crate::cli::session::{self, Finished};
 use crate::cli::ui::cost::{Cost, EditPrice};
 use crate::cli::verbs::edit;
-use crate::cli::{Failure, Global, ProgressView, logging, one_of, output};
+use crate::cli::{Failure, Global, ProgressView, ScratchFolder, logging, one_of, output};
 use crate::config::Config;
 use crate::daemon::job::Trigger;
 use crate::exit::Exit;
@@ -88,7 +88,7 @@ fn forecast(config: &Config, job: &Job, args: &RunArgs) -> Result<Exit, Failure>
     }
     let mut setup = MirrorSettings { leaves_no_files: true, ..MirrorSettings::new(config.clone())? };
     // If there is no mirror yet, none is created: an empty one in a temporary directory is used instead.
-    let scratch = if config.database.exists() { None } else { Some(session::scratch_folder()?) };
+    let scratch = if config.database.exists() { None } else { Some(ScratchFolder::make()?) };
     if let Some(scratch) = &scratch {
         setup.config.database = scratch.path().join("mirror.db");
     }

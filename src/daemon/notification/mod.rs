@@ -209,11 +209,15 @@ async fn run(command: &[String], body: String, within: Duration) -> Result<(), S
     }
     let mut child = command.spawn().map_err(|error| format!("{program} cannot be run: {error}"))?;
     let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
-    if let Some(mut input) = child.stdin.take() {
-        // A message fits into a pipe, and a command that does not read it is none the worse for it.
-        let _ = input.write_all(format!("{body}\n").as_bytes()).await;
-    }
-    match tokio::time::timeout(within, child.wait()).await {
+    let input = child.stdin.take();
+    let ended = async {
+        if let Some(mut input) = input {
+            // A command that does not read its message is none the worse for it.
+            let _ = input.write_all(format!("{body}\n").as_bytes()).await;
+        }
+        child.wait().await
+    };
+    match tokio::time::timeout(within, ended).await {
         Ok(Ok(status)) if status.success() => Ok(()),
         Ok(Ok(status)) => Err(format!("the command ended with {status}")),
         Ok(Err(error)) => Err(format!("the command cannot be waited for: {error}")),
@@ -254,5 +258,12 @@ mod tests {
         let ended = run(&command, "{}".into(), Duration::from_millis(300)).await;
         assert_eq!(ended, Err("the command takes too long".to_string()));
         assert_eq!(open.await.unwrap().unwrap(), b"");
+    }
+
+    #[tokio::test]
+    async fn command_that_does_not_read_a_message_larger_than_a_pipe_holds_nothing_up() {
+        let command = ["/bin/sh", "-c", "exec sleep 600"].map(String::from);
+        let ended = run(&command, "x".repeat(1 << 20), Duration::from_millis(300)).await;
+        assert_eq!(ended, Err("the command takes too long".to_string()));
     }
 }

@@ -22,7 +22,7 @@ impl StateMachine {
         let locked = self.locked.take();
         let is_forgotten = preemption == Some(Preemption::Forget);
         let rest = job::rest(&job.job, ending.began || is_forgotten);
-        // It stores no position: holds that come again would have it spend without an end.
+        // It stores no position: each further hold would have it spend from the beginning.
         let begins_anew = ending.requested && matches!(rest, Job::Verify { full: true, .. });
         // A push does not attempt what other runs failed at, and any run may need no request at all.
         let attempts = |trouble: &Trouble| ending.requested && (job.job != Job::Push || trouble.only_pushes);
@@ -45,7 +45,7 @@ impl StateMachine {
             RunEnd::Suspended(Suspension::Shutdown | Suspension::Limit) => {}
             RunEnd::Suspended(Suspension::Budget(until)) => {
                 self.trouble.take_if(|trouble| attempts(trouble));
-                // A verification would begin anew, and spend the next budget, too.
+                // A verification would start from the beginning, and spend the next budget, too.
                 if !matches!(rest, Job::Verify { .. }) {
                     self.resume_at(until, rest);
                 }

@@ -228,8 +228,8 @@ impl Audit<'_> {
     }
 
     /// Counts ranges on both sides, but lists the whole, of which a total proves nothing, and those of a page if they are to
-    /// be listed. Those that cannot be listed, because
-    /// the service's cursors do not work, are counted too, and those that the service does not count are listed.
+    /// be listed. Those that cannot be listed, because the service's cursors do not work, are counted too, and those that the
+    /// service does not count are listed.
     pub(in crate::sync) async fn compare_or_list(
         &mut self,
         ranges: Vec<TimeRange>,

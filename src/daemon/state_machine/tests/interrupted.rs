@@ -131,7 +131,7 @@ fn sweep_is_stopped_whatever_ends_its_run() {
     }
 }
 
-/// Nobody waits for the result of a full verification any more, and each hold would have it begin anew.
+/// Nobody waits for the result of a full verification any more, and after each hold it would start from the beginning.
 #[test]
 fn full_verification_that_has_asked_is_not_repeated() {
     let full = Job::Verify { objects: Default::default(), full: true, repair: false, accept: Default::default() };
