@@ -109,6 +109,8 @@ impl Store {
         let (held, files, path) = (lock.clone(), OpenFiles::of(path), Arc::new(path.to_path_buf()));
         let copy = Arc::new(Mutex::new(copy));
         let (place, untold) = (path.clone(), copy.clone());
+        let current = Arc::new(Mutex::new(current));
+        let written = current.clone();
         let (queue, mut work) = mpsc::channel::<WriterJob>(QUEUE);
         let thread = std::thread::Builder::new()
             .name("mirror-writer".into())
@@ -123,6 +125,7 @@ impl Store {
                 {
                     tracing::warn!(%error, "The mirror could not be closed cleanly: {error}");
                 }
+                let killed = writer.killed;
                 drop(writer);
                 if let Some(copy) = untold.lock().unwrap_or_else(PoisonError::into_inner).take() {
                     // No run has told it.
@@ -132,12 +135,16 @@ impl Store {
                 match files.make_way(&place) {
                     Err(error) => tracing::error!(%error, "The WAL of a file that was replaced is in the way: {error}"),
                     Ok(()) if removes_lock => held.remove(),
-                    Ok(()) => held.release(),
+                    Ok(()) => {
+                        if !killed {
+                            held.note_closed(&place, &written.lock().unwrap_or_else(PoisonError::into_inner));
+                        }
+                        held.release();
+                    }
                 }
             })
             .map_err(StoreError::using(&path))?;
         let thread = Arc::new(Mutex::new(Some(thread)));
-        let current = Arc::new(Mutex::new(current));
         Ok(Store { queue, layout, path, files, lock, requests, current, copy, thread })
     }
 

@@ -22,5 +22,6 @@ mod reloads;
 mod server;
 mod silent_server;
 mod stream;
+mod stream_cursors;
 mod tls;
 mod verify;

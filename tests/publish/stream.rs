@@ -5,11 +5,10 @@ use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
 
 use crm_mirror::model::{DataType, Object, Resource};
-use crm_mirror::publish::{MirrorStream, StreamCursor, StreamError};
+use crm_mirror::publish::{MirrorStream, StreamCursor};
 use crm_mirror::sandbox::{NewField, World, generate};
 use crm_mirror::store::{Erasure, StoreError, write_beside};
 use fastrand::Rng;
-use rusqlite::Connection;
 use rusqlite::types::Value as Sql;
 use serde_json::{Value, json};
 
@@ -29,9 +28,9 @@ struct Table {
 
 /// Does what the documentation requires of a follower.
 #[derive(Clone, Default)]
-struct Follower {
+pub struct Follower {
     tables: BTreeMap<String, Table>,
-    cursor: Option<String>,
+    pub cursor: Option<String>,
 }
 
 impl Follower {
@@ -72,7 +71,7 @@ impl Follower {
     }
 
     /// Applies whole groups. Lines after the last cursor are discarded, as after a kill.
-    fn apply_groups(&mut self, text: &[u8]) {
+    pub fn apply_groups(&mut self, text: &[u8]) {
         let mut group = self.clone();
         for line in text.lines() {
             if group.apply(&serde_json::from_str(&line.unwrap()).unwrap()) {
@@ -81,7 +80,7 @@ impl Follower {
         }
     }
 
-    fn differences(&self, mirror: &Mirror) -> Vec<String> {
+    pub fn differences(&self, mirror: &Mirror) -> Vec<String> {
         let mut out = Vec::new();
         for (name, source) in [
             ("contacts", "contacts_full"),
@@ -138,12 +137,12 @@ fn as_json(value: Sql, pg_type: &str) -> Value {
     }
 }
 
-fn open(mirror: &Mirror) -> MirrorStream {
+pub fn open(mirror: &Mirror) -> MirrorStream {
     MirrorStream::open(&mirror.path, None, Vec::new()).unwrap()
 }
 
 /// The lines from the follower's cursor on, until there is nothing more to write.
-fn next_lines(mirror: &Mirror, follower: &Follower) -> Vec<u8> {
+pub fn next_lines(mirror: &Mirror, follower: &Follower) -> Vec<u8> {
     let (mut stream, mut out) = (open(mirror), Vec::new());
     if let Some(cursor) = &follower.cursor {
         stream.resume(cursor.parse::<StreamCursor>().unwrap()).unwrap();
@@ -317,25 +316,7 @@ async fn document_that_is_no_unicode_is_escaped() {
     assert_eq!(row["extra"]["company"]["crm_mirror_escaped"], r#""\ud800""#, "{row}");
 }
 
-#[tokio::test]
-async fn cursors_that_cannot_be_continued_are_refused() {
-    let crm = Crm::serve(generate(4, 20, 2, noon())).await;
-    let mirror = Mirror::empty();
-    mirror.sync(&crm).await;
-    let mut follower = Follower::default();
-    follower.apply_groups(&next_lines(&mirror, &follower));
-    let cursor = follower.cursor.unwrap();
-    let refused = |cursor: &str| matches!(open(&mirror).resume(cursor.parse().unwrap()), Err(StreamError::Cursor(_)));
-    assert!(!refused(&cursor));
-    let parts: Vec<&str> = cursor.split(':').collect();
-    assert!(refused(&format!("another:{}:{}:{}", parts[1], parts[2], parts[3])));
-    assert!(refused(&format!("{}:999:{}:{}", parts[0], parts[2], parts[3])));
-    for wrong in ["", "7", "a:b:c:d", "a:1:2", "a:1:2:3:4", "a:1:2:3"] {
-        assert!(wrong.parse::<StreamCursor>().is_err(), "{wrong}");
-    }
-}
-
-fn export(mirror: &Mirror, args: &[&str]) -> Command {
+pub fn export(mirror: &Mirror, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_crm-mirror"));
     command.arg("export").args(args).env_clear().env("CRM_MIRROR_DATABASE__PATH", &mirror.path);
     command.current_dir(mirror.dir.path()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -368,7 +349,11 @@ async fn export_follows_until_interrupted() {
     crm.wait(600);
     mirror.sync(&crm).await;
     let is_there = |follower: &Follower| {
-        follower.tables["contacts"].rows.iter().any(|row| row["id"] == id.as_str() && row["position"] == "followed")
+        let mut contacts = follower.tables["contacts"].rows.iter();
+        // The run writes the record more than once: with its page, and with its details.
+        let sends_contacts =
+            || String::from_utf8(next_lines(&mirror, follower)).unwrap().contains("\"upsert\":\"contacts\"");
+        contacts.any(|row| row["id"] == id.as_str() && row["position"] == "followed") && !sends_contacts()
     };
     until(&mut follower, &is_there);
     assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success());
@@ -387,43 +372,6 @@ async fn export_follows_until_interrupted() {
         (&["--snapshot", "--since", "x:1:2:s-c-m-c-m"][..], 74),
     ] {
         assert_eq!(export(&mirror, args).output().unwrap().status.code(), Some(code), "{args:?}");
-    }
-}
-
-#[tokio::test]
-async fn follower_of_a_mirror_that_was_replaced_ends() {
-    for (by_rename, has_changed) in [(true, true), (false, true), (false, false)] {
-        let crm = Crm::serve(generate(4, 20, 2, noon())).await;
-        let mirror = Mirror::empty();
-        mirror.sync(&crm).await;
-        let backup = mirror.dir.path().join("backup.db");
-        mirror.read().execute("VACUUM INTO ?1", [backup.to_str()]).unwrap();
-        if has_changed {
-            crm.sandbox.with_world(|world| {
-                let id = world.ids(Resource::Contacts)[3].clone();
-                world.edit(Object::Contact, &id, &json!({"position": "moved"}));
-            });
-            crm.wait(600);
-            mirror.sync(&crm).await;
-        }
-        let mut child = export(&mirror, &["--snapshot", "--follow"]).spawn().unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
-        // The small tables are in the last group.
-        assert!(lines.any(|line| line.contains("\"upsert\":\"team_members\"")));
-        assert!(lines.any(|line| line.contains("\"cursor\"")));
-        if by_rename {
-            for file in ["mirror.db-wal", "mirror.db-shm"] {
-                let _ = std::fs::rename(mirror.dir.path().join(file), mirror.dir.path().join(format!("old-{file}")));
-            }
-            std::fs::rename(&backup, &mirror.path).unwrap();
-        } else {
-            let mut there = Connection::open(&mirror.path).unwrap();
-            there.restore("main", &backup, None::<fn(_)>).unwrap();
-        }
-        assert_eq!(child.wait().unwrap().code(), Some(74));
-        let said = std::io::read_to_string(child.stderr.take().unwrap()).unwrap();
-        assert!(said.contains("the stream cannot be continued"), "{said}");
-        assert!(!lines.any(|line| line.contains("\"cursor\"")));
     }
 }
 

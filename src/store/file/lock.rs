@@ -88,6 +88,13 @@ impl Lock {
         self.file.write_all_at(format!("{text:<width$}\n").as_bytes(), at as u64).map_err(&io)
     }
 
+    /// Of a writer that has closed the mirror. A failure is ignored: followers start again then, once.
+    pub(in crate::store) fn note_closed(&self, mirror: &Path, writer: &LockedBy) {
+        if super::wal::beside(mirror).metadata().map_or(true, |log| log.len() == 0) {
+            let _ = self.store_writer(&LockedBy { closed: true, ..writer.clone() });
+        }
+    }
+
     pub(in crate::store) fn remove(&self) {
         // While the lock is held, no other process can have locked this file.
         let _ = std::fs::remove_file(&self.path);
@@ -167,6 +174,8 @@ pub(in crate::store) struct LockedBy {
     pub(super) nonce: String,
     pub(super) requests: u64,
     pub(super) file: FileIdentity,
+    /// Whether all that it wrote is on the disk, and not in the memory of a machine that may stop.
+    pub(super) closed: bool,
 }
 
 /// Whether a process writes the mirror of this path, and has another file open: it would share its WAL with this one.
@@ -199,8 +208,11 @@ impl FileIdentity {
     }
 
     pub(super) fn is(&self, other: &FileIdentity) -> bool {
-        let is_one_boot = self.booted.abs_diff(other.booted) < SAME_BOOT;
-        self.inode == other.inode && self.born == other.born && (self.device == other.device || !is_one_boot)
+        self.inode == other.inode && self.born == other.born && (self.device == other.device || !self.is_of_boot(other))
+    }
+
+    pub(super) fn is_of_boot(&self, other: &FileIdentity) -> bool {
+        self.booted.abs_diff(other.booted) < SAME_BOOT
     }
 }
 

@@ -91,15 +91,22 @@ impl MirrorTx<'_> {
             // A new file has no id yet. In another one, somebody deleted the entry.
             None => self.state::<String>(&StateKey::MirrorId)?.is_some(),
         };
+        // A machine that stopped may have lost the last changes, whose numbers are given again.
+        let is_cut = locked.is_some_and(|locked| !locked.closed && !locked.file.is_of_boot(&here));
+        if copied || is_cut {
+            self.renew_mirror_id()?;
+        }
         let found = match copied {
-            true => {
-                self.renew_mirror_id()?;
-                Some(FoundCopy { held: hold_open_edits(&self.conn, Requests::Keep, IN_A_COPY, now)? })
-            }
+            true => Some(FoundCopy { held: hold_open_edits(&self.conn, Requests::Keep, IN_A_COPY, now)? }),
             false => None,
         };
+        if is_cut && !copied {
+            tracing::warn!(
+                "The machine stopped while the mirror was written: it has a new id, and followers start again"
+            );
+        }
         let requests = last.as_ref().map_or(0, |last| last.requests);
-        let current = LockedBy { nonce: random_id(), requests, file: here };
+        let current = LockedBy { nonce: random_id(), requests, file: here, closed: false };
         if last.is_none() && !copied {
             // A file that is killed while it is made is no copy: its lock file comes first.
             lock.store_writer(&current)?;
@@ -143,8 +150,12 @@ mod tests {
     #[test]
     fn copy_is_another_file_or_has_older_contents() {
         let here = file(7, "1", 3, 5000);
-        let locked =
-            |nonce: &str, requests, file: &FileIdentity| LockedBy { nonce: nonce.into(), requests, file: file.clone() };
+        let locked = |nonce: &str, requests, file: &FileIdentity| LockedBy {
+            nonce: nonce.into(),
+            requests,
+            file: file.clone(),
+            ..LockedBy::default()
+        };
         for (name, locked, found, requests, expected) in [
             ("the original", Some(locked("n2", 5, &here)), here.clone(), 5, false),
             ("a kill before the lock file has the request", Some(locked("n2", 5, &here)), here.clone(), 6, false),
