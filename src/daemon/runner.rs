@@ -288,10 +288,10 @@ async fn kind(mirror: &Mirror, job: &Job, error: &SyncError) -> FailureKind {
 
 async fn reload(mirror: &Mirror, sources: &Sources, before: &Config) -> Result<Arc<Config>, DaemonError> {
     let mut config = Config::load(sources)?;
-    if config.database != before.database || config.socket != before.socket {
-        tracing::warn!("`database.path` and `daemon.socket` take effect after a restart; the rest is active");
-        config.database = before.database.clone();
-        config.socket = before.socket.clone();
+    let Config { database, socket, log, .. } = before.clone();
+    if (&config.database, &config.socket, &config.log) != (&database, &socket, &log) {
+        tracing::warn!("`database.path`, `daemon.socket` and `log` take effect after a restart; the rest is active");
+        (config.database, config.socket, config.log) = (database, socket, log);
     }
     mirror.reconfigure(MirrorSettings::new(config.clone())?).await?;
     Ok(Arc::new(config))
