@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crm_mirror::exit::Exit;
-use crm_mirror::model::{Clock, Instant, Object};
+use crm_mirror::model::{Clock, Instant, Object, Resource};
 use crm_mirror::sandbox::{LoggedRequest, Route};
 use crm_mirror::store::RunOutcome;
 use crm_mirror::sync::{RunReport, SyncError};
@@ -157,7 +157,7 @@ impl Manners {
         }
         self.workspace(run, now)?;
         self.fills(log.entries(), crm)?;
-        self.exit(run)
+        self.exit(run, log.entries())
     }
 
     /// However many columns have to be filled, a run pays for about one list of all records, and one for long texts. Pages of
@@ -226,11 +226,12 @@ impl Manners {
     }
 
     /// What the service does is no internal error, no wrong configuration, and no missing scope unless one is missing.
-    fn exit(&self, run: &RunFacts<'_>) -> Result<(), String> {
+    fn exit(&self, run: &RunFacts<'_>, log: &[LoggedRequest]) -> Result<(), String> {
         let said = |error: &SyncError| format!("a run ended with {:?}: {error:?}", Exit::of_sync(error));
         let forbidden = run.began <= self.forbidden_until;
         match run.result {
-            Ok(report) if !report.missing_scopes.is_empty() && !forbidden => {
+            // What is not asked again yet is as it was.
+            Ok(report) if !forbidden && report.missing_scopes.iter().any(|(missing, _)| was_asked(log, *missing)) => {
                 Err(format!("{:?} are reported missing, and the key has them", report.missing_scopes))
             }
             Err(error) => {
@@ -251,4 +252,12 @@ impl Manners {
             Ok(_) => Ok(()),
         }
     }
+}
+
+fn was_asked(log: &[LoggedRequest], resource: Resource) -> bool {
+    log.iter().any(|entry| match &entry.asked.route {
+        Route::List(of) => *of == resource,
+        Route::One(object, _) => object.resource() == resource,
+        Route::Unknown => false,
+    })
 }
