@@ -125,9 +125,12 @@ impl Claims {
             // One that was dated in the future may have been dated back since, and changed again.
             let is_newest = || here == world.updated_at(object, &id);
             let was_dated_back = changed.is_some_and(|changed| changed > world.now()) && here > Some(as_of);
-            // One that was dated back after an edit that nobody had read yet is later than the row, and in no list of changes.
-            let is_behind =
-                changed.zip(self.dated_back.get(&id)).is_some_and(|(at, dates)| dates.contains(&at.to_string()));
+            // One that was dated back after an edit that nobody had read yet is later than the row, and in no list of changes; one
+            // that was dated back since then looks older than it is.
+            let is_dated_back = |at: Option<Instant>| {
+                at.zip(self.dated_back.get(&id)).is_some_and(|(at, of)| of.contains(&at.to_string()))
+            };
+            let is_behind = is_dated_back(changed) || is_dated_back(here);
             // In whole seconds, a version looks older than it is.
             let is_coarse = here.is_some() && here == changed.map(|changed| changed.whole_second());
             // One that returned with its old date is in no list of changes.
