@@ -89,12 +89,12 @@ impl RecordsTx<'_> {
         let incoming = shape.values(record, extra.as_deref());
         let id = record.id.as_str();
         Ok(match self.compare(shape, record, &incoming)? {
-            RowComparison::Missing => {
+            None => {
                 self.execute(&shape.insert, id, &incoming, asked_at)?;
                 Applied::Inserted
             }
-            RowComparison::Same { .. } => Applied::Unchanged,
-            RowComparison::Differs { changed, .. } => {
+            Some(row) if row.is_same() => Applied::Unchanged,
+            Some(RowComparison { changed, .. }) => {
                 self.execute(&shape.update(&changed), id, &at(&incoming, &changed), asked_at)?;
                 Applied::Updated
             }
@@ -153,57 +153,49 @@ impl RecordsTx<'_> {
             }
             return Ok((Applied::Inserted, Vec::new()));
         }
-        match self.compare(shape, record, &incoming)? {
-            RowComparison::Same { former, omits } => {
-                self.tx.unread().doubt_groups(object, id, Version::of_answer(shape, &incoming).etag, &omits)?;
-                if !is_detail {
-                    self.tx.knowledge().was_shown(object, id, true)?;
-                }
-                if is_detail || former {
-                    // The age of a detail is that of the last answer, changed or not.
-                    self.execute(&shape.update(&[]), id, &[], read_at)?;
-                }
-                Ok((Applied::Unchanged, Vec::new()))
+        let Some(row) = self.compare(shape, record, &incoming)? else {
+            // A later answer showed that the record was removed.
+            if overtaken || !is_detail && !self.takes_back(object, id, shape, &incoming)? {
+                return Ok((Applied::Older, Vec::new()));
             }
-            RowComparison::Missing => {
-                // A later answer showed that the record was removed.
-                if overtaken || !is_detail && !self.takes_back(object, id, shape, &incoming)? {
-                    return Ok((Applied::Older, Vec::new()));
-                }
-                self.count_before(object, id)?;
-                self.execute(&shape.insert, id, &incoming, read_at)?;
-                self.tx.feed().mark_changed(object, id);
-                self.index_multi_values(object, shape, id, None)?;
-                let differences =
-                    shape.columns.iter().zip(&incoming).map(|(c, new)| c.difference(&SqlValue::Null, *new));
-                let differences = differences.filter(|difference| !difference.there.is_null());
-                Ok((Applied::Inserted, differences.collect()))
-            }
-            RowComparison::Differs { changed, old, former, omits } => {
-                let is_accepted =
-                    former || self.is_accepted((object, id), shape, &incoming, &old, (asked, overtaken))?;
-                if !is_detail {
-                    self.tx.knowledge().was_shown(object, id, is_accepted)?;
-                }
-                if !is_accepted {
-                    return Ok((Applied::Older, Vec::new()));
-                }
-                if former {
-                    self.hold_edits_of_replaced_row(object, id, asked.at)?;
-                } else if !is_detail {
-                    self.tx.unread().mark_omitted(object, shape, id, &incoming, &old);
-                }
-                self.tx.unread().doubt_groups(object, id, Version::of_answer(shape, &incoming).etag, &omits)?;
-                self.count_before(object, id)?;
-                self.execute(&shape.update(&changed), id, &at(&incoming, &changed), read_at)?;
-                self.tx.knowledge().make_detail_due_if_moved(object, shape, record, &changed)?;
-                self.tx.feed().mark_changed(object, id);
-                self.index_multi_values(object, shape, id, Some(&changed))?;
-                let differences =
-                    changed.iter().map(|&place| shape.columns[place].difference(&old[place], incoming[place]));
-                Ok((Applied::Updated, differences.collect()))
-            }
+            self.count_before(object, id)?;
+            self.execute(&shape.insert, id, &incoming, read_at)?;
+            self.tx.feed().mark_changed(object, id);
+            self.index_multi_values(object, shape, id, None)?;
+            let differences = shape.columns.iter().zip(&incoming).map(|(c, new)| c.difference(&SqlValue::Null, *new));
+            let differences = differences.filter(|difference| !difference.there.is_null());
+            return Ok((Applied::Inserted, differences.collect()));
+        };
+        let is_same = row.is_same();
+        let RowComparison { changed, old, former, omits } = row;
+        let is_accepted =
+            is_same || former || self.is_accepted((object, id), shape, &incoming, &old, (asked, overtaken))?;
+        if !is_detail {
+            self.tx.knowledge().was_shown(object, id, is_accepted)?;
         }
+        if !is_accepted {
+            return Ok((Applied::Older, Vec::new()));
+        }
+        self.tx.unread().doubt_groups(object, id, Version::of_answer(shape, &incoming).etag, &omits)?;
+        if is_same {
+            if is_detail || former {
+                // The age of a detail is that of the last answer, changed or not.
+                self.execute(&shape.update(&[]), id, &[], read_at)?;
+            }
+            return Ok((Applied::Unchanged, Vec::new()));
+        }
+        if former {
+            self.hold_edits_of_replaced_row(object, id, asked.at)?;
+        } else if !is_detail {
+            self.tx.unread().mark_omitted(object, shape, id, &incoming, &old);
+        }
+        self.count_before(object, id)?;
+        self.execute(&shape.update(&changed), id, &at(&incoming, &changed), read_at)?;
+        self.tx.knowledge().make_detail_due_if_moved(object, shape, record, &changed)?;
+        self.tx.feed().mark_changed(object, id);
+        self.index_multi_values(object, shape, id, Some(&changed))?;
+        let differences = changed.iter().map(|&place| shape.columns[place].difference(&old[place], incoming[place]));
+        Ok((Applied::Updated, differences.collect()))
     }
 
     pub fn compare_list(&self, object: Object, record: &Record) -> Result<Compared> {
@@ -211,28 +203,31 @@ impl RecordsTx<'_> {
         let extra = record.extra.to_json();
         let incoming = shape.values(record, extra.as_deref());
         Ok(match self.compare(&shape, record, &incoming)? {
-            RowComparison::Missing => Compared::Missing,
-            RowComparison::Same { omits, .. } => {
+            None => Compared::Missing,
+            Some(row) if row.is_same() => {
                 let etag = Version::of_answer(&shape, &incoming).etag;
-                if self.tx.unread().are_groups_in_doubt(object, record.id.as_str(), etag, &omits)? {
-                    Compared::Omitted
-                } else {
-                    Compared::Same
+                match self.tx.unread().are_groups_in_doubt(object, record.id.as_str(), etag, &row.omits)? {
+                    true => Compared::Omitted,
+                    false => Compared::Same,
                 }
             }
-            RowComparison::Differs { changed, old, .. } => {
+            Some(RowComparison { changed, old, .. }) => {
                 let difference = |place: usize| shape.columns[place].difference(&old[place], incoming[place]);
                 Compared::Differs(changed.into_iter().map(difference).collect())
             }
         })
     }
 
-    fn compare(&self, shape: &Shape, record: &Record, incoming: &[Option<ValueRef<'_>>]) -> Result<RowComparison> {
+    /// `None` if there is no row.
+    fn compare(
+        &self,
+        shape: &Shape,
+        record: &Record,
+        incoming: &[Option<ValueRef<'_>>],
+    ) -> Result<Option<RowComparison>> {
         let mut stmt = self.tx.conn.prepare_cached(&shape.select)?;
         let mut rows = stmt.query([&record.id])?;
-        let Some(row) = rows.next()? else {
-            return Ok(RowComparison::Missing);
-        };
+        let Some(row) = rows.next()? else { return Ok(None) };
         let count = shape.columns.len();
         let former = is_former(row.get_ref(count)?);
         let (mut changed, mut omits) = (Vec::new(), BTreeSet::new());
@@ -257,11 +252,9 @@ impl RecordsTx<'_> {
             };
             changed.retain(|place| !is_same(*place));
         }
-        if changed.is_empty() {
-            return Ok(RowComparison::Same { former, omits });
-        }
-        let old = (0..count).map(|i| row.get::<_, SqlValue>(i)).collect::<Result<Vec<_>, _>>()?;
-        Ok(RowComparison::Differs { changed, old, former, omits })
+        let read = if changed.is_empty() { 0 } else { count };
+        let old = (0..read).map(|i| row.get(i)).collect::<Result<_, _>>()?;
+        Ok(Some(RowComparison { changed, old, former, omits }))
     }
 
     fn execute(&self, sql: &str, id: &str, values: &[Option<ValueRef<'_>>], asked_at: Instant) -> Result<usize> {
@@ -336,19 +329,21 @@ impl RecordsTx<'_> {
     }
 }
 
-enum RowComparison {
-    Missing,
-    /// `omits`: where the answer has null in place of a group of which the row has a value; custom fields are one.
-    Same {
-        former: bool,
-        omits: BTreeSet<String>,
-    },
-    Differs {
-        changed: Vec<usize>,
-        old: Vec<SqlValue>,
-        former: bool,
-        omits: BTreeSet<String>,
-    },
+/// What an answer shows of a record beside its row.
+struct RowComparison {
+    /// The places of the columns that differ.
+    changed: Vec<usize>,
+    /// The values of the row, if any differs.
+    old: Vec<SqlValue>,
+    former: bool,
+    /// Where the answer has null in place of a group of which the row has a value; custom fields are one.
+    omits: BTreeSet<String>,
+}
+
+impl RowComparison {
+    fn is_same(&self) -> bool {
+        self.changed.is_empty()
+    }
 }
 
 fn at<'v>(incoming: &[Option<ValueRef<'v>>], places: &[usize]) -> Vec<Option<ValueRef<'v>>> {
