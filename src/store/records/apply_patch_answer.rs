@@ -9,7 +9,7 @@
 //! A replayed answer may be old, so it is applied only to a row that still has the replaced version: any other row is
 //! newer.
 
-use crate::model::{Etag, Extra, FieldKind, FieldProjection, FieldValue, Object, Record, RequestStamp};
+use crate::model::{Etag, Extra, FieldProjection, FieldValue, Object, Record, RequestStamp};
 use crate::store::{Applied, RecordsTx, Result, Shape, Shows, Source, Statements};
 
 const CUSTOM: &str = "customFields";
@@ -43,17 +43,10 @@ impl RecordsTx<'_> {
         let Some((detail_etag, old_detail, fetched_at)) = found else {
             return Ok(Some(applied));
         };
-        let mut of_detail = record.clone();
         let carried = complete
             && !record.custom.contains(&FieldValue::Withheld)
             && detail_etag.as_deref() == Some(replaced.as_str());
-        if !carried {
-            for (field, value) in object.fields().iter().zip(&mut of_detail.fields) {
-                if field.kind == FieldKind::Etag {
-                    *value = FieldValue::Absent;
-                }
-            }
-        }
+        let of_detail = if carried { record.clone() } else { record.with_field(object, "etag", FieldValue::Absent) };
         let old_detail = old_detail.map(|text| Extra::from_json(object, &text)).unwrap_or_default();
         let extra = self.detail_extra(object, record, &old_list, old_detail);
         // The detail was not read again: its age is unchanged.
