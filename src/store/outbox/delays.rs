@@ -1,5 +1,6 @@
 //! `outbox_delays`: the times before which no request is made for edits. `outbox::delay` computes the delays.
 
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use rusqlite::{Connection, params};
@@ -12,17 +13,13 @@ fn key(scope: DelayScope, record: &RecordId) -> &str {
     if scope == DelayScope::Record { record.as_str() } else { "" }
 }
 
-/// Whether an edit `o` has a column of a custom field: then it waits for those, too.
-fn has_custom() -> String {
-    format!("EXISTS (SELECT 1 FROM {} AS f WHERE substr(f.key, 1, 3) = 'cf_')", fields_of("o"))
-}
-
-/// Whether an edit `o` waits for the end of a delay `w`.
+/// Whether an edit `o` waits for the end of a delay `w`: for those of custom fields if it has a column of one.
 pub(super) static WAITS_FOR: LazyLock<String> = LazyLock::new(|| {
     format!(
         "w.object_type = o.object_type AND w.scope IN ('record', 'object', 'custom_fields')
-         AND w.record_id IN (o.record_id, '') AND (w.scope <> 'custom_fields' OR {})",
-        has_custom()
+         AND w.record_id IN (o.record_id, '') AND (w.scope <> 'custom_fields'
+             OR EXISTS (SELECT 1 FROM {} AS f WHERE substr(f.key, 1, 3) = 'cf_'))",
+        fields_of("o")
     )
 });
 
@@ -102,19 +99,19 @@ impl OutboxOutlook {
 }
 
 pub(super) fn waiting_for(conn: &Connection) -> Result<Vec<Vec<Instant>>> {
-    let has_custom = has_custom();
     // No push processes a row that is not an edit.
     let sql = format!(
-        "SELECT r.not_before, a.not_before, iif(c.not_before IS NOT NULL AND {has_custom}, c.not_before, NULL) FROM outbox AS o
-         LEFT JOIN outbox_delays AS r ON r.object_type = o.object_type AND r.scope = 'record' AND r.record_id = o.record_id
-         LEFT JOIN outbox_delays AS a ON a.object_type = o.object_type AND a.scope = 'object' AND a.record_id = ''
-         LEFT JOIN outbox_delays AS c ON c.object_type = o.object_type AND c.scope = 'custom_fields' AND c.record_id = ''
+        "SELECT o.id, w.not_before FROM outbox AS o LEFT JOIN outbox_delays AS w ON {}
          WHERE o.object_type IN ('contact', 'company') AND o.{OPEN} AND o.state IN ('queued', 'sending')
            AND o.merged_into IS NULL AND o.id = (
              SELECT min(p.id) FROM outbox AS p WHERE p.object_type = o.object_type AND p.record_id = o.record_id
-               AND p.{OPEN} AND p.state IN ('queued', 'sending', 'conflict') AND p.merged_into IS NULL)"
+               AND p.{OPEN} AND p.state IN ('queued', 'sending', 'conflict') AND p.merged_into IS NULL)",
+        *WAITS_FOR
     );
-    let ends: Vec<(StoredTime, StoredTime, StoredTime)> = conn.tuples(&sql, [])?;
-    let known = |times: [StoredTime; 3]| times.into_iter().filter_map(|at| at.0).collect();
-    Ok(ends.into_iter().map(|ends| known(ends.into())).collect())
+    let delays: Vec<(i64, StoredTime)> = conn.tuples(&sql, [])?;
+    let mut ends: BTreeMap<i64, Vec<Instant>> = BTreeMap::new();
+    for (edit, StoredTime(end)) in delays {
+        ends.entry(edit).or_default().extend(end);
+    }
+    Ok(ends.into_values().collect())
 }
