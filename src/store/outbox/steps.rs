@@ -204,18 +204,15 @@ impl EditsTx<'_> {
     /// Discards the request of edits that are being sent: the record is read before anything else. `doubt` says whether
     /// it may have been applied; then the version that it replaces is kept. The first of the edits holds the request.
     pub fn give_up_request(&self, edits: &[i64], doubt: bool) -> Result<()> {
-        let Some(carrier) = edits.first() else { return Ok(()) };
-        for edit in edits {
-            self.run(
-                "UPDATE outbox SET body = NULL, idempotency_key = NULL,
-                     if_match = CASE WHEN ?3 THEN coalesce(if_match,
-                         (SELECT c.if_match FROM outbox AS c WHERE c.id = outbox.merged_into)) END,
-                     first_sent_at = CASE WHEN ?3 THEN first_sent_at END,
-                     merged_into = CASE WHEN id <> ?2 THEN ?2 END WHERE id = ?1",
-                params![edit, carrier, doubt],
-            )?;
-        }
-        Ok(())
+        self.run(
+            "UPDATE outbox SET body = NULL, idempotency_key = NULL,
+                 if_match = CASE WHEN ?3 THEN coalesce(if_match,
+                     (SELECT c.if_match FROM outbox AS c WHERE c.id = outbox.merged_into)) END,
+                 first_sent_at = CASE WHEN ?3 THEN first_sent_at END,
+                 merged_into = CASE WHEN id <> ?2 THEN ?2 END
+             WHERE id IN (SELECT value FROM json_each(?1))",
+            params![serde_json::json!(edits).to_string(), edits.first(), doubt],
+        )
     }
 
     pub fn reject_edits_of_removed(&self, object: Object, records: &[RecordId], now: Instant) -> Result<Vec<i64>> {
