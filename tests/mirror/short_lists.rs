@@ -140,6 +140,26 @@ async fn definition_missing_in_two_lists_an_hour_apart_is_archived() {
     assert_eq!(crm.charged(), 2, "what is archived is not looked for again");
 }
 
+/// A list may have rows of the other object: a field with the same key there replaces nothing, and gets its column with
+/// its own list.
+#[tokio::test]
+async fn definition_of_the_other_object_on_a_list_is_evidence_for_neither() {
+    let (crm, mirror) = mirrored().await;
+    let status = "SELECT group_concat(object_type || ' ' || key || ' ' || status, ', ' ORDER BY object_type, key)
+                  FROM custom_field_definitions WHERE key = 'tier'";
+    crm.sandbox.with_world(|world| {
+        world.fields().undefine(Object::Contact, "tier");
+        world.fields().define(NewField::new(Object::Company, "tier", DataType::ShortText));
+        world.create(Object::Company, &json!({"id": "co", "customFields": {"tier": "gold"}}));
+    });
+    crm.sandbox.faults().add(Rule::new(Fault::RowOutsideFilter).on(Resource::CustomFields).forever());
+    crm.wait(6 * 3600);
+    mirror.sync(&crm).await;
+    assert_eq!(mirror.one(status), "'company tier ACTIVE, contact tier ACTIVE'");
+    assert_eq!(mirror.one("SELECT cf_tier FROM contacts_full"), "'a'");
+    assert_eq!(mirror.one("SELECT cf_tier FROM companies_full"), "'gold'");
+}
+
 /// The old definition is on no list any more, and the new one has its key: the old one is archived at once, and not
 /// looked for again.
 #[tokio::test]

@@ -139,7 +139,7 @@ impl Claims {
                 continue;
             }
             let may_be_older = is_coarse || is_behind || is_newest() || was_dated_back;
-            if row.is_none() || changed.is_some() && here < changed && !may_be_older {
+            if row.is_none() && !is_behind || changed.is_some() && here < changed && !may_be_older {
                 return Err(format!(
                     "status says that changes of {object} are here as of {as_of}, and {id} is of {here:?}, not {changed:?}"
                 ));

@@ -298,9 +298,11 @@ async fn refresh_definitions_of(run: &Run<'_>, object: Object, lists: &mut Vec<L
             run.warn(format!("the service no longer lists custom fields of {object}: the columns are not changed"));
         }
     }
+    let has = |record: &Record, wire, text: &str| record.text(Resource::CustomFields, wire) == Some(text);
+    // What a list has of the other object is evidence for neither.
+    list.records.retain(|record| has(record, "objectType", object.as_str()));
     let mut items = list.items();
     // One key is one field: a definition that is not listed, and whose key another one has, is replaced.
-    let has = |record: &Record, wire, text: &str| record.text(Resource::CustomFields, wire) == Some(text);
     let is_active =
         |record: &Record, key: &FieldKey| has(record, "key", key.as_str()) && has(record, "status", "ACTIVE");
     let (replaced, active): (Vec<Definition>, Vec<Definition>) = known.into_iter().partition(|known| {
