@@ -422,6 +422,10 @@ async fn detail_that_always_fails_blocks_no_other_record() {
     for fault in [
         Fault::Status(500),
         Fault::Status(400),
+        Fault::Status(301),
+        Fault::Status(308),
+        Fault::Status(401),
+        Fault::Status(407),
         Fault::Reset,
         Fault::NotJson,
         Fault::Truncated,

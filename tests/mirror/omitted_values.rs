@@ -175,6 +175,35 @@ async fn kill_or_failure_between_list_and_detail_loses_nothing() {
     mirror.assert_exact_lists(&crm);
 }
 
+/// The detail is the first request of a run: whether the key or the address is wrong, a list shows.
+#[tokio::test]
+async fn answer_about_one_record_is_none_about_the_key_or_the_address() {
+    for status in [301, 308, 401, 407] {
+        let (crm, mirror) = mirrored().await;
+        clear(&crm, "ct1", "tier");
+        crm.sandbox.faults().add(Rule::new(Fault::Status(status)).on(Resource::Contacts).record("ct1").forever());
+        for n in 0..12 {
+            crm.wait(1800);
+            crm.sandbox.with_world(|world| world.edit(Object::Contact, "ct2", &json!({"name": format!("Name {n}")})));
+            mirror.sync(&crm).await;
+            assert_eq!(mirror.one("SELECT name FROM contacts WHERE id = 'ct2'"), format!("'Name {n}'"), "{status}");
+        }
+        assert_eq!(crm.sandbox.log().details(Object::Contact), 5, "{status}: at growing intervals");
+        // One that every request is answered with ends the run at once.
+        crm.sandbox.faults().clear();
+        crm.sandbox.faults().add(Rule::new(Fault::Status(status)).on(Resource::Contacts).forever());
+        crm.wait(86_400);
+        crm.sandbox.clear_log();
+        let failed = mirror.run(&crm, &Job::sync().of(&[Resource::Contacts])).await.unwrap_err();
+        assert!(failed.to_string().starts_with("could not list the changes of contacts"), "{status}: {failed}");
+        assert_eq!((crm.sandbox.log().details(Object::Contact), crm.sandbox.log().lists(Resource::Contacts)), (1, 1));
+        crm.sandbox.faults().clear();
+        crm.wait(86_400);
+        mirror.sync(&crm).await;
+        mirror.assert_exact_lists(&crm);
+    }
+}
+
 /// Neither the filter for values nor the list shows that a value was cleared: a detail does.
 #[tokio::test]
 async fn value_that_was_cleared_while_its_field_was_archived_is_cleared_in_the_mirror() {

@@ -43,9 +43,9 @@ fn named(conn: &rusqlite::Connection, table: &str, name: &str) -> i64 {
     conn.prepare_cached(&sql).unwrap().query_row([name], |row| row.get(0)).unwrap()
 }
 
-/// Whether an error also prevents reading other objects: the key is refused, or the service requests a wait.
-fn stops_everything(fault: &Fault) -> bool {
-    matches!(fault, Fault::Status(401 | 429))
+/// Whether an error also prevents reading other objects: the service requests a wait, or refuses the key for a list.
+fn stops_everything(fault: &Fault, details: bool) -> bool {
+    *fault == Fault::Status(429) || *fault == Fault::Status(401) && !details
 }
 
 async fn fails_for_a_day(fault: Fault, rule: Rule, resource: Resource, details: bool) {
@@ -62,7 +62,7 @@ async fn fails_for_a_day(fault: Fault, rule: Rule, resource: Resource, details: 
         crm.wait(3 * 3600);
         let job = [Job::sync(), Job::resync(), Job::audit()][if n < 6 { 0 } else { n - 5 }].clone();
         let _ = mirror.run(&crm, &job).await;
-        let stopped = stops_everything(&fault);
+        let stopped = stops_everything(&fault, details);
         for (other, table) in [(Resource::Contacts, "contacts"), (Resource::Companies, "companies")] {
             if !stopped && (other != resource || details) {
                 let fresh = named(&conn, table, &name);
@@ -235,7 +235,7 @@ async fn permanent_failure_of_a_record_list_is_bounded() {
 
 #[tokio::test]
 async fn permanent_failure_of_details_is_bounded() {
-    for fault in faults([413, 425]) {
+    for fault in faults([413, 425]).chain([Fault::Status(301)]) {
         let rule = Rule::new(fault.clone()).on(Resource::Contacts).records();
         fails_for_a_day(fault, rule, Resource::Contacts, true).await;
     }

@@ -11,7 +11,7 @@ use futures_util::future::join_all;
 
 use super::detail_failures::FailedDetails;
 use crate::api::error::ApiError;
-use crate::api::{DetailAnswer, ErrorClass};
+use crate::api::{DetailAnswer, ErrorClass, ListQuery, PageSize};
 use crate::error_chain::error_chain;
 use crate::model::{AnswerTime, Layout, Object, Purpose, RecordId};
 use crate::store::{Applied, DueDetail, MirrorTx, unread};
@@ -259,6 +259,14 @@ impl DetailBatch<'_> {
             | ErrorClass::BadRequest
             | ErrorClass::Failed
             | ErrorClass::PreconditionFailed => self.failed(id, 1).await,
+            // Whether the key or the address is wrong, other answers show, such as that of a list.
+            ErrorClass::StopAll | ErrorClass::Configuration => {
+                if !self.run.was_answered() {
+                    let list = ListQuery::new(resource).limit(PageSize::ONE);
+                    self.run.engine.page(&list, self.purpose, "list").await?;
+                }
+                self.failed(id, 1).await
+            }
             ErrorClass::Retry => {
                 let unanswered = matches!(
                     error,
