@@ -175,6 +175,32 @@ async fn null_in_place_of_all_custom_values_shows_none_of_them() {
     assert_eq!(crm.sandbox.log().patches(Object::Contact), 0);
 }
 
+/// Lists have another shape in place of all custom values: it hides theirs, and none that only details have.
+#[tokio::test]
+async fn foreign_shape_in_a_list_hides_no_value_that_only_details_have() {
+    let (crm, mirror) = unshown("nothing", true).await;
+    let set = |column: &str, value: &str| {
+        let sql = format!("UPDATE contacts_full SET {column} = {value} WHERE id = 'a'");
+        rusqlite::Connection::open(&mirror.path).unwrap().execute_batch(&sql)
+    };
+    set("cf_long", "'ours'").unwrap();
+    mirror.run(&crm, &Job::Push).await.unwrap();
+    crm.sandbox.faults().clear();
+    crm.sandbox.faults().add(Rule::new(bodies::groups("[]")).lists().forever());
+    crm.wait(60);
+    mirror.sync(&crm).await;
+    assert_eq!(mirror.one("SELECT extra ->> '$.customFields' FROM contacts"), "'[]'");
+    write_beside(&mirror.path, |tx| user_decisions::undo(tx, &[1], Instant::system_now())).unwrap();
+    mirror.run(&crm, &Job::Push).await.unwrap();
+    assert_eq!(mirror.one("SELECT group_concat(state) FROM outbox"), "'applied,applied'");
+    mirror.sync(&crm).await;
+    set("cf_long", "'again'").unwrap();
+    let refused = set("cf_number", "42").unwrap_err().to_string();
+    assert!(refused.contains("does not fit the column"), "{refused}");
+    mirror.run(&crm, &Job::Push).await.unwrap();
+    assert_eq!(mirror.one("SELECT group_concat(state) FROM outbox"), "'applied,applied,applied'");
+}
+
 #[tokio::test]
 async fn held_edit_of_a_copy_is_not_carried_out_where_its_original_was() {
     let (crm, mirror) = unshown("nothing", true).await;

@@ -43,11 +43,12 @@ impl FoundRow<'_> {
         self.value("etag").map(Value::from).unwrap_or_default()
     }
 
-    /// The source text of a value that its column cannot hold.
-    fn unfit(&self, wire: &str) -> Option<&str> {
+    /// The source text of a value that its column cannot hold. `has_value`: whether the column has one.
+    fn unfit(&self, wire: &str, has_value: bool) -> Option<&str> {
         let member = wire.split_once('.').and_then(|(group, name)| {
-            // A container of another shape hides what it has for the column.
-            self.extra.get("", group).or_else(|| self.extra.get(group, name))
+            // A container of another shape hides what it has for the column, except in a list for those of details.
+            let container = self.extra.get("", group).filter(|_| !has_value);
+            container.or_else(|| self.extra.get(group, name))
         });
         member.or_else(|| self.extra.get("", wire)).map(String::as_str)
     }
@@ -93,7 +94,8 @@ pub(in crate::store) fn mirrored(
         if !is_complete || (is_of_detail || is_custom) && !(details_current && is_shown) {
             known.unproven.insert((*column).to_string());
         }
-        let unfit = record.unfit(&wire).or_else(|| of_detail.as_ref()?.unfit(&wire));
+        let has_value = !value.is_null();
+        let unfit = record.unfit(&wire, has_value).or_else(|| of_detail.as_ref()?.unfit(&wire, has_value));
         let mut value = unfit.map_or(value, unfit_value);
         if unshown.contains(*column) {
             value = unknown_value();
@@ -141,8 +143,9 @@ pub(super) fn unfit(field: &Editable) -> String {
         EditTarget::Custom(custom) => format!(
             "OLD.{extra} IS NOT NULL AND CASE json_type(OLD.{extra}, '$.{CUSTOM}') WHEN 'object'
     THEN EXISTS (SELECT 1 FROM json_each(OLD.{extra}, '$.{CUSTOM}') AS x WHERE x.key IN ({}))
-    ELSE json_type(OLD.{extra}, '$.{CUSTOM}') IS NOT NULL END",
-            key_literals(custom.key.as_str())
+    ELSE OLD.{} IS NULL AND json_type(OLD.{extra}, '$.{CUSTOM}') IS NOT NULL END",
+            key_literals(custom.key.as_str()),
+            field.column
         ),
     };
     format!("({} OR {})", kept("extra"), kept("detail_extra"))
