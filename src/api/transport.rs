@@ -145,7 +145,9 @@ impl HttpTransport {
             }
             body.extend_from_slice(&piece);
         }
-        Ok(body.into())
+        // A byte-order mark may be ignored (RFC 8259, section 8.1).
+        let mark = if body.starts_with("\u{feff}".as_bytes()) { 3 } else { 0 };
+        Ok(Bytes::from(body).slice(mark..))
     }
 
     fn no_answer(&self, e: &reqwest::Error) -> ApiError {

@@ -143,13 +143,17 @@ impl EditTx<'_, '_> {
 
     /// Whether a success shows that the request was carried out.
     pub(super) fn shows(&self, request: &StoredRequest, record: Option<&Record>, status: u16) -> bool {
-        let etag = record.and_then(|record| record.version(self.object)).map(Etag::from);
         let has_value = |(field, sent): &(&Editable, Value)| {
             let shown = record.and_then(|record| self.tx.records().shown_value(self.object, record, &field.column));
             shown.is_some_and(|shown| field_verdict::alike(Some(field), &shown, sent))
         };
         let has_values = self.sent_values(request).is_some_and(|sent| sent.iter().all(has_value));
-        patch_answer::is_confirmed(status, etag.as_ref(), &request.if_match, has_values)
+        has_values && self.new_version(request, record, status).is_some()
+    }
+
+    pub(super) fn new_version(&self, request: &StoredRequest, record: Option<&Record>, status: u16) -> Option<Etag> {
+        let etag = record.and_then(|record| record.version(self.object)).map(Etag::from);
+        patch_answer::new_version(status, etag, &request.if_match)
     }
 
     /// What the body of a request sets, in the form of the columns, also for edits that were dropped meanwhile; `None` if
@@ -281,9 +285,11 @@ impl EditTx<'_, '_> {
                 self.all(&sent, &step(EditState::Rejected, trail::NOT_SHOWN))?;
             }
             _ => {
+                let is_accepted = record.etag.is_some() && self.tx.edits().answered_version(carrier)? == record.etag;
+                let why = if is_accepted { trail::STORED_OTHERWISE } else { trail::UNCERTAIN };
                 for edit in &sent {
                     let theirs = field_verdict::theirs(&edit.fields, &record.values);
-                    self.end(edit.id, &step(EditState::Conflict, trail::UNCERTAIN).theirs(&theirs))?;
+                    self.end(edit.id, &step(EditState::Conflict, why).theirs(&theirs))?;
                 }
             }
         }

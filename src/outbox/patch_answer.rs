@@ -7,7 +7,7 @@
 //! - A new key is made only once an answer shows that the old request was not applied, never because time has passed.
 //!
 //! # Confirmation
-//! A status of the class 2xx confirms nothing by itself: see [`is_confirmed`].
+//! A status of the class 2xx confirms nothing by itself: see [`new_version`].
 //!
 //! # Doubt
 //! A request is in doubt if one of its attempts had no answer, or an inconclusive one (408, 5xx, a success that does not
@@ -89,10 +89,10 @@ pub const fn is_refusal_of_content(status: u16) -> bool {
     !matches!(status, 0..=399 | 401 | 403 | 404 | 408 | 409 | 412 | 425 | 429 | 500..)
 }
 
-/// Whether an answer shows that the update was carried out: 200, this record in a new version, with what was sent. `etag`
-/// is its version of the record; `None` if it shows another record, or none.
-pub fn is_confirmed(status: u16, etag: Option<&Etag>, if_match: &Etag, has_values: bool) -> bool {
-    status == 200 && etag.is_some_and(|etag| etag != if_match) && has_values
+/// The version of this record that an answer shows, if the update may have made it. With the values that were sent, that
+/// confirms the update.
+pub fn new_version(status: u16, etag: Option<Etag>, if_match: &Etag) -> Option<Etag> {
+    etag.filter(|etag| status == 200 && etag != if_match)
 }
 
 #[cfg(test)]
@@ -157,17 +157,11 @@ mod tests {
     }
 
     #[test]
-    fn success_confirms_only_what_it_shows() {
+    fn only_a_success_shows_a_new_version() {
         let (old, new) = (Etag::new("v1"), Etag::new("v2"));
-        assert!(is_confirmed(200, Some(&new), &old, true));
-        for (status, etag, has_values) in [
-            (202, Some(&new), true),
-            (204, Some(&new), true),
-            (200, None, true),
-            (200, Some(&old), true),
-            (200, Some(&new), false),
-        ] {
-            assert!(!is_confirmed(status, etag, &old, has_values), "{status} {etag:?} {has_values}");
+        assert_eq!(new_version(200, Some(new.clone()), &old), Some(new.clone()));
+        for (status, etag) in [(202, Some(&new)), (204, Some(&new)), (200, None), (200, Some(&old))] {
+            assert_eq!(new_version(status, etag.cloned(), &old), None, "{status} {etag:?}");
         }
     }
 }

@@ -283,7 +283,7 @@ impl RecordPush<'_> {
             if !edits.shows(&request, record.as_ref(), status) {
                 let facts = SentRequest { doubt: true, edits: request.edits.len(), last_status: None };
                 let next = patch_answer::classify(PatchOutcome::Unconfirmed, facts);
-                let answer_json = trail::of_text(&format!("status {status}, without the updated record"));
+                let answer_json = trail::of_success(status, edits.new_version(&request, record.as_ref(), status));
                 let answer =
                     RefusedAnswer { status: Some(status), answer_json: &answer_json, sent: true, admitted: true };
                 edits.refused(&request, next, answer)?;

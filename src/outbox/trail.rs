@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use crate::api::ApiError;
+use crate::model::Etag;
 use crate::store::{RECORD_REMOVED, outbox_report};
 
 pub(super) const CONFIRMED: &str = "the service confirmed it";
@@ -25,6 +26,9 @@ pub(super) const UNSHOWN: &str =
 /// Nothing confirms the update, and the record does not have all values of the request. A person who decides has to know
 /// that the edit may have been applied, whatever its fields show: they may have been changed or archived since.
 pub(super) const UNCERTAIN: &str = "no answer confirmed it, and the record changed since: the edit may have been applied before somebody else's change";
+/// The record that was read back has the version that the answer to its update showed.
+pub(super) const STORED_OTHERWISE: &str =
+    "the service accepted it, and stored another value than was sent; nobody has changed the record since";
 pub(super) const READ_FIRST: &str = "the record is read before anything else is sent";
 pub(super) const UNCONFIRMED: &str =
     "the service did not show the update in its answer: it may have been applied; the record is read back";
@@ -51,6 +55,12 @@ pub(super) fn of_error(error: &ApiError) -> String {
 /// A message of crm-mirror, as JSON.
 pub(super) fn of_text(message: &str) -> String {
     json!({ "message": message }).to_string()
+}
+
+/// A success that does not show the update, and the new version of the record, if it shows one.
+pub(super) fn of_success(status: u16, version: Option<Etag>) -> String {
+    let message = format!("status {status}, without the updated record");
+    json!({ "message": message, "etag": version.as_ref().map(Etag::as_str) }).to_string()
 }
 
 #[cfg(test)]

@@ -109,6 +109,16 @@ async fn invalid_value_of_a_detail_field_is_counted_and_kept_in_its_extra() {
 }
 
 #[tokio::test]
+async fn byte_order_mark_before_an_answer_is_ignored() {
+    let crm = Crm::serve(world()).await;
+    let marked = BodyRewrite(|body, _| format!("\u{feff}{body}"));
+    crm.sandbox.faults().add(Rule::new(Fault::Rewritten(marked, String::new())).forever());
+    let mirror = Mirror::empty();
+    mirror.sync(&crm).await;
+    mirror.assert_exact(&crm);
+}
+
+#[tokio::test]
 async fn all_digits_of_values_and_decimals_are_kept() {
     let mut world = world();
     world.fields().define(NewField::new(Object::Company, "fee", DataType::Decimal));

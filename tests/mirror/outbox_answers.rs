@@ -5,7 +5,7 @@ use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Clock, DataType, Object, Resource, Ru};
 use crm_mirror::outbox::typed_values::Given;
 use crm_mirror::outbox::{EditRequest, EditSource, queue};
-use crm_mirror::sandbox::{BodyRewrite, Fault, NewField, Rule, World};
+use crm_mirror::sandbox::{BodyRewrite, Fault, NewField, RequestLine, Rule, World};
 use crm_mirror::store::{StoreError, write_beside};
 use crm_mirror::sync::{Job, SyncError};
 use serde_json::json;
@@ -398,4 +398,26 @@ async fn options_in_another_order_are_the_same_value() {
     crm.wait(HOUR);
     push(&mirror, &crm).await;
     assert_eq!((states(&mirror).as_str(), patches(&crm).len()), ("applied applied applied", 3));
+}
+
+/// A service that trims texts: no other version follows, so nobody else has changed anything.
+#[tokio::test]
+async fn value_that_the_service_stores_in_another_form_is_nobody_elses_change() {
+    for is_changed in [false, true] {
+        let (crm, mirror) = mirrored(1).await;
+        let trimmed = |body: &str, _: &str| body.replace(r#""  Boss ""#, r#""Boss""#);
+        crm.sandbox.faults().add(Rule::new(Fault::Rewritten(BodyRewrite(trimmed), String::new())).forever());
+        set_position(&mirror, "c0", "  Boss ");
+        crm.sandbox.before_request(move |world: &mut World, asked: &RequestLine| {
+            if is_changed && asked.method == "GET" {
+                world.edit(CONTACT, "c0", &json!({"name": "Bea"}));
+            }
+        });
+        push(&mirror, &crm).await;
+        assert_eq!((states(&mirror).as_str(), methods(&crm).as_str()), ("conflict", "PATCH GET"));
+        assert_eq!(mirror.one("SELECT theirs FROM outbox"), r#"'{"position":"Boss"}'"#);
+        let why = mirror.one("SELECT why FROM outbox_events ORDER BY id DESC LIMIT 1");
+        assert_eq!(why.contains("stored another value than was sent"), !is_changed, "{why}");
+        assert_eq!(why.contains("somebody else's change"), is_changed, "{why}");
+    }
 }

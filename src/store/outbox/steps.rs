@@ -153,6 +153,11 @@ impl EditsTx<'_> {
         self.run(&sql, params![carrier, now])
     }
 
+    /// The new version of the record that the last answer to a request showed, if that did not show the update.
+    pub fn answered_version(&self, carrier: i64) -> Result<Option<Etag>> {
+        self.value("SELECT iif(json_valid(answer), answer ->> '$.etag', NULL) FROM outbox WHERE id = ?1", [carrier])
+    }
+
     /// Takes a step of an edit, with its history entry. Returns whether the edit was in the state that the step was
     /// decided on. An edit that returns to the queue, or needs a decision, discards its request, and one that is finished
     /// its body; one that is applied keeps nothing of an earlier refusal. One that may have been carried out keeps when it
