@@ -10,24 +10,41 @@ requirements.txt.
 import argparse
 import asyncio
 import json
+import sys
 import uuid
 
 import nats
-from nats.errors import Error
-from nats.js.errors import NotFoundError
+from nats.errors import ConnectionReconnectingError, Error, NoRespondersError, StaleConnectionError
+from nats.js.errors import NoStreamResponseError, NotFoundError, ServiceUnavailableError
 
 # Bytes of lines in a message; a server takes 1 MiB unless it is configured otherwise. A longer line is a message of its own.
 MOST = 512 * 1024
 
 
+# No answer, no connection, or no leader.
+PASSING = (asyncio.TimeoutError, OSError, NoRespondersError, StaleConnectionError, ConnectionReconnectingError,
+           NoStreamResponseError, ServiceUnavailableError)
+# Codes of the server: too few of them have joined the cluster so far, and the limits of the stream are reached.
+TOO_FEW, NOT_STORED = 10005, 10077
+
+
+def passes(error):
+    code = getattr(error, "err_code", None)
+    return code == TOO_FEW or isinstance(error, PASSING) and code != NOT_STORED
+
+
 async def persistently(action):
     """What a cluster without a leader refuses is tried again: the id of a message, the same each time, makes it arrive once."""
+    said = None
     while True:
         try:
             return await action()
-        except NotFoundError:
-            raise
-        except (Error, OSError, asyncio.TimeoutError):
+        except (Error, OSError, asyncio.TimeoutError) as error:
+            if not passes(error):
+                raise
+            if said != str(error):
+                said = str(error)
+                print(f"bridge.py: waiting: {said}", file=sys.stderr, flush=True)
             await asyncio.sleep(0.5)
 
 
@@ -44,22 +61,23 @@ class Bridge:
             return None
         return last.data.decode()
 
-    async def publish(self, subject, data):
+    async def publish(self, subject, data, group):
         # A number of a group would not do: the small tables alone are a group with the cursor of the one before, and what is sent
         # again after a kill need not end at the same lines. The server drops the second of two messages with one id.
-        headers = {"Nats-Msg-Id": uuid.uuid4().hex}
+        headers = {"Nats-Msg-Id": uuid.uuid4().hex, "Crm-Group": group}
         await persistently(lambda: self.js.publish(f"{self.stream}.{subject}", data, headers=headers))
 
     async def group(self, lines, cursor):
-        """Publishes the lines between two cursors: consecutive ones of a table together, and then the cursor."""
-        table, batch, size = None, [], 0
+        """Publishes the lines between two cursors: consecutive ones of a table together, and then the cursor. All have the name of
+        the group, so that a consumer drops those of a group that a kill cut short: what follows need not repeat them."""
+        table, batch, size, group = None, [], 0, uuid.uuid4().hex
         for of, text in [*lines, (None, b"")]:
             if batch and (of != table or size + len(text) > MOST):
-                await self.publish(table, b"".join(batch))
+                await self.publish(table, b"".join(batch), group)
                 batch, size = [], 0
             table, size = of, size + len(text)
             batch.append(text)
-        await self.publish("cursor", cursor.encode())
+        await self.publish("cursor", cursor.encode(), group)
 
 
 async def main():
@@ -85,4 +103,7 @@ async def main():
     raise SystemExit(await stream.wait())
 
 
-asyncio.run(main())
+try:
+    asyncio.run(main())
+except Error as error:
+    sys.exit(f"bridge.py: {error}")
