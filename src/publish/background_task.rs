@@ -171,7 +171,7 @@ struct PublishDue {
 }
 
 fn find(tx: &ReadTx<'_>) -> Result<PublishDue, StoreError> {
-    let (progress, moment) = (queue::progress(tx)?.unwrap_or_default(), Moment { tx });
+    let (progress, moment) = (queue::progress(tx)?, Moment { tx });
     let copied = (moment.tx.is_copied(Object::Contact)?, moment.tx.is_copied(Object::Company)?);
     let newest = (feed::span(tx)?.newest, moment.newest_changed()?, moment.layout()?);
     let contents = format!("{copied:?} {newest:?} {:?}", moment.page(&team(), None, u32::MAX)?);

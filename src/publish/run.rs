@@ -105,13 +105,15 @@ pub async fn publish(
         Err(error) => Some(error_chain(error)),
     };
     let sent = ended.as_ref().ok().cloned();
+    let target = format!("{} {}", url.place(), settings.schema);
     let noted = mirror.note(move |tx| {
-        let mut progress = queue::progress(tx)?.unwrap_or_default();
+        let mut progress = queue::progress_of(tx, Some(target))?;
         if let Some((report, state)) = sent {
             // What is not sent to a blocked table is behind, however far the others are.
             if last_error.is_none() {
                 let position = state.cursor.map(|(_, seq)| (seq, state.details.changed));
-                progress = PublishProgress { position, published_at: Some(now), ..PublishProgress::default() };
+                let target = progress.target;
+                progress = PublishProgress { target, position, published_at: Some(now), ..PublishProgress::default() };
             }
             progress = PublishProgress {
                 refused: report.refused,
@@ -137,7 +139,7 @@ pub async fn publish(
 pub(super) async fn note_failure(settings: &PublishSettings, why: String, now: Instant) -> Result<(), PublishError> {
     let mirror = PublishedMirror::open(&settings.mirror).await?;
     let note = mirror.note(move |tx| {
-        let before = queue::progress(tx)?.unwrap_or_default();
+        let before = queue::progress_of(tx, None)?;
         tx.set_state(&StateKey::PublishProgress, &before.failed(why, now))
     });
     note.await

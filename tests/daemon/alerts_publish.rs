@@ -49,7 +49,7 @@ impl Published {
     }
 
     /// The server accepts connections or, as while it is restarted, none.
-    fn accept(&self, accepts: bool) {
+    pub fn accept(&self, accepts: bool) {
         let name = &self.postgres.name;
         self.runtime.block_on(self.postgres.administer(&format!("ALTER DATABASE {name} ALLOW_CONNECTIONS {accepts}")));
         self.run(

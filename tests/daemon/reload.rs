@@ -296,10 +296,47 @@ fn nothing_is_owed_to_a_database_that_is_not_published_to_any_more() {
     socket::until("another failure", || (daemon.status()["publish"]["failures"].as_u64() > Some(1)).then_some(()));
     assert_eq!(daemon.status()["publish"]["failed_at"], failed_at, "since the first one");
     let text = fixture.place.run("status -c c.toml").out;
-    assert!(text.contains("publish  never published as a whole; could not connect"), "{text}");
+    assert!(text.contains("publish  no whole copy is known; could not connect"), "{text}");
     write("c.toml", "");
     reload(&daemon);
     assert_eq!((daemon.status()["publish"].clone(), value("lag_seconds")), (Value::Null, None));
     assert!(!fixture.place.run("status -c c.toml").out.contains("publish "));
+    daemon.stop();
+}
+
+#[test]
+fn what_is_known_of_one_published_copy_is_not_said_of_another() {
+    let Some(published) = Published::start() else { return };
+    let fixture = DaemonFixture::with(5, 2);
+    let write = |name: &str, text: &str| {
+        std::fs::write(fixture.place.path(name), text).unwrap();
+        std::fs::set_permissions(fixture.place.path(name), std::fs::Permissions::from_mode(0o600)).unwrap();
+    };
+    write("a", &published.url);
+    write("b", "postgres://u:p@127.0.0.1:1/d");
+    let publish_to = |file: &str, schema: &str| {
+        write("c.toml", &format!("[publish]\nurl_file = \"./{file}\"\nschema = \"{schema}\"\n"));
+    };
+    publish_to("a", "crm");
+    let daemon = fixture.spawn(&["daemon", "-c", "c.toml"]);
+    daemon.until_notified("READY=1");
+    daemon.sync();
+    let until = |what: &str, member: &str| {
+        socket::until(what, || Some(daemon.status()["publish"].clone()).filter(|publish| publish[member].is_string()))
+    };
+    for (file, schema) in [("b", "crm"), ("missing", "crm"), ("a", "other")] {
+        published.accept(true);
+        publish_to("a", "crm");
+        reload(&daemon);
+        until("the copy is equal", "equal_at");
+        published.accept(schema == "crm");
+        publish_to(file, schema);
+        reload(&daemon);
+        let publish = until("a failure", "last_error");
+        let known = ["published_at", "compared_at", "equal_at"].map(|member| publish[member].is_string());
+        assert_eq!(known, [false; 3], "{file} {schema}: {publish}");
+        let text = fixture.place.run("status -c c.toml").out;
+        assert!(text.contains("publish  no whole copy is known; "), "{text}");
+    }
     daemon.stop();
 }

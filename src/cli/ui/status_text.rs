@@ -75,7 +75,7 @@ fn head(status: &MirrorStatus, context: StatusContext<'_>) -> String {
 
 fn published(text: &mut String, lag: &PublishLag, now: Instant) {
     let behind = match lag.entries {
-        _ if lag.published_at.is_none() => "never published as a whole".to_string(),
+        _ if lag.published_at.is_none() => "no whole copy is known".to_string(),
         0 if lag.last_error.is_none() => "up to date".into(),
         0 => "no change is waiting".into(),
         entries => format!("{} behind", format::counted(entries, "change", "changes")),

@@ -17,6 +17,9 @@ const ENTER: &str = "INSERT OR REPLACE INTO changed_records (object_type, record
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PublishProgress {
+    /// The database and schema that this is about; `None` while the URL is unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
     /// The newest entry of the feed and the number of the newest changed record that were published; `None` before the
     /// first load.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -177,11 +180,17 @@ pub fn is_recording(tx: &ReadTx<'_>) -> Result<bool> {
     tx.value("SELECT EXISTS (SELECT 1 FROM state WHERE name = ?1)", [StateKey::ChangedRecords.to_string()])
 }
 
-/// `None` if the mirror was never published; an unparseable entry counts as no progress.
-pub fn progress(tx: &ReadTx<'_>) -> Result<Option<PublishProgress>> {
+/// An unparseable entry counts as no progress.
+pub fn progress(tx: &ReadTx<'_>) -> Result<PublishProgress> {
     let text: Option<String> =
         tx.find_value("SELECT value FROM state WHERE name = ?1", [StateKey::PublishProgress.to_string()])?;
-    Ok(text.map(|text| serde_json::from_str(&text).unwrap_or_default()))
+    Ok(text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default())
+}
+
+/// What is known of a target: what was proven of another one is nothing about it.
+pub fn progress_of(tx: &ReadTx<'_>, target: Option<String>) -> Result<PublishProgress> {
+    let known = progress(tx)?;
+    Ok(if known.target == target { known } else { PublishProgress { target, ..PublishProgress::default() } })
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -190,7 +199,7 @@ pub struct PublishLag {
     pub entries: u64,
     /// The age of the oldest of them, in seconds; before the first load, for how long that has failed.
     pub seconds: u64,
-    /// Without its position.
+    /// Without its target and position.
     #[serde(flatten)]
     pub progress: PublishProgress,
 }
@@ -205,7 +214,7 @@ impl Deref for PublishLag {
 
 /// What a published copy lacks, also one that was never loaded.
 pub fn lag(tx: &ReadTx<'_>, now: Instant) -> Result<PublishLag> {
-    let mut progress = progress(tx)?.unwrap_or_default();
+    let mut progress = PublishProgress { target: None, ..progress(tx)? };
     let position = progress.position.take();
     let (seq, changed) = position.unwrap_or_default();
     let entries = tx.count("SELECT count(*) FROM changes WHERE seq > ?1", [seq])?;
