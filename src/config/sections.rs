@@ -18,7 +18,7 @@ use super::network::Network;
 use super::sources::{Environment, PUBLISH_URL};
 use super::{api_key, values};
 use crate::api::BaseUrl;
-use crate::model::{Resource, Ru};
+use crate::model::{ExcludedFields, Resource, Ru};
 use crate::store::{LabelColumns, SearchForm};
 
 const HOUR: u64 = 3600;
@@ -165,7 +165,7 @@ impl PublishConfig {
         self.url = env.get(PUBLISH_URL).map(SecretString::from);
         self.url_file.take_if(|_| self.url.is_some());
         // What is not mirrored any more is withdrawn where it was published.
-        self.exclude.extend_from_slice(unmirrored);
+        self.exclude.extend(unmirrored.iter().flat_map(|entry| ExcludedFields::of_tables(entry)));
         self
     }
 

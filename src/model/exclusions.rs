@@ -43,6 +43,13 @@ impl ExcludedFields {
         (!is_standard && !column.starts_with("cf_")).then_some("is not a column that the service fills")
     }
 
+    /// An accepted entry with its tables: where others are named too, a name without one means all of them.
+    pub fn of_tables(entry: &str) -> impl Iterator<Item = String> {
+        let of_each = Object::ALL.map(|object| format!("{}.{entry}", object.table()));
+        let entries = of_each.into_iter().chain([entry.to_string()]);
+        entries.filter(|entry| entry.contains('.') && ExcludedFields::check(entry).is_none())
+    }
+
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -110,10 +117,7 @@ pub fn entries(texts: &[String]) -> Vec<(Option<String>, String)> {
 
 /// The table of an object's records, for the table of its details and its views; any other name as it is.
 pub fn table_of(name: &str) -> &str {
-    match object_of(name) {
-        Some(object) => object.table(),
-        None => name,
-    }
+    object_of(name).map_or(name, |object| object.table())
 }
 
 pub fn object_of(table: &str) -> Option<Object> {

@@ -1,6 +1,9 @@
 //! Values that PostgreSQL cannot store never stop publishing and are not lost.
 
+use crm_mirror::app::publish_settings;
+use crm_mirror::config::{Config, Environment, Sources};
 use crm_mirror::model::{DataType, Object, Resource};
+use crm_mirror::publish::PublishSettings;
 use crm_mirror::sandbox::{NewField, World, generate};
 use crm_mirror::store::{Erasure, StoreError, ViewOptions, write_beside};
 use rusqlite::Connection;
@@ -208,6 +211,30 @@ async fn excluded_values_are_nowhere_in_the_database() {
     settings.exclude = vec!["contacts.nots".into()];
     let refused = postgres.try_publish(&settings).await.unwrap_err().to_string();
     assert!(refused.contains("contacts.nots"), "{refused}");
+}
+
+#[tokio::test]
+async fn what_is_kept_out_of_the_mirror_is_withdrawn_from_no_other_table() {
+    let Some(postgres) = Postgres::start().await else { return };
+    let crm = Crm::serve(generate(5, 20, 3, noon())).await;
+    let mut mirror = Mirror::empty();
+    mirror.sync(&crm).await;
+    postgres.publish(&mirror).await;
+    let flags = vec![("sync.exclude", "email,last_name,name,cf_later".into())];
+    let (default_file, environment) = ("/nowhere".into(), Environment::default());
+    let config = Config::load(&Sources { file: None, default_file, environment, flags }).unwrap();
+    mirror.views = Some(config.views.clone());
+    mirror.sync(&crm).await;
+    let settings = PublishSettings { mirror: mirror.path.clone(), ..publish_settings(&config) };
+    postgres.try_publish(&settings).await.unwrap();
+    let left = "SELECT string_agg(table_name || '.' || column_name, ' ') FROM (
+                    SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = 'crm'
+                    AND table_name IN ('contacts', 'companies', 'team_members')
+                    AND column_name IN ('email', 'last_name', 'name', 'owner_name', 'company_name') ORDER BY 1, 2) AS c";
+    let expected = "companies.owner_name contacts.owner_name team_members.email team_members.last_name";
+    assert_eq!(postgres.one(left).await, expected);
+    let values = |table| format!("SELECT count(*) FROM {table} WHERE email <> '' AND last_name <> ''");
+    assert_eq!(postgres.one(&values("crm.team_members")).await, mirror.one(&values("team_members")));
 }
 
 #[tokio::test]
