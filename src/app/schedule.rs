@@ -25,7 +25,7 @@ pub fn next_read(sync: &SyncConfig, object: Resource, read: Instant, poll: Optio
     }
     // The next run after the tick reads them. A sweep reads them too, but a sweep that is interrupted may not.
     let tick = sync.definitions_schedule.as_ref().and_then(|cron| cron.next_after(read, zone));
-    let listed = tick.map(|tick| changes(tick.minus(Duration::from_secs(1))).unwrap_or(tick));
+    let listed = tick.and_then(|tick| changes(tick.minus(Duration::from_secs(1))));
     listed.or_else(|| sync.sweep_schedule.as_ref()?.next_after(read, zone))
 }
 
@@ -192,6 +192,9 @@ mod tests {
         let friday = at("2026-03-06T17:55:01Z");
         assert_eq!(next_read(&office, Resource::Contacts, friday, None), Some(at("2026-03-09T08:00:00Z")));
         assert_eq!(next_read(&office, Resource::CustomFields, friday, None), Some(at("2026-03-09T08:00:00Z")));
+        // Without runs for changes, only a sweep reads them.
+        let swept = sync(&[("sync.schedule", "off")]);
+        assert_eq!(next_read(&swept, Resource::TeamMembers, noon, None), Some(at("2026-03-08T03:00:00Z")));
     }
 
     #[test]
