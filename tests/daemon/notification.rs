@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use std::sync::mpsc::{Receiver, channel};
 
 use crm_mirror::model::{DataType, Object, Resource};
-use crm_mirror::sandbox::{NewField, generate};
+use crm_mirror::sandbox::{NewField, SCOPES, generate};
 use serde_json::{Value, json};
 
 use crate::binary::SECRET;
@@ -157,7 +157,7 @@ fn command_reads_the_message_and_gets_no_secret() {
         daemon.signal("-HUP");
         messages(if rest.is_empty() { 3 } else { 2 });
     }
-    fixture.service.sandbox.set_key(SECRET, &crm_mirror::sandbox::SCOPES);
+    fixture.service.sandbox.set_key(SECRET, &SCOPES);
     daemon.sync();
     let told: Vec<String> = messages(4)
         .iter()
@@ -188,6 +188,34 @@ fn message_that_is_refused_is_sent_again_and_new_fields_are_told() {
     });
     assert_eq!((&message["episode"], &message["state"]), (&json!("fields"), &json!("begins")));
     assert!(message["text"].as_str().unwrap().contains("new: contact.cf_brand_new"), "{message}");
+}
+
+#[test]
+fn new_fields_are_told_where_the_key_may_read_one_object_only() {
+    let hook = Hook::listen(0);
+    let inside = Inside::start(generate(9, 10, 2, noon()), &[("NOTIFY__WEBHOOK", &hook.address)]);
+    let scopes: Vec<&str> = SCOPES.into_iter().filter(|scope| *scope != "companies:read").collect();
+    inside.crm.sandbox.set_key(&inside.crm.key, &scopes);
+    inside.settle();
+    assert_eq!(inside.job("/sync")["exit"], 0);
+    let next = || {
+        socket::until("a message", || {
+            inside.crm.wait(2);
+            inside.status();
+            hook.messages.try_recv().ok()
+        })
+    };
+    assert_eq!(next()["episode"], "missing-scope");
+    socket::until("the fields of the first copy", || {
+        let known = "state WHERE name = 'told' AND json_extract(value, '$.fields_after') IS NOT NULL";
+        (inside.mirror.count(known) == 1).then_some(())
+    });
+    inside.crm.sandbox.with_world(|world| {
+        world.fields().define(NewField::new(Object::Contact, "brand_new", DataType::ShortText));
+    });
+    assert_eq!(inside.job("/resync")["exit"], 0);
+    let message = next();
+    assert!(message["text"].as_str().unwrap().contains(" new: contact.cf_brand_new;"), "{message}");
 }
 
 /// A person's shell with an open transaction keeps the daemon from writing anything.

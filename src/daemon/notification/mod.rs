@@ -28,7 +28,7 @@ use super::status_reply::StatusReply;
 use crate::api::transport::install_tls;
 use crate::app::Mirror;
 use crate::config::{Config, NotifyConfig};
-use crate::model::{Instant, Resource, growing};
+use crate::model::{Instant, growing};
 use crate::store::{ColumnEvent, StateKey, Store, StoreError, report};
 
 const EVERY: Duration = Duration::from_secs(1);
@@ -108,10 +108,9 @@ impl Book {
         let found = episodes::now(reply, config, told, now);
         told.observe(&found, now);
         let mut notices = told.due(&found, has_run, config, now);
-        let is_copied = reply.status.objects.iter().all(|object| match object.object {
-            Resource::Contacts | Resource::Companies if config.mirrors(object.object) => object.changes_as_of.is_some(),
-            _ => true,
-        });
+        let records = reply.status.mirrored(config).filter(|object| object.removed.is_some());
+        let is_copied =
+            records.map(|object| object.changes_as_of.is_some()).reduce(|all, one| all && one) == Some(true);
         if is_copied {
             // The fields of the first copy are not new.
             notices.extend(fields(config, &changed, now).filter(|_| after.is_some()));
