@@ -1,11 +1,14 @@
 //! The control socket: its access rights, its answers, and the requests that it refuses.
 
+use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
 
 use serde_json::{Value, json};
 
 use crate::fixture::DaemonFixture;
 use crate::socket::{self, Events};
+
+const INTERFACES: &str = include_str!("../../docs/interfaces.md");
 
 #[test]
 fn socket_is_private_and_a_leftover_one_is_replaced() {
@@ -70,6 +73,45 @@ fn invalid_requests_are_answered_in_json() {
     assert_eq!(daemon.post("/resync/stop", &json!({})).with(200).json(), json!({"stopped": false}));
     assert_eq!(fixture.requests(), 0);
     assert_eq!(daemon.status()["daemon"]["waiting"], json!([]));
+    daemon.stop();
+}
+
+/// The names between backticks.
+fn names(text: &str) -> BTreeSet<&str> {
+    text.split('`').skip(1).step_by(2).collect()
+}
+
+#[test]
+fn requests_bodies_and_answers_are_the_documented_ones() {
+    let fixture = DaemonFixture::with(3, 1).set("CRM_MIRROR_WRITE_BACK__ENABLED", "true");
+    let daemon = fixture.start();
+    daemon.sync();
+    let id = &fixture.column("SELECT min(id) FROM contacts")[0];
+    let section = INTERFACES.split("\n## ").find(|section| section.starts_with("Requests\n")).unwrap();
+    let mut documented = BTreeSet::new();
+    for row in section.lines().filter(|line| line.starts_with("| `GET ") || line.starts_with("| `POST ")) {
+        let [_, requests, body, answer, _] = row.split('|').collect::<Vec<_>>()[..] else { panic!("{row}") };
+        for request in names(requests) {
+            documented.insert(request);
+            let Some(path) = request.strip_prefix("POST ") else { continue };
+            let post = |body: &str| socket::ask(&daemon.socket, "POST", path, body.as_bytes());
+            if !names(body).is_empty() {
+                let refused = post(r#"{"": 0}"#).with(400).json();
+                let (_, known) = refused["error"].as_str().unwrap().split_once("expected").unwrap();
+                assert_eq!(names(known), names(body), "{request}");
+            }
+            let edit = json!({"object": "contact", "id": id, "fields": {"position": "New"}}).to_string();
+            let answered = post(if path == "/edits" { &edit } else { "" });
+            assert!(answer.trim().starts_with(&answered.status.to_string()), "{request}: {answered:?}");
+            let members = answered.json();
+            let members: BTreeSet<&str> = members.as_object().unwrap().keys().map(String::as_str).collect();
+            assert_eq!(members, names(answer), "{request}");
+        }
+    }
+    let unknown = daemon.get("/").with(404).json();
+    let known = unknown["hint"].as_str().unwrap().split("; ").map(|of| of.split_once(' ').unwrap());
+    let known = known.flat_map(|(method, paths)| paths.split(", ").map(move |path| format!("{method} {path}")));
+    assert_eq!(known.collect::<BTreeSet<_>>(), documented.into_iter().map(String::from).collect());
     daemon.stop();
 }
 
