@@ -3,9 +3,11 @@
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
+use crm_mirror::model::{DataType, Instant, Object};
+use crm_mirror::sandbox::{NewField, generate};
 use serde_json::{Value, json};
 
-use crate::binary::{Service, TestDir};
+use crate::binary::{Ended, Service, TestDir};
 use crate::exclude::{EXCLUDED, MARKER, world};
 
 pub struct McpClient {
@@ -50,6 +52,7 @@ impl McpClient {
     pub fn answer(&mut self, name: &str, arguments: &Value) -> Value {
         let (is_error, text) = self.call(name, arguments);
         assert!(!is_error, "{text}");
+        assert!(text.len() < 150_000, "{name} {arguments}: {} bytes", text.len());
         serde_json::from_str(&text).unwrap()
     }
 }
@@ -153,14 +156,17 @@ fn writes_and_endless_statements_are_refused_and_the_session_continues() {
     place.unset("CRM_MIRROR_API__KEY").run("mcp --database nowhere.db").code(74);
 }
 
+/// Inside one function for long: SQLite itself cannot interrupt it.
+pub const UNINTERRUPTIBLE: &str =
+    "SELECT instr(CAST(zeroblob(4000000) AS BLOB), CAST(zeroblob(2000000) || x'01' AS BLOB))";
+
 /// Statements that take too long, too much memory, or more than reading.
 fn hostile_statements() -> Vec<String> {
     let endless = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)";
     let thousand = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 1000)";
-    // Inside one function for long: SQLite itself cannot interrupt it.
-    let needle = "instr(CAST(zeroblob(4000000) AS BLOB), CAST(zeroblob(2000000) || x'01' AS BLOB))";
+    let needle = &UNINTERRUPTIBLE["SELECT ".len()..];
     let mut statements: Vec<String> = vec![
-        format!("SELECT {needle}"),
+        UNINTERRUPTIBLE.into(),
         format!("SELECT hex({needle})"),
         format!("{endless} SELECT count(*) FROM n"),
         format!("{endless} SELECT group_concat(hex(zeroblob(100000))) FROM n"),
@@ -294,10 +300,9 @@ fn statement_of_the_command_line_is_confined_where_its_time_is() {
     let run =
         |sql: &str| crate::binary::Ended::from(place.command(&["sql", "--timeout", "300ms", sql]).output().unwrap());
     assert!(run("SELECT count(*) FROM contacts_full").done().out.contains('5'));
-    for sql in [
-        "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n",
-        "SELECT instr(CAST(zeroblob(4000000) AS BLOB), CAST(zeroblob(2000000) || x'01' AS BLOB))",
-    ] {
+    for sql in
+        ["WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n", UNINTERRUPTIBLE]
+    {
         let ended = run(sql).code(2);
         assert!(ended.err.contains("the statement took longer than"), "{}", ended.err);
     }
@@ -368,4 +373,52 @@ fn answer_says_what_it_was_computed_without() {
         assert!(columns.contains("\"email\"") && !columns.contains("\"notes\""), "{columns}");
         assert!(!columns.contains("company_name"), "{columns}");
     }
+}
+
+/// A bound shortens an answer: it hides neither a record nor that there is more.
+#[test]
+fn answers_beyond_the_bound_are_shortened_and_say_so() {
+    let mut world = generate(3, 2, 0, Instant::system_now());
+    let options: Vec<String> = (0..20_000).map(|n| format!("option_{n}=Option {n}")).collect();
+    let options: Vec<&str> = options.iter().map(String::as_str).collect();
+    world.fields().define(NewField::new(Object::Contact, "many", DataType::SingleSelect).options(&options));
+    let keys: Vec<String> = (0..9).map(|n| format!("text_{n}")).collect();
+    let text = "中".repeat(5_000);
+    let texts: serde_json::Map<String, Value> = keys.iter().map(|key| (key.clone(), json!(text))).collect();
+    for key in &keys {
+        world.fields().define(NewField::new(Object::Contact, key, DataType::LongText));
+    }
+    let id = world.ids(Object::Contact.resource())[0].clone();
+    world.edit(Object::Contact, &id, &json!({ "customFields": texts }));
+    let service = Service::of(world);
+    let place = TestDir::of(&service).set("CRM_MIRROR_WRITE_BACK__ENABLED", "true");
+    place.run("sync").done();
+    let changes: Vec<String> = keys.iter().map(|key| format!("cf_{key}=x{text}")).collect();
+    let edit: Vec<&str> = ["edit", "contact", &id].into_iter().chain(changes.iter().map(String::as_str)).collect();
+    Ended::from(place.command(&edit).output().unwrap()).done();
+
+    let mut client = McpClient::start(&place, &["mcp"]);
+    let shown = client.answer("show", &json!({"object": "contact", "id": id}));
+    assert_eq!((&shown["record"]["id"], &shown["truncated"]), (&json!(id), &json!(true)));
+    for key in &keys {
+        let value = shown["record"][format!("cf_{key}")].as_str().unwrap();
+        assert!(value.starts_with("中中") && value.ends_with("… (5000 characters in all)"), "{value}");
+    }
+    let pending = shown["pending_edits"].as_array().unwrap();
+    assert!((1..9).contains(&pending.len()), "{}", pending.len());
+    assert!(pending[0][0].as_str().unwrap().starts_with("cf_text_") && pending[0][3] == "queued");
+    let other = client.answer("query", &json!({"sql": format!("SELECT id FROM contacts WHERE id <> '{id}'")}));
+    let other = client.answer("show", &json!({"object": "contact", "id": other["rows"][0][0]}));
+    assert_eq!(other["truncated"], false);
+    let (failed, text) = client.call("show", &json!({"object": "contact", "id": "nobody"}));
+    assert!(failed && text.contains("there is no contact `nobody`"), "{text}");
+
+    let described = client.answer("describe", &json!({"table": "contacts_full"}));
+    let columns = described["columns"].as_array().unwrap();
+    let of = |name: &str| columns.iter().find(|column| column["name"] == name).unwrap();
+    let (many, tier) = (of("cf_many"), of("cf_tier"));
+    assert_eq!((&many["options_in_all"], &many["options"][0]["value"]), (&json!(20_000), &json!("option_0")));
+    assert!((3..20_000).contains(&many["options"].as_array().unwrap().len()));
+    assert_eq!((tier["options"].as_array().unwrap().len(), &tier["options_in_all"]), (3, &Value::Null));
+    assert_eq!(columns.len().to_string(), place.ask("SELECT count(*) FROM pragma_table_info('contacts_full')"));
 }

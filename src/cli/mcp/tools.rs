@@ -131,6 +131,7 @@ impl MirrorTools {
             "propose_edit" => self.propose_edit(arguments),
             _ => Err(CallError::Unknown),
         }?;
+        bound(&mut answer);
         let withheld = self.withheld.take_asked();
         if !withheld.is_empty() {
             answer["withheld"] = withheld.into();
@@ -220,7 +221,8 @@ impl MirrorTools {
         let sql =
             "SELECT column_name, before, after, state FROM pending_edits WHERE object_type = ?1 AND record_id = ?2";
         let pending = self.query(sql, &[&object.as_str(), &id], ROWS, watchdog)?;
-        Ok(json!({"object": object, "record": record, "pending_edits": pending["rows"]}))
+        let (rows, is_cut) = (&pending["rows"], &pending["truncated"]);
+        Ok(json!({"object": object, "record": record, "pending_edits": rows, "truncated": is_cut}))
     }
 
     fn propose_edit(&self, arguments: &Value) -> Result<Value, CallError> {
@@ -268,21 +270,54 @@ fn object(arguments: &Value) -> Result<Object, CallError> {
     object.map_err(|_| CallError::Failed("`object` must be `contact` or `company`".into()))
 }
 
-/// The maximum length of a value, in characters, and of an answer, in bytes of its values.
-const MAX_VALUE: usize = 4_000;
+/// The maximum length of a value, in characters, and of an answer, in bytes.
+pub(super) const MAX_VALUE: usize = 4_000;
 const LARGEST: usize = 100_000;
 
-/// Runs a statement. `truncated` says whether rows were left out.
+/// Shortens an answer that is too large: the longest texts, and the longest lists of objects, which say then how many there are.
+fn bound(answer: &mut Value) {
+    let mut most = LARGEST;
+    while answer.to_string().len() > LARGEST && most > 0 {
+        most /= 2;
+        shorten(answer, most);
+        answer["truncated"] = true.into();
+    }
+}
+
+fn shorten(value: &mut Value, most: usize) {
+    match value {
+        Value::String(text) => *text = cut(text, most),
+        Value::Array(items) => items.iter_mut().for_each(|item| shorten(item, most)),
+        Value::Object(members) => {
+            let mut counts = Vec::new();
+            for (name, member) in members.iter_mut() {
+                if let Value::Array(items) = member
+                    && items.len() > most
+                    && items[0].is_object()
+                {
+                    counts.push((format!("{name}_in_all"), items.len()));
+                    items.truncate(most);
+                }
+                shorten(member, most);
+            }
+            counts.into_iter().for_each(|(name, count)| _ = members.entry(name).or_insert(count.into()));
+        }
+        _ => {}
+    }
+}
+
+/// Runs a statement. `truncated` says whether rows were left out; the first one never is.
 pub(super) fn rows(stmt: &mut Statement<'_>, params: &[&dyn ToSql], most: usize) -> rusqlite::Result<Value> {
     let columns: Vec<String> = stmt.column_names().map(String::from).collect();
     let mut rows = stmt.query(params)?;
-    let (mut found, mut bytes, mut is_cut) = (Vec::new(), 0, false);
+    let mut bytes = json!({"columns": columns, "rows": [], "truncated": false}).to_string().len();
+    let (mut found, mut is_cut) = (Vec::new(), false);
     while let Some(row) = rows.next()? {
         let values: rusqlite::Result<Vec<Value>> =
             (0..columns.len()).map(|place| row.get_ref(place).map(value)).collect();
-        let values = values?;
-        bytes += values.iter().map(|value| value.as_str().map_or(8, str::len)).sum::<usize>();
-        is_cut = found.len() == most || bytes > LARGEST;
+        let values = Value::from(values?);
+        bytes += values.to_string().len() + 1;
+        is_cut = found.len() == most || bytes > LARGEST && !found.is_empty();
         if is_cut {
             break;
         }
@@ -296,16 +331,17 @@ fn value(value: ValueRef<'_>) -> Value {
         ValueRef::Null => Value::Null,
         ValueRef::Integer(i) => i.into(),
         ValueRef::Real(r) => r.into(),
-        ValueRef::Text(text) => cut(&String::from_utf8_lossy(text)).into(),
+        ValueRef::Text(text) => cut(&String::from_utf8_lossy(text), MAX_VALUE).into(),
         ValueRef::Blob(bytes) => format!("({} bytes)", bytes.len()).into(),
     }
 }
 
-fn cut(text: &str) -> String {
-    match text.char_indices().nth(MAX_VALUE) {
-        Some((at, _)) => format!("{}… ({} characters in all)", &text[..at], text.chars().count()),
-        None => text.into(),
-    }
+/// A text that was cut before still says how long it was.
+pub(super) fn cut(text: &str, most: usize) -> String {
+    const IN_ALL: &str = " characters in all)";
+    let Some((at, _)) = text.char_indices().nth(most) else { return text.into() };
+    let known = text.strip_suffix(IN_ALL).and_then(|text| text.rsplit_once("… (")?.1.parse().ok());
+    format!("{}… ({}{IN_ALL}", &text[..at], known.unwrap_or_else(|| text.chars().count()))
 }
 
 #[cfg(test)]
