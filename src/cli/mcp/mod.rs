@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use self::tools::{CallError, MirrorTools};
+use self::tools::{CallError, MAX_VALUE, MirrorTools};
 use crate::cli::{Failure, Global};
 use crate::config::Config;
 use crate::exit::Exit;
@@ -70,10 +70,13 @@ const INSTRUCTIONS: &str = "A read-only mirror of a CRM: contacts, companies, te
 
 const MAX_LINE_BYTES: usize = 1 << 20;
 
+/// The variable by which the program, when it begins again, knows the client.
+const CLIENT: &str = "MCP_CLIENT_OF_CRM_MIRROR";
+
 /// Answers messages until the client closes stdin. A call that does not end is answered with an error, and the program
 /// begins again in the same process: the client keeps its session, and each call opens the mirror anew.
 fn serve(mut input: impl Read, output: &(impl Write + Clone + Send + 'static), tools: &MirrorTools) -> io::Result<()> {
-    let mut client = Value::Null;
+    let mut client = std::env::var(CLIENT).ok().and_then(|known| serde_json::from_str(&known).ok()).unwrap_or_default();
     while let Some(line) = line(&mut input)? {
         let reply = match line {
             Some(line) if line.iter().all(u8::is_ascii_whitespace) => continue,
@@ -119,11 +122,11 @@ fn answered(id: &Value, text: &str, is_error: bool) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "result": result})
 }
 
-/// Ends what the process does, and begins again with the same arguments, streams and identity.
-fn begin_again() -> ! {
+/// Ends what the process does, and begins again with the same arguments, streams and identity, for the same client.
+fn begin_again(client: &Value) -> ! {
     let mut arguments = std::env::args_os();
     let name = arguments.next().unwrap_or_default();
-    let _ = Command::new("/proc/self/exe").arg0(name).args(arguments).exec();
+    let _ = Command::new("/proc/self/exe").arg0(name).args(arguments).env(CLIENT, client.to_string()).exec();
     // Only if the program's file is gone: the client has to start it again.
     std::process::exit(i32::from(Exit::Internal.code()))
 }
@@ -148,6 +151,11 @@ fn reply(
     let result = match method {
         "initialize" => {
             *client = params.get("clientInfo").cloned().unwrap_or_default();
+            // It is in every line of `mcp.log`, and in a variable.
+            let text = client.to_string();
+            if text.len() > MAX_VALUE {
+                *client = tools::cut(&text, MAX_VALUE / 4).into();
+            }
             initialize(&params)
         }
         "ping" => json!({}),
@@ -155,11 +163,11 @@ fn reply(
         "tools/call" => {
             let name = params.get("name").and_then(Value::as_str).unwrap_or_default();
             let arguments = params.get("arguments").cloned().unwrap_or_else(|| json!({}));
-            let (output, late) = (output.clone(), answered(&id, &tools.too_slow(), true));
+            let (output, late, known) = (output.clone(), answered(&id, &tools.too_slow(), true), client.clone());
             let watchdog = Watchdog::start(tools.limit(), move || {
                 // A client that is gone needs no answer.
                 let _ = write(output, &late);
-                begin_again()
+                begin_again(&known)
             });
             let recorded = tools.record(client, name, &arguments);
             return match recorded.and_then(|()| tools.call(name, &arguments, &watchdog)) {
