@@ -365,7 +365,8 @@ pub(super) fn print(summary: &Summary, found: &[(Object, Findings)], repaired: b
         } else {
             let repaired = if repaired && findings.open == 0 { ", repaired" } else { "" };
             let refused = summary.outages.iter().find(|outage| outage.object == object.resource().as_str());
-            let kept = [(refused.map_or(0, |outage| outage.going), "refused"), (findings.undecided, "undecided")];
+            let refused = refused.map_or(0, |outage| outage.going);
+            let kept = [(refused, "refused"), (findings.undecided.saturating_sub(refused), "undecided")];
             let kept = kept.into_iter().filter(|(records, _)| *records > 0);
             let kept: String = kept.map(|(records, why)| format!("; {} {why}", format::count(records))).collect();
             format!(

@@ -242,8 +242,8 @@ impl Audit<'_> {
             let kind = DifferenceKind::Extra;
             self.findings.add(Difference { object, id, kind, fields: Vec::new() });
         }
-        self.findings.undecided = unproven + self.older.len() as u64 + self.unlisted + self.not_shown;
-        let found = if self.repair { refused } else { self.findings.count() };
+        self.findings.undecided = refused + unproven + self.older.len() as u64 + self.unlisted + self.not_shown;
+        let found = if self.repair { 0 } else { self.findings.count() };
         self.findings.open = found + self.findings.undecided;
         Ok(())
     }
