@@ -91,6 +91,9 @@ fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, ErrorAnswer> {
 impl RecordRequest {
     fn id(&self) -> Result<Option<&str>, ErrorAnswer> {
         match self.id.as_deref() {
+            _ if self.fields.contains_key("id") => {
+                Err(ErrorAnswer::of_field(400, "fields.id", "cannot be set; `id` belongs next to `fields`"))
+            }
             Some("") => Err(ErrorAnswer::of_field(400, "id", "must not be empty")),
             id => Ok(id),
         }
@@ -147,7 +150,7 @@ fn change(sandbox: &Sandbox, request: &RecordRequest) -> Result<Value, ErrorAnsw
     })?
 }
 
-/// Changes a definition by the members of its JSON, except the id, the key and the object.
+/// Changes a definition by the members of its JSON, except the key and the object.
 fn redefine(world: &mut World, id: &str, fields: &Map<String, Value>) -> Result<(), ErrorAnswer> {
     let wrong = |why: &str| ErrorAnswer::of_field(400, "fields", why);
     let found = world.definitions().iter().find(|definition| definition.id == id).cloned();
@@ -162,8 +165,8 @@ fn redefine(world: &mut World, id: &str, fields: &Map<String, Value>) -> Result<
         json["archivedAt"] = now;
     }
     let changed = CustomDefinition::from_json(&json).map_err(|why| wrong(&why))?;
-    if (changed.object, &changed.key, &changed.id) != (known.object, &known.key, &known.id) {
-        return Err(wrong("the id, the key and the objectType of a definition cannot be changed"));
+    if (changed.object, &changed.key) != (known.object, &known.key) {
+        return Err(wrong("the key and the objectType of a definition cannot be changed"));
     }
     world.fields().redefine(known.object, &known.key, |definition| {
         let updated_at = definition.updated_at;
@@ -224,7 +227,6 @@ pub(crate) fn checked(
     let mut checked = fields.clone();
     for (wire, value) in fields {
         match (wire.as_str(), value) {
-            ("id", _) => wrong.add("fields.id", "cannot be set; `id` belongs next to `fields`"),
             ("customFields", Value::Object(values)) if resource.object().is_some() => {
                 checked.insert(wire.clone(), custom(world, resource, values, &mut wrong));
             }

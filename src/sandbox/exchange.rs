@@ -260,6 +260,8 @@ pub struct LoggedRequest {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Log {
     entries: Vec<LoggedRequest>,
+    requests: usize,
+    charged: Ru,
 }
 
 impl Log {
@@ -268,6 +270,8 @@ impl Log {
         if let Some(limit) = limit.filter(|limit| self.entries.len() > limit + limit / 10) {
             self.entries.drain(..self.entries.len() - limit);
         }
+        self.requests += 1;
+        self.charged += entry.ru;
         self.entries.push(entry);
     }
 
@@ -275,8 +279,9 @@ impl Log {
         &self.entries
     }
 
+    /// How many requests there were, also those that were dropped since.
     pub fn len(&self) -> usize {
-        self.entries.len()
+        self.requests
     }
 
     pub fn is_empty(&self) -> bool {
@@ -284,7 +289,7 @@ impl Log {
     }
 
     pub fn ru(&self) -> Ru {
-        self.entries.iter().map(|entry| entry.ru).sum()
+        self.charged
     }
 
     pub fn lists(&self, resource: Resource) -> usize {

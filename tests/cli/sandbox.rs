@@ -1,6 +1,6 @@
 //! `sandbox`: it prints everything that `sync` needs, and any SQLite can read the resulting mirror.
 
-use crate::binary::{Going, TestDir, has_sqlite3, sqlite3};
+use crate::binary::{Going, Service, TestDir, has_sqlite3, sqlite3};
 
 #[test]
 fn sandbox_is_mirrored_and_read_by_the_systems_sqlite() {
@@ -54,4 +54,15 @@ fn port_in_use_is_reported() {
     let ended = TestDir::empty().run(&format!("sandbox --contacts 0 --companies 0 --port {port}")).code(69);
     assert!(ended.err.contains(&format!("could not listen on 127.0.0.1:{port}")), "{}", ended.err);
     assert!(ended.err.contains("hint: `--port 0`"), "{}", ended.err);
+}
+
+#[test]
+fn log_counts_what_it_no_longer_has() {
+    let service = Service::with(30, 4);
+    service.sandbox.configure(|settings| settings.log_limit = Some(10));
+    let place = TestDir::of(&service);
+    place.run("sync").done();
+    let log = service.sandbox.log();
+    assert_eq!(log.ru().get().to_string(), place.ask("SELECT sum(ru) FROM sync_runs"));
+    assert!(log.len() > 34 && log.entries().len() <= 12, "{} of {}", log.entries().len(), log.len());
 }

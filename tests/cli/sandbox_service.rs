@@ -247,6 +247,10 @@ fn admin_interface_changes_the_world_the_faults_and_the_clock() {
         ("create", json!({"object": "contact", "fields": {"customFields": {"tier": "tin"}}})),
         ("create", json!({"object": "contact", "fields": {"customFields": {"nope": 1}}})),
         ("create", json!({"object": "contact", "fields": {"id": "x"}})),
+        (
+            "create",
+            json!({"object": "custom-field", "fields": {"id": "d1", "key": "b", "dataType": "INTEGER", "objectType": "contact"}}),
+        ),
         ("create", json!({"object": "contact", "id": 7})),
         ("create", json!({"object": "contact", "id": ""})),
         ("create", json!({"object": "custom-field", "fields": {"key": "x"}})),
