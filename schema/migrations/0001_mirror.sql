@@ -199,11 +199,11 @@ CREATE TABLE changes (
 -- Every run of the mirror.
 CREATE TABLE sync_runs (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
-    kind TEXT NOT NULL, -- sync, resync or verify
+    kind TEXT NOT NULL, -- sync, resync, verify or push
     "trigger" TEXT NOT NULL, -- manual, schedule or demo
     started_at TEXT NOT NULL, -- UTC
     finished_at TEXT, -- NULL while running, or when the process was killed
-    outcome TEXT, -- done, paused, refused or failed
+    outcome TEXT, -- done, suspended, refused or failed
     "rows" INTEGER NOT NULL DEFAULT 0, -- rows that lists and details returned
     ru INTEGER NOT NULL DEFAULT 0, -- request units charged
     inserted INTEGER NOT NULL DEFAULT 0, -- records that were new here
@@ -413,13 +413,13 @@ CREATE TABLE filled_records (
     PRIMARY KEY (object_type, id)
 ) STRICT, WITHOUT ROWID;
 
--- One edit of one record. Made by UPDATE on contacts_full and companies_full, by `crm-mirror edit`, or through the control socket.
+-- One edit of one record. Made by UPDATE on contacts_full and companies_full, by `crm-mirror edit`, through the control socket, or by an assistant.
 CREATE TABLE outbox (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     object_type TEXT NOT NULL, -- contact or company
     record_id TEXT NOT NULL,
     state TEXT NOT NULL DEFAULT 'queued', -- queued, held, sending, applied, conflict, rejected, dropped or replaced
-    source TEXT NOT NULL, -- sql, edit, socket or undo
+    source TEXT NOT NULL, -- sql, edit, socket, undo or assistant
     fields TEXT NOT NULL, -- JSON, {column: [before, after]} as the mirror's columns have them; an unknown before is an object
     base_etag TEXT, -- the version of the record that the edit was made on
     body TEXT, -- the request's body, byte for byte; set before it is first sent

@@ -11,7 +11,7 @@ use crate::model::{Instant, Object};
 use crate::sync::{Acceptance, Findings, Job, Selection, Suspension};
 
 /// The text is that in `sync_runs`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr, strum::VariantNames)]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 pub enum Trigger {

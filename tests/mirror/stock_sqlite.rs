@@ -7,9 +7,13 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::support::{Crm, Mirror, noon, shell};
-use crm_mirror::model::{DataType, Object};
+use crm_mirror::daemon::job::Trigger;
+use crm_mirror::model::{DataType, EditState, Object, Resource, TimeField};
 use crm_mirror::sandbox::{NewField, generate};
+use crm_mirror::store::RunOutcome;
+use crm_mirror::sync::Job;
 use serde_json::json;
+use strum::VariantNames as _;
 
 /// A mirror with everything: all types, an archived field, a removed record, changes, unusual values, an audit.
 async fn lived_in() -> (Crm, Mirror) {
@@ -116,6 +120,40 @@ async fn dictionary_covers_every_public_column() {
     let view = names("SELECT name FROM pragma_table_info('contacts_full')");
     let entered = names("SELECT column_name FROM mirror_columns WHERE table_name = 'contacts_full' ORDER BY position");
     assert_eq!(view, entered);
+}
+
+/// What a column says that it holds is what can be stored in it.
+#[tokio::test]
+async fn dictionary_names_every_value_of_an_enumeration() {
+    let (_crm, mirror) = lived_in().await;
+    let verify = Job::verify();
+    let kinds = [Job::sync(), Job::resync(), verify, Job::Push].map(|job| job.kind());
+    let resources = Resource::ALL.map(Resource::as_str);
+    let dimensions = [TimeField::CreatedAt, TimeField::UpdatedAt].map(TimeField::column);
+    let open: Vec<&str> = EditState::VARIANTS.iter().copied().filter(|state| !is_final(state)).collect();
+    let cases: [(&str, &str, Vec<&str>); 8] = [
+        ("sync_runs", "kind", kinds.to_vec()),
+        ("sync_runs", "outcome", RunOutcome::VARIANTS.to_vec()),
+        ("sync_runs", "trigger", [Trigger::VARIANTS, &["demo"]].concat()),
+        ("outbox", "state", EditState::VARIANTS.to_vec()),
+        ("outbox", "source", vec!["sql", "edit", "socket", "undo", "assistant"]),
+        ("pending_edits", "state", open),
+        ("audits", "dimension", dimensions.to_vec()),
+        ("service_oddities", "resource", resources.to_vec()),
+    ];
+    for (table, column, mut stored) in cases {
+        let about =
+            format!("SELECT about FROM mirror_columns WHERE table_name = '{table}' AND column_name = '{column}'");
+        let about = mirror.one(&about).replace(" or ", ", ");
+        let mut named: Vec<&str> = about.trim_matches('\'').split(", ").collect();
+        named.sort_unstable();
+        stored.sort_unstable();
+        assert_eq!(named, stored, "{table}.{column}");
+    }
+}
+
+fn is_final(state: &str) -> bool {
+    state.parse::<EditState>().unwrap().is_final()
 }
 
 #[tokio::test]

@@ -242,11 +242,11 @@ CREATE TABLE changes (
 INSERT INTO changes VALUES(1,'contact','ct_04fbe3a36348','update','{"etag":["\"2025-06-07T10:22:28.874Z\"","\"2026-03-04T13:00:00.000Z\""],"position":["VP, Sales","Harbour master"],"updated_at":["2025-06-07T10:22:28.874000Z","2026-03-04T13:00:00.000000Z"]}','2026-03-04T13:00:00.000000Z');
 CREATE TABLE sync_runs (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
-    kind TEXT NOT NULL, -- sync, resync or verify
+    kind TEXT NOT NULL, -- sync, resync, verify or push
     "trigger" TEXT NOT NULL, -- manual, schedule or demo
     started_at TEXT NOT NULL, -- UTC
     finished_at TEXT, -- NULL while running, or when the process was killed
-    outcome TEXT, -- done, paused, refused or failed
+    outcome TEXT, -- done, suspended, refused or failed
     "rows" INTEGER NOT NULL DEFAULT 0, -- rows that lists and details returned
     ru INTEGER NOT NULL DEFAULT 0, -- request units charged
     inserted INTEGER NOT NULL DEFAULT 0, -- records that were new here
@@ -761,7 +761,7 @@ INSERT INTO mirror_columns VALUES('outbox','queued_at',17,NULL,NULL,'text','mirr
 INSERT INTO mirror_columns VALUES('outbox','record_id',2,NULL,NULL,'text','mirror',NULL);
 INSERT INTO mirror_columns VALUES('outbox','released_at',20,NULL,NULL,'text','mirror','UTC; when a person let it pass `write_back.max_edits`');
 INSERT INTO mirror_columns VALUES('outbox','repeats',22,NULL,NULL,'integer','mirror','the finished edit that it tries again');
-INSERT INTO mirror_columns VALUES('outbox','source',4,NULL,NULL,'text','mirror','sql, edit, socket or undo');
+INSERT INTO mirror_columns VALUES('outbox','source',4,NULL,NULL,'text','mirror','sql, edit, socket, undo or assistant');
 INSERT INTO mirror_columns VALUES('outbox','state',3,NULL,NULL,'text','mirror','queued, held, sending, applied, conflict, rejected, dropped or replaced');
 INSERT INTO mirror_columns VALUES('outbox','status',13,NULL,NULL,'integer','mirror','the HTTP status of the last answer; NULL where none came');
 INSERT INTO mirror_columns VALUES('outbox','theirs',15,NULL,NULL,'text','mirror','in a conflict, what the edited columns hold at the service, JSON, {column: value}');
@@ -809,8 +809,8 @@ INSERT INTO mirror_columns VALUES('sync_runs','error',13,NULL,NULL,'text','mirro
 INSERT INTO mirror_columns VALUES('sync_runs','finished_at',4,NULL,NULL,'text','mirror','NULL while running, or when the process was killed');
 INSERT INTO mirror_columns VALUES('sync_runs','id',0,NULL,NULL,'integer','mirror',NULL);
 INSERT INTO mirror_columns VALUES('sync_runs','inserted',8,NULL,NULL,'integer','mirror','records that were new here');
-INSERT INTO mirror_columns VALUES('sync_runs','kind',1,NULL,NULL,'text','mirror','sync, resync or verify');
-INSERT INTO mirror_columns VALUES('sync_runs','outcome',5,NULL,NULL,'text','mirror','done, paused, refused or failed');
+INSERT INTO mirror_columns VALUES('sync_runs','kind',1,NULL,NULL,'text','mirror','sync, resync, verify or push');
+INSERT INTO mirror_columns VALUES('sync_runs','outcome',5,NULL,NULL,'text','mirror','done, suspended, refused or failed');
 INSERT INTO mirror_columns VALUES('sync_runs','removed',10,NULL,NULL,'integer','mirror','records confirmed as removed');
 INSERT INTO mirror_columns VALUES('sync_runs','rows',6,NULL,NULL,'integer','mirror','rows that lists and details returned');
 INSERT INTO mirror_columns VALUES('sync_runs','ru',7,NULL,NULL,'integer','mirror','request units charged');
@@ -833,12 +833,12 @@ CREATE TABLE state (
     name TEXT PRIMARY KEY NOT NULL,
     value TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
-INSERT INTO state VALUES('built_from','{"revision":"1-5b3d00e9","layout":3,"options":{"keep_archived":false,"labels":"off","indexes":[],"folder":null,"search":"words","exclude":[]},"files":{"digest":"44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a","views":{},"refused":{}},"erased":[],"erasure_chances":0,"rewrites":0}');
+INSERT INTO state VALUES('built_from','{"revision":"1-e2a718d2","layout":3,"options":{"keep_archived":false,"labels":"off","indexes":[],"folder":null,"search":"words","exclude":[]},"files":{"digest":"44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a","views":{},"refused":{}},"erased":[],"erasure_chances":0,"rewrites":0}');
 INSERT INTO state VALUES('held:company','{"rows":3,"details_current":3}');
 INSERT INTO state VALUES('held:contact','{"rows":6,"details_current":6}');
 INSERT INTO state VALUES('history_marks','[{"clock":[1772625600000000,0,1772625600000000,[0,0]],"changes":0,"audits":0,"runs":1}]');
 INSERT INTO state VALUES('identity','{"base_url":"http://127.0.0.1:8080/v1","key":"dcd8083289ec23aa"}');
-INSERT INTO state VALUES('last_writer','{"nonce":"9c1503e675bc4a9d945a28ddff6694ff","before":"0ed9cfb8bb1c484fb91106b5f8b2e9f0","file":{"inode":10543230,"born":"1795966359387948450","device":65024,"booted":1795936115},"requests":0}');
+INSERT INTO state VALUES('last_writer','{"nonce":"1280ffd375fe40b9a57fe2646fb006b0","before":"1cf13accf91649a7b22fb2bb70912a4b","file":{"inode":11367213,"born":"1795967116682575674","device":65024,"booted":1795936115},"requests":0}');
 INSERT INTO state VALUES('ledger','{"since":"2026-03-04T00:00:00.000000000Z","used":19,"total":19,"window":1,"clock":[1772629200000000,3600000000,1772629200000000,[0,3600000000]],"set_back":{"secs":0,"nanos":0}}');
 INSERT INTO state VALUES('mirror_id','"c9a2990f70bdca2c913b8b4c"');
 INSERT INTO state VALUES('searched:company','["r.cf_account_code","d.cf_strategy"]');
@@ -1034,7 +1034,7 @@ CREATE TABLE outbox (
     object_type TEXT NOT NULL, -- contact or company
     record_id TEXT NOT NULL,
     state TEXT NOT NULL DEFAULT 'queued', -- queued, held, sending, applied, conflict, rejected, dropped or replaced
-    source TEXT NOT NULL, -- sql, edit, socket or undo
+    source TEXT NOT NULL, -- sql, edit, socket, undo or assistant
     fields TEXT NOT NULL, -- JSON, {column: [before, after]} as the mirror's columns have them; an unknown before is an object
     base_etag TEXT, -- the version of the record that the edit was made on
     body TEXT, -- the request's body, byte for byte; set before it is first sent
