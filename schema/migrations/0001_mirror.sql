@@ -211,7 +211,7 @@ CREATE TABLE sync_runs (
     removed INTEGER NOT NULL DEFAULT 0, -- records confirmed as removed
     details INTEGER NOT NULL DEFAULT 0, -- details read
     warnings INTEGER NOT NULL DEFAULT 0, -- values kept in extra, items that cannot be mirrored
-    error TEXT
+    error TEXT -- why it failed or was suspended
 ) STRICT;
 
 -- Every audit: a range counted here and there.

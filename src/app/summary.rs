@@ -178,9 +178,8 @@ impl Summary {
         ));
         if self.tally.warnings > 0 {
             let odd = format::counted(self.tally.warnings, "odd value or answer", "odd values or answers");
-            text.push_str(&format!(
-                "  warnings   {odd}: see `service_oddities`; values that fit no column are in `extra`\n"
-            ));
+            let places = "answers are in `service_oddities`, values that fit no column in `extra`";
+            text.push_str(&format!("  warnings   {odd}: {places}\n"));
         }
         text
     }

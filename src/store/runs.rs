@@ -1,6 +1,7 @@
 //! `sync_runs`: the record of every run.
 
 use rusqlite::params;
+use strum::{IntoStaticStr, VariantNames};
 
 use crate::model::{Instant, Record, Ru};
 use crate::store::{Applied, MirrorTx, Result, Statements};
@@ -46,11 +47,9 @@ impl Tally {
     }
 }
 
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, strum::IntoStaticStr, strum::VariantNames,
-)]
-#[strum(serialize_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, IntoStaticStr, VariantNames)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum RunOutcome {
     Done,
     /// Suspended by the budget, a rate limit or a shutdown; the next run resumes it.

@@ -254,7 +254,7 @@ CREATE TABLE sync_runs (
     removed INTEGER NOT NULL DEFAULT 0, -- records confirmed as removed
     details INTEGER NOT NULL DEFAULT 0, -- details read
     warnings INTEGER NOT NULL DEFAULT 0, -- values kept in extra, items that cannot be mirrored
-    error TEXT
+    error TEXT -- why it failed or was suspended
 ) STRICT;
 INSERT INTO sync_runs VALUES(1,'sync','test','2026-03-04T12:00:00.000000Z','2026-03-04T12:00:00.000000Z','done',49,16,17,0,0,9,0,NULL);
 INSERT INTO sync_runs VALUES(2,'sync','test','2026-03-04T13:00:00.000000Z','2026-03-04T13:00:00.000000Z','done',2,3,0,1,0,1,0,NULL);
@@ -805,7 +805,7 @@ INSERT INTO mirror_columns VALUES('service_oddities','resource',1,NULL,NULL,'tex
 INSERT INTO mirror_columns VALUES('service_oddities','times',5,NULL,NULL,'integer','mirror',NULL);
 INSERT INTO mirror_columns VALUES('service_oddities','what',2,NULL,NULL,'text','mirror','a sentence');
 INSERT INTO mirror_columns VALUES('sync_runs','details',11,NULL,NULL,'integer','mirror','details read');
-INSERT INTO mirror_columns VALUES('sync_runs','error',13,NULL,NULL,'text','mirror',NULL);
+INSERT INTO mirror_columns VALUES('sync_runs','error',13,NULL,NULL,'text','mirror','why it failed or was suspended');
 INSERT INTO mirror_columns VALUES('sync_runs','finished_at',4,NULL,NULL,'text','mirror','NULL while running, or when the process was killed');
 INSERT INTO mirror_columns VALUES('sync_runs','id',0,NULL,NULL,'integer','mirror',NULL);
 INSERT INTO mirror_columns VALUES('sync_runs','inserted',8,NULL,NULL,'integer','mirror','records that were new here');
@@ -838,7 +838,7 @@ INSERT INTO state VALUES('held:company','{"rows":3,"details_current":3}');
 INSERT INTO state VALUES('held:contact','{"rows":6,"details_current":6}');
 INSERT INTO state VALUES('history_marks','[{"clock":[1772625600000000,0,1772625600000000,[0,0]],"changes":0,"audits":0,"runs":1}]');
 INSERT INTO state VALUES('identity','{"base_url":"http://127.0.0.1:8080/v1","key":"dcd8083289ec23aa"}');
-INSERT INTO state VALUES('last_writer','{"nonce":"1280ffd375fe40b9a57fe2646fb006b0","before":"1cf13accf91649a7b22fb2bb70912a4b","file":{"inode":11367213,"born":"1795967116682575674","device":65024,"booted":1795936115},"requests":0}');
+INSERT INTO state VALUES('last_writer','{"nonce":"c074130e5e4944758e1f3f86968733de","before":"8b7b9a746f504ecfb04368a98a400019","file":{"inode":11354508,"born":"1795968104444233438","device":65024,"booted":1795936116},"requests":0}');
 INSERT INTO state VALUES('ledger','{"since":"2026-03-04T00:00:00.000000000Z","used":19,"total":19,"window":1,"clock":[1772629200000000,3600000000,1772629200000000,[0,3600000000]],"set_back":{"secs":0,"nanos":0}}');
 INSERT INTO state VALUES('mirror_id','"c9a2990f70bdca2c913b8b4c"');
 INSERT INTO state VALUES('searched:company','["r.cf_account_code","d.cf_strategy"]');

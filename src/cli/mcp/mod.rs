@@ -150,12 +150,9 @@ fn reply(
     let params = message.get("params").cloned().unwrap_or(Value::Null);
     let result = match method {
         "initialize" => {
-            *client = params.get("clientInfo").cloned().unwrap_or_default();
-            // It is in every line of `mcp.log`, and in a variable.
-            let text = client.to_string();
-            if text.len() > MAX_VALUE {
-                *client = tools::cut(&text, MAX_VALUE / 4).into();
-            }
+            let whole = params.get("clientInfo").cloned().unwrap_or_default();
+            let long = Some(whole.to_string()).filter(|text| text.len() > MAX_VALUE);
+            *client = long.map_or(whole, |text| tools::cut(&text, MAX_VALUE / 4).into());
             initialize(&params)
         }
         "ping" => json!({}),
