@@ -174,7 +174,7 @@ fn find(tx: &ReadTx<'_>) -> Result<PublishDue, StoreError> {
     let (progress, moment) = (queue::progress(tx)?, Moment { tx });
     let copied = (moment.tx.is_copied(Object::Contact)?, moment.tx.is_copied(Object::Company)?);
     let newest = (feed::span(tx)?.newest, moment.newest_changed()?, moment.layout()?);
-    let contents = format!("{copied:?} {newest:?} {:?}", moment.page(&team(), None, u32::MAX)?);
+    let contents = format!("{copied:?} {newest:?} {:?}", moment.whole(&team())?);
     Ok(PublishDue {
         has_failed: progress.failures > 0,
         published_at: progress.published_at,

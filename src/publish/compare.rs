@@ -11,11 +11,12 @@ use tokio_postgres::types::{ToSql, Type};
 
 use super::database::{Param, RowStatement};
 use super::row::{Converter, PgRow};
-use super::sides::{PAGE, RowFilter, Sides};
+use super::sides::{RowFilter, Sides};
 use super::state::TargetState;
 use super::tables::{PgType, Publication, PublishedTable};
 use super::{PublishError, follow, sql, value};
 use crate::model::{Object, SqlValue};
+use crate::store::publishing::source::PAGE;
 use crate::store::{CopyDifference, CopyDifferenceKind, Moment, PageQuery, SourceRow, StoreError, feed};
 
 /// The maximum number of differences that a report names.
@@ -189,9 +190,7 @@ impl TableComparison<'_, '_> {
     async fn try_repair(&mut self, rows: &[&SourceRow], extra: &[Vec<String>]) -> Result<(), PublishError> {
         self.sides.database.begin(&self.sides.state).await?;
         let rows: Vec<PgRow> = rows.iter().map(|row| self.converter().convert(row)).collect();
-        for part in rows.chunks(PAGE) {
-            self.sides.database.upsert(self.table, self.table.name, part).await?;
-        }
+        self.sides.database.upsert(self.table, self.table.name, &rows).await?;
         let names = extra.iter().map(|key| format!("deletion of {}", key.join(" "))).collect();
         let array = |place: usize| extra.iter().map(|key| Some(key[place].as_str())).collect();
         let arrays = (0..self.table.key.len()).map(array).collect();
@@ -208,9 +207,8 @@ impl TableComparison<'_, '_> {
         let rows: Vec<PgRow> = rows.iter().map(|row| converter.convert(row)).collect();
         let statement = sql::compare(&self.sides.database.schema, self.table, &self.compared);
         let mut out = Vec::new();
-        let mut waiting: Vec<(usize, usize)> =
-            (0..rows.len()).step_by(PAGE).map(|from| (from, (from + PAGE).min(rows.len()))).collect();
-        while let Some((from, to)) = waiting.pop() {
+        let mut waiting = vec![(0, rows.len())];
+        while let Some((from, to)) = waiting.pop().filter(|(from, to)| from < to) {
             let arrays: Vec<Vec<Option<&str>>> =
                 self.compared.iter().map(|n| rows[from..to].iter().map(|row| row[*n].as_deref()).collect()).collect();
             match self.sides.database.query(COMPARING, &statement, &as_params(&arrays)).await {
@@ -230,14 +228,11 @@ impl TableComparison<'_, '_> {
     }
 
     async fn present(&self, keys: &[Vec<String>]) -> Result<Vec<Vec<String>>, PublishError> {
-        let mut out = Vec::new();
         let statement = sql::present_keys(&self.sides.database.schema, self.table);
-        for keys in keys.chunks(PAGE) {
-            let arrays: Vec<Vec<&str>> =
-                (0..self.table.key.len()).map(|place| keys.iter().map(|key| key[place].as_str()).collect()).collect();
-            out.extend(self.sides.database.query(COMPARING, &statement, &as_params(&arrays)).await?.iter().map(texts));
-        }
-        Ok(out)
+        let arrays: Vec<Vec<&str>> =
+            (0..self.table.key.len()).map(|place| keys.iter().map(|key| key[place].as_str()).collect()).collect();
+        let present = self.sides.database.query(COMPARING, &statement, &as_params(&arrays)).await?;
+        Ok(present.iter().map(texts).collect())
     }
 
     fn converter(&self) -> Converter<'_> {

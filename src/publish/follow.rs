@@ -7,7 +7,7 @@ use tokio_postgres::types::Type;
 
 use super::database::{Param, RowStatement, record_name};
 use super::row::PgRow;
-use super::sides::{self, PAGE, Sides, Unsent};
+use super::sides::{self, Sides, Unsent};
 use super::state::TargetState;
 use super::tables::{Publication, PublishedTable};
 use super::{PublishError, sql, value};
@@ -170,7 +170,7 @@ impl Sides<'_> {
             database.write_whole("erase history", &statement, ("changes", &name), params).await?;
         }
         let Some(table) = publication.table("changes") else { return Ok(()) };
-        database.upsert(table, table.name, &self.converted(table, &batch.changes.after_erasure)).await
+        database.upsert(table, table.name, &self.converted(table, batch.changes.rows_of(table, object))).await
     }
 
     /// Deletes values of multi-selects that are archived or no longer published.
@@ -266,7 +266,7 @@ fn read(moment: &Moment<'_>, publication: &Publication, state: &TargetState) -> 
         seq,
         owners: read_owners(moment, state)?,
         companies: read_company_names(moment, &changes.records)?,
-        is_last: changes.records.len() < PAGE && seq >= span.newest,
+        is_last: changes.is_end,
         changes,
     })
 }

@@ -11,7 +11,10 @@ use super::state::TargetState;
 use super::tables::{Publication, PublishedTable};
 use super::{PublishError, sql, value};
 use crate::model::{Object, SqlValue};
-use crate::store::{ChangedRecord, MirrorTx, Moment, PageQuery, Reader, Requeue, SourceRow, StoreError, write_beside};
+use crate::store::publishing::source::{PAGE, PAGE_BYTES, text_bytes};
+use crate::store::{
+    ChangedRecord, MirrorTx, Moment, PageQuery, Reader, Requeue, SourceRow, StoreError, is_last_page, write_beside,
+};
 
 /// The maximum number of records that are entered again in one transaction; it bounds how long the mirror's writer
 /// waits.
@@ -97,7 +100,7 @@ impl PublishedMirror {
         let query = query.clone();
         self.moment(move |moment| {
             expect_layout(moment, layout)?;
-            moment.page(&query, after.as_deref(), PAGE as u32).map_err(PublishError::from)
+            moment.page(&query, &[], after.as_deref()).map_err(PublishError::from)
         })
         .await
     }
@@ -126,20 +129,17 @@ pub(super) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send 
     tokio::task::spawn_blocking(work).await.map_err(|_| StoreError::Closed)
 }
 
-/// The number of rows of one page, and the maximum number of records and of feed entries in one batch.
-pub(super) const PAGE: usize = 1_000;
-
 /// The rows of small tables, each with a digest.
 pub(super) type SmallTables = BTreeMap<&'static str, (Vec<SourceRow>, String)>;
 
 pub(super) struct Unsent {
     pub(super) records: Vec<ChangedRecord>,
+    /// By table. Of the feed, the entries of records whose history was erased once: it started again when they returned.
     rows: BTreeMap<(&'static str, Object), Vec<SourceRow>>,
     pub(super) entries: Vec<SourceRow>,
-    /// The entries up to the position of records whose history was erased once: it started again when they returned.
-    pub(super) after_erasure: Vec<SourceRow>,
     /// The number of the last entry that was read; `None` if there was none, or the feed is not published.
     pub(super) last: Option<i64>,
+    /// Whether nothing is left to be read.
     pub(super) is_end: bool,
     pub(super) small: SmallTables,
 }
@@ -152,45 +152,40 @@ impl Unsent {
         (changed, seq): (i64, i64),
     ) -> Result<Unsent, PublishError> {
         expect_layout(moment, publication.layout)?;
-        let records = moment.changed_records(changed, PAGE as u32)?;
-        let mut rows = BTreeMap::new();
-        // Records of a first copy are sent once it is finished: part of a table is not published as the table.
-        for object in &state.details.loaded {
-            let ids: Vec<&str> =
-                records.iter().filter(|record| record.object == *object).map(|record| record.id.as_str()).collect();
-            for (name, key, of_object) in tables_of_record(*object) {
-                if let Some(table) = publication.table(name).filter(|_| !ids.is_empty()) {
-                    let found = moment.of_records(&table.query(), key, of_object.then_some(*object), &ids)?;
-                    let filter = RowFilter::new(table, publication, state);
-                    let found = found.into_iter().filter(|row| filter.is_chosen(row));
-                    rows.insert((table.name, *object), found.collect());
-                }
+        let (mut records, mut rows, mut bytes) = (Vec::new(), BTreeMap::new(), 0);
+        let waiting = moment.changed_records(changed)?;
+        let mut is_end = waiting.len() < PAGE;
+        for record in waiting {
+            if bytes >= PAGE_BYTES {
+                is_end = false;
+                break;
             }
+            let (object, has_erased) = (record.object, record.erase > 0);
+            // Records of a first copy are sent once it is finished: part of a table is not published as the table.
+            let is_loaded = state.details.loaded.contains(&object);
+            let of_record = tables_of_record(object).into_iter().chain(has_erased.then_some(HISTORY_OF_RECORD));
+            for (name, key, of_object) in of_record.filter(|_| is_loaded) {
+                let Some(table) = publication.table(name) else { continue };
+                let found = moment.of_records(&table.query(), key, of_object.then_some(object), &[&record.id])?;
+                bytes += text_bytes(&found);
+                let filter = RowFilter::new(table, publication, state);
+                let kept = found.into_iter().filter(|row| filter.keeps(row));
+                rows.entry((table.name, object)).or_insert_with(Vec::new).extend(kept);
+            }
+            records.push(record);
         }
-        let (mut entries, mut after_erasure, mut last, mut is_end) = (Vec::new(), Vec::new(), None, true);
+        let (mut entries, mut last) = (Vec::new(), None);
         if let Some(table) = publication.table("changes") {
-            let page = moment.page(&table.query(), Some(&[SqlValue::Int(seq)]), PAGE as u32)?;
-            is_end = page.len() < PAGE;
+            let page = moment.page(&table.query(), &[], Some(&[SqlValue::Int(seq)]))?;
+            is_end &= is_last_page(&page);
             last = page.last().and_then(|row| match row.get(table.place("seq")?) {
                 Some(SqlValue::Int(last)) => Some(*last),
                 _ => None,
             });
             let filter = RowFilter::new(table, publication, state);
             entries = page.into_iter().filter(|row| filter.is_chosen(row)).collect();
-            for object in &state.details.loaded {
-                let erased = records.iter().filter(|record| record.object == *object && record.erase > 0);
-                let ids: Vec<&str> = erased.map(|record| record.id.as_str()).collect();
-                if ids.is_empty() {
-                    continue;
-                }
-                let is_known = |row: &SourceRow| {
-                    table.place("seq").is_some_and(|place| matches!(row[place], SqlValue::Int(of) if of <= seq))
-                };
-                let known = moment.of_records(&table.query(), "record_id", Some(*object), &ids)?;
-                after_erasure.extend(known.into_iter().filter(|row| filter.is_chosen(row) && is_known(row)));
-            }
         }
-        Ok(Unsent { records, rows, entries, after_erasure, last, is_end, small: small(moment, publication)? })
+        Ok(Unsent { records, rows, entries, last, is_end, small: small(moment, publication)? })
     }
 
     pub(super) fn rows_of(&self, table: &PublishedTable, object: Object) -> &[SourceRow] {
@@ -207,7 +202,7 @@ pub(super) fn small(moment: &Moment<'_>, publication: &Publication) -> Result<Sm
     let mut out = BTreeMap::new();
     for table in publication.open_tables().filter(|table| table.is_small()) {
         let query = table.query();
-        let rows = moment.page(&query, None, u32::MAX)?;
+        let rows = moment.whole(&query)?;
         let digest = value::digest(format!("{:?} {rows:?}", query.columns).as_bytes());
         out.insert(table.name, (rows, digest));
     }
@@ -218,6 +213,8 @@ pub(super) fn small(moment: &Moment<'_>, publication: &Publication) -> Result<Sm
 pub(super) const fn tables_of_record(object: Object) -> [(&'static str, &'static str, bool); 3] {
     [(object.table(), "id", false), ("custom_multi_values", "record_id", true), ("removed_records", "id", true)]
 }
+
+const HISTORY_OF_RECORD: (&str, &str, bool) = ("changes", "record_id", true);
 
 pub(super) struct RowFilter<'a> {
     object_type: Option<usize>,
@@ -262,7 +259,7 @@ impl<'a> RowFilter<'a> {
 
     /// The key after which the next page begins; `None` after the last one.
     pub(super) fn next(&self, table: &PublishedTable, page: &[SourceRow]) -> Option<Vec<SqlValue>> {
-        let last = page.last().filter(|last| page.len() == PAGE && !self.is_beyond(last))?;
+        let last = page.last().filter(|last| !is_last_page(page) && !self.is_beyond(last))?;
         Some(table.key_of(last))
     }
 }

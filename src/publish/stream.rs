@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use super::row::{self, Converter};
-use super::sides::{PAGE, RowFilter, Unsent, expect_layout, tables_of_record};
+use super::sides::{RowFilter, Unsent, expect_layout, tables_of_record};
 use super::state::TargetState;
 use super::tables::{self, PgType, Publication, PublishedTable};
 use super::{PublishError, value};
@@ -289,7 +289,7 @@ impl MirrorStream {
             let page = self.source.moment(|moment| {
                 expect_layout(moment, layout)?;
                 reached.continues(moment)?;
-                moment.filled_page(&query, filled, after.as_deref(), PAGE as u32).map_err(StreamError::from)
+                moment.page(&query, filled, after.as_deref()).map_err(StreamError::from)
             })?;
             let mut lines = Lines { out, announced: &mut self.announced };
             page.iter()
@@ -332,8 +332,8 @@ impl MirrorStream {
         if let Some(table) = publication.table("changes") {
             let converter = Converter::of(publication, table);
             // A removal by key removes what a record's history has since then as well.
-            let entries = group.after_erasure.iter().chain(&group.entries);
-            entries.into_iter().try_for_each(|row| lines.row(table, &converter, row))?;
+            let again = Object::ALL.into_iter().flat_map(|object| group.rows_of(table, object));
+            again.chain(&group.entries).try_for_each(|row| lines.row(table, &converter, row))?;
         }
         let moved = (changed, seq) != position;
         if wrote || moved {

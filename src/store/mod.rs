@@ -45,7 +45,7 @@ pub use outbox::{delays, editable, queue, report as outbox_report};
 pub use publishing::queue::{
     CopyDifference, CopyDifferenceKind, CopyProof, PublishLag, PublishProgress, RefusedRow, Requeue,
 };
-pub use publishing::source::{ChangedRecord, Moment, PageQuery, SourceRow};
+pub use publishing::source::{ChangedRecord, Moment, PageQuery, SourceRow, is_last_page};
 pub use read::feed::{ColumnEvent, FeedSpan};
 pub use read::guide::{ColumnLine, TableLine};
 pub use read::report::RecordedRun;

@@ -2,7 +2,9 @@
 
 use crm_mirror::model::{Choice, DataType, Object, Resource};
 use crm_mirror::sandbox::{NewField, World, generate};
-use crm_mirror::store::{Erasure, LabelColumns, StoreError, ViewOptions, write_beside};
+use crm_mirror::store::{
+    Erasure, LabelColumns, PageQuery, Reader, StoreError, ViewOptions, is_last_page, write_beside,
+};
 use serde_json::json;
 
 use crate::equal::assert_equal;
@@ -106,6 +108,50 @@ async fn more_than_one_batch_is_published_completely() {
     let report = postgres.publish(&mirror).await;
     assert_eq!(report.reloaded, None);
     assert!(report.records >= 2_300 && report.changes >= 2_300, "{report:?}");
+    assert_equal(&mirror, &postgres).await;
+}
+
+/// Texts have no bound: what is read, sent and compared at once ends by its bytes, not only by its rows.
+#[tokio::test]
+async fn long_texts_are_published_in_parts() {
+    let Some(postgres) = Postgres::start().await else { return };
+    let mut world = World::new(noon());
+    let note = |n: usize, text: &str| json!({"id": format!("c{n:02}"), "name": "N", "notes": text.repeat(1 << 20)});
+    for n in 0..12 {
+        world.create(Object::Contact, &note(n, "a"));
+    }
+    let crm = Crm::serve(world).await;
+    let mirror = Mirror::empty();
+    mirror.sync(&crm).await;
+    let report = postgres.publish(&mirror).await;
+    assert_eq!(report.loaded["contacts"], 12);
+    let generation = || postgres.one("SELECT generation FROM crm.publish_state");
+    let before: i64 = generation().await.parse().unwrap();
+    crm.sandbox.with_world(|world| {
+        for n in 0..12 {
+            world.edit(Object::Contact, &format!("c{n:02}"), &note(n, "b"));
+        }
+    });
+    crm.wait(600);
+    mirror.sync(&crm).await;
+    let report = postgres.publish(&mirror).await;
+    assert_eq!((report.reloaded, report.records), (None, 12));
+    let after: i64 = generation().await.parse().unwrap();
+    assert!(after - before >= 3, "{} batches for 12 MiB", after - before);
+    let longest = Reader::open(&mirror.path).unwrap().moment(|moment| {
+        let columns = ["id", "notes"].map(String::from).to_vec();
+        let query = PageQuery { table: "contacts_full".into(), columns, key: vec!["id".into()] };
+        let (mut longest, mut after) = (0, None);
+        loop {
+            let page = moment.page(&query, &[], after.as_deref())?;
+            longest = longest.max(page.len());
+            after = page.last().filter(|_| !is_last_page(&page)).map(|last| vec![last[0].clone()]);
+            if after.is_none() {
+                return Ok::<_, StoreError>(longest);
+            }
+        }
+    });
+    assert_eq!(longest.unwrap(), 4, "rows of 1 MiB in a page of 4 MiB");
     assert_equal(&mirror, &postgres).await;
 }
 

@@ -11,6 +11,20 @@ use crate::store::{BuiltFrom, ReadTx, Reader, Result, Statements, StoreError, qu
 
 pub type SourceRow = Vec<SqlValue>;
 
+/// The maximum number of rows of a page, and of records in one batch.
+pub const PAGE: usize = 1_000;
+/// The bytes of text after which a page or batch ends, with the row or record that reaches them: texts have no bound.
+pub const PAGE_BYTES: usize = 4 << 20;
+
+/// Whether no page follows this one.
+pub fn is_last_page(page: &[SourceRow]) -> bool {
+    page.len() < PAGE && text_bytes(page) < PAGE_BYTES
+}
+
+pub fn text_bytes(rows: &[SourceRow]) -> usize {
+    rows.iter().flatten().filter_map(SqlValue::as_text).map(str::len).sum()
+}
+
 #[derive(Clone, Debug)]
 pub struct PageQuery {
     pub table: String,
@@ -69,24 +83,19 @@ impl Moment<'_> {
         Ok(found.into_iter().filter_map(named).collect())
     }
 
-    pub fn page(&self, query: &PageQuery, after: Option<&[SqlValue]>, most: u32) -> Result<Vec<SourceRow>> {
-        self.filled_page(query, &[], after, most)
+    /// All rows of a small table.
+    pub fn whole(&self, query: &PageQuery) -> Result<Vec<SourceRow>> {
+        self.select(query, &format!("true ORDER BY {}", list(&query.key)), [])
     }
 
-    /// As [`Moment::page`], of the rows with a value in one of these columns; without columns, of all.
-    pub fn filled_page(
-        &self,
-        query: &PageQuery,
-        filled: &[String],
-        after: Option<&[SqlValue]>,
-        most: u32,
-    ) -> Result<Vec<SourceRow>> {
+    /// A page of the rows with a value in one of these columns; without columns, of all rows.
+    pub fn page(&self, query: &PageQuery, filled: &[String], after: Option<&[SqlValue]>) -> Result<Vec<SourceRow>> {
         let key = list(&query.key);
         let filled: Vec<String> = filled.iter().map(|column| format!("{} IS NOT NULL", quoted(column))).collect();
         let filled = if filled.is_empty() { "true".into() } else { filled.join(" OR ") };
         let behind = after.map(|after| format!("AND ({key}) > ({})", vec!["?"; after.len()].join(", ")));
-        let condition = format!("({filled}) {} ORDER BY {key} LIMIT {most}", behind.unwrap_or_default());
-        self.select(query, &condition, params_from_iter(after.unwrap_or_default()))
+        let condition = format!("({filled}) {} ORDER BY {key} LIMIT {PAGE}", behind.unwrap_or_default());
+        self.rows(&statement(query, &condition), params_from_iter(after.unwrap_or_default()), PAGE_BYTES)
     }
 
     pub fn by_keys(&self, query: &PageQuery, keys: &[Vec<SqlValue>]) -> Result<Vec<SourceRow>> {
@@ -145,9 +154,9 @@ impl Moment<'_> {
         Ok(newest.unwrap_or(0))
     }
 
-    pub fn changed_records(&self, after: i64, most: u32) -> Result<Vec<ChangedRecord>> {
+    pub fn changed_records(&self, after: i64) -> Result<Vec<ChangedRecord>> {
         let sql = "SELECT seq, object_type, record_id, erase FROM changed_records WHERE seq > ?1 ORDER BY seq LIMIT ?2";
-        let found: Vec<(i64, String, String, i64)> = self.tx.tuples(sql, [after, i64::from(most)])?;
+        let found: Vec<(i64, String, String, i64)> = self.tx.tuples(sql, [after, PAGE as i64])?;
         let entry = |(seq, object, id, erase): (_, String, _, _)| {
             Some(ChangedRecord { seq, object: object.parse().ok()?, id, erase })
         };
@@ -156,20 +165,31 @@ impl Moment<'_> {
 
     /// The owners' ids and names, as in `owner_name` of the `_full` views.
     pub fn owner_names(&self) -> Result<Vec<SourceRow>> {
-        self.rows(&format!("SELECT o.id, {OWNER_NAME} FROM team_members AS o"), [])
+        self.rows(&format!("SELECT o.id, {OWNER_NAME} FROM team_members AS o"), [], usize::MAX)
     }
 
     fn select(&self, query: &PageQuery, condition: &str, values: impl rusqlite::Params) -> Result<Vec<SourceRow>> {
-        let (columns, table) = (list(&query.columns), quoted(&query.table));
-        self.rows(&format!("SELECT {columns} FROM {table} WHERE {condition}"), values)
+        self.rows(&statement(query, condition), values, usize::MAX)
     }
 
-    fn rows(&self, sql: &str, values: impl rusqlite::Params) -> Result<Vec<SourceRow>> {
-        let mut stmt = self.tx.conn.prepare(sql)?;
+    /// The rows up to the one that reaches so many bytes of text.
+    fn rows(&self, sql: &str, values: impl rusqlite::Params, most: usize) -> Result<Vec<SourceRow>> {
+        let mut stmt = self.tx.conn.prepare_cached(sql)?;
         let count = stmt.column_count();
-        let rows = stmt.query_map(values, |row| (0..count).map(|place| row.get(place)).collect())?;
-        Ok(rows.collect::<rusqlite::Result<_>>()?)
+        let (mut found, mut bytes) = (Vec::<SourceRow>::new(), 0);
+        for row in stmt.query_map(values, |row| (0..count).map(|place| row.get(place)).collect())? {
+            found.push(row?);
+            bytes += found.last().map_or(0, |row| text_bytes(std::slice::from_ref(row)));
+            if bytes >= most {
+                break;
+            }
+        }
+        Ok(found)
     }
+}
+
+fn statement(query: &PageQuery, condition: &str) -> String {
+    format!("SELECT {} FROM {} WHERE {condition}", list(&query.columns), quoted(&query.table))
 }
 
 fn list(names: &[String]) -> String {
