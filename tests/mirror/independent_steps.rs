@@ -155,7 +155,7 @@ async fn verification_that_repairs_nothing_claims_no_changes_that_were_not_read(
     crm.wait(600);
     mirror.sync(&crm).await;
     let read = crm.clock.now();
-    let changes = Rule::new(Fault::Status(400)).on(Resource::Contacts).with_param("filter[updatedAt][gt]");
+    let changes = Rule::new(Fault::Status(400)).on(Resource::Contacts).with_param("filter[updatedAt]");
     crm.sandbox.faults().add(changes.forever());
     crm.wait(600);
     crm.sandbox.with_world(|world| world.create(Object::Contact, &json!({ "id": "new" })));

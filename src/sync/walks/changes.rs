@@ -13,10 +13,10 @@
 //!
 //! # What is not read twice
 //! Soon after a bulk change, all of it lies between `L` and `W`. Later, the walk would read those of the second of `W` again:
-//! bounds are sent in milliseconds, and the service may compare at another precision than it shows. Where that is more than
-//! a page, the walk begins at the next second. What lies between `L` and that is counted, for 1 RU, once the walk is applied:
-//! what has changed again meanwhile has left both sides by then, and what was committed late is one more. A count before the
-//! walk would prove nothing. What lies further back than the overlap needs none.
+//! bounds are sent in milliseconds, and the service may compare at another precision than it shows. So it begins at the next
+//! second, once that lies further back than the overlap; earlier, where it would read more than a page. What lies between `L`
+//! and its begin is counted then, for 1 RU, once the walk is applied: what has changed again meanwhile has left both sides by
+//! then, and what was committed late is one more. A count before the walk would prove nothing.
 
 use std::time::Duration;
 
@@ -80,8 +80,8 @@ async fn new_changes_walk(run: &Run<'_>, object: Object, known: &KnownChanges) -
     Ok(walk)
 }
 
-/// The walk: after `low`, but behind what that would read again if it is more than a page. What is left out is counted
-/// once the walk is applied, unless nothing is committed there any more.
+/// The walk: after `low`, but behind what that would read again if nothing is committed there any more, or if it is more
+/// than a page. Then what is left out is counted once the walk is applied.
 async fn behind_unsettled(
     run: &Run<'_>,
     object: Object,
@@ -92,8 +92,10 @@ async fn behind_unsettled(
     let (Some(watermark), Some(served_at)) = (known.watermark, known.served_at) else { return Ok(after) };
     // What has changed again since leaves what is left out only if that is not dated later than now.
     let (high, next) = (watermark.min(served_at), watermark.whole_second().plus(SECOND));
+    let is_settled = next <= served_at.minus(run.engine.settings.overlap);
     let again = TimeRange::dated(TimeField::UpdatedAt, Some(low.whole_second()), Some(next));
-    if run.read(move |tx| tx.count_range(object, again)).await? <= u64::from(PageSize::MAX.get()) {
+    let most = u64::from(PageSize::MAX.get());
+    if !is_settled && run.read(move |tx| tx.count_range(object, again)).await? <= most {
         return Ok(after);
     }
     let mut walk = after;
