@@ -54,7 +54,7 @@ CREATE TABLE company_details (
     notes TEXT, -- notes
     notes_at TEXT, -- when the notes last changed
     customer_fit_score_reason TEXT, -- reason of the customer fit
-    etag TEXT, -- the record's etag when this detail was read; current while it equals the record's
+    etag TEXT, -- the record's etag when this detail was read; current while it equals the record's, empty to be read again
     extra TEXT, -- what the columns cannot hold, verbatim JSON by wire name
     fetched_at TEXT NOT NULL -- when the detail was asked for, UTC
 ) STRICT;
@@ -130,7 +130,7 @@ CREATE TABLE contact_details (
     whatsapp_reachability_status TEXT, -- reachable by WhatsApp
     whatsapp_service_window_expires_at TEXT, -- when the WhatsApp service window closes
     phone_reachability_status TEXT, -- reachable by phone
-    etag TEXT, -- the record's etag when this detail was read; current while it equals the record's
+    etag TEXT, -- the record's etag when this detail was read; current while it equals the record's, empty to be read again
     extra TEXT, -- what the columns cannot hold, verbatim JSON by wire name
     fetched_at TEXT NOT NULL -- when the detail was asked for, UTC
 ) STRICT;

@@ -30,6 +30,7 @@ mod identity;
 mod independent_steps;
 mod indexes;
 mod kills;
+mod lacking_etags;
 mod lacking_keys;
 mod long_ids;
 mod lost_state;

@@ -22,6 +22,13 @@ pub struct DueDetail {
 
 const EXAMINED_AT_ONCE: usize = 2_000;
 
+/// A detail that must be read again is of no version, and not of that of a record whose etag is missing: no etag is empty.
+const NOT_MARKED: &str = "etag IS NOT ''";
+
+fn mark(object: Object) -> String {
+    format!("UPDATE {} SET etag = ''", object.detail_table())
+}
+
 /// What lies behind a record that has a timestamp.
 const DUE_BEHIND: &str = "(r.updated_at, r.id) < (?1, ?2)";
 
@@ -143,13 +150,11 @@ impl KnowledgeTx<'_> {
 
     pub fn make_details_due(&self, object: Object, ids: Option<&[RecordId]>) -> Result<()> {
         let Some(ids) = ids else {
-            let table = object.detail_table();
-            let sql = format!("UPDATE {table} SET etag = NULL WHERE etag IS NOT NULL");
-            self.run(&sql, [])?;
+            self.run(&format!("{} WHERE {NOT_MARKED}", mark(object)), [])?;
             self.tx.feed().requeue_all(object)?;
             return self.tx.records().recount(object);
         };
-        self.make_due(object, ids, "etag IS NOT NULL")
+        self.make_due(object, ids, NOT_MARKED)
     }
 
     pub fn make_current_details_due(&self, object: Object, ids: &[RecordId]) -> Result<()> {
@@ -180,10 +185,8 @@ impl KnowledgeTx<'_> {
             self.tx.records().count_before(object, id.as_str())?;
             self.tx.feed().mark_changed(object, id.as_str());
         }
-        let (table, key) = (object.detail_table(), object.detail_key());
-        let sql =
-            format!("UPDATE {table} SET etag = NULL WHERE {key} IN (SELECT value FROM json_each(?1)) AND {condition}");
-        self.run(&sql, [json_list(ids)])
+        let of_records = format!("{} IN (SELECT value FROM json_each(?1))", object.detail_key());
+        self.run(&format!("{} WHERE {of_records} AND {condition}", mark(object)), [json_list(ids)])
     }
 }
 
@@ -191,15 +194,12 @@ impl RecordsTx<'_> {
     /// A version that the service refused is not that of the record: none is known until an answer shows one.
     pub fn forget_version(&self, object: Object, id: &RecordId, refused: &Etag) -> Result<()> {
         self.count_before(object, id.as_str())?;
-        let (records, details, key) = (object.table(), object.detail_table(), object.detail_key());
-        let forgotten = self
-            .change(&format!("UPDATE {records} SET etag = NULL WHERE id = ?1 AND etag = ?2"), params![id, refused])?;
-        if forgotten > 0 {
-            self.tx.feed().mark_changed(object, id.as_str());
+        let sql = format!("UPDATE {} SET etag = NULL WHERE id = ?1 AND etag = ?2", object.table());
+        match self.change(&sql, params![id, refused])? {
+            0 => Ok(()),
             // A detail that is due stays so: two unknown versions are not the same one.
-            self.run(&format!("UPDATE {details} SET etag = '' WHERE {key} = ?1 AND etag IS NULL"), [id])?;
+            _ => self.tx.knowledge().make_due(object, std::slice::from_ref(id), "etag IS NULL"),
         }
-        Ok(())
     }
 }
 

@@ -52,7 +52,7 @@ impl RecordsTx<'_> {
     ) -> Result<(Applied, u64)> {
         let (list, detail) = (self.tx.shapes().list(object), self.tx.shapes().detail(object));
         let (extra, detail_extra, fit) = self.divided(object, &list, record)?;
-        let (mut of_list, mut of_detail) = (Cow::Borrowed(record), Cow::Borrowed(record));
+        let (mut of_list, mut etag) = (Cow::Borrowed(record), record.version(object).map(SqlValue::from));
         match fit {
             VersionFit::Other | VersionFit::SameEtag { is_earlier: false } => {}
             VersionFit::Doubtful => {
@@ -68,10 +68,11 @@ impl RecordsTx<'_> {
             }
             VersionFit::OtherEtag(of_lists) => {
                 of_list = Cow::Owned(record.with_field(object, "etag", FieldValue::Absent));
-                let etag = FieldValue::Exact(SqlValue::from(&*of_lists));
-                of_detail = Cow::Owned(record.with_field(object, "etag", etag));
+                etag = Some(SqlValue::from(&*of_lists));
             }
         }
+        // Without an etag, that of the detail before is not its version.
+        let of_detail = record.with_field(object, "etag", FieldValue::Exact(etag.unwrap_or(SqlValue::Null)));
         let applied = self.write(object, &list, &of_list, &extra, (asked, asked.at))?;
         if applied == Applied::Older {
             return Ok((applied, 0));
