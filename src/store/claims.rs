@@ -336,11 +336,7 @@ impl ClaimsTx<'_> {
 
     /// Says that nothing is known of fields of an object that were excluded: only a sweep shows them.
     pub fn forget_fields(&self, object: Object) -> Result<()> {
-        self.run(
-            "DELETE FROM goals WHERE object = ?1
-             AND kind IN ('counted', 'compared', 'differing', 'filled', 'made', 'filling')",
-            [object],
-        )?;
+        self.run("DELETE FROM goals WHERE object = ?1 AND kind IN ('counted', 'compared', 'differing')", [object])?;
         if self.tx.is_empty(object)? {
             return Ok(());
         }

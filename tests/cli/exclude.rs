@@ -468,24 +468,3 @@ fn assistant_does_not_see_withheld_columns_and_its_calls_are_recorded() {
     let place = place.set("CRM_MIRROR_MCP__EXCLUDE", "contacts.nots");
     assert!(place.run("mcp").code(78).err.contains("contacts.nots"));
 }
-
-#[test]
-fn no_detail_is_read_for_excluded_fields_alone() {
-    let mut world = World::new(Instant::system_now());
-    for n in 0..12 {
-        world.create(Object::Contact, &json!({"name": format!("Name {n}"), "notes": "Notes"}));
-    }
-    (0..3).for_each(|n| _ = world.create(Object::Company, &json!({"name": format!("Company {n}")})));
-    let service = Service::of(world);
-    let all: Vec<String> = Object::Contact.detail_fields().map(|field| format!("contacts.{}", field.column)).collect();
-    let place = TestDir::of(&service).set("CRM_MIRROR_SYNC__EXCLUDE", &all.join(","));
-    let reads = |object| service.sandbox.log().details(object);
-    place.run("sync contacts companies").done();
-    assert_eq!(Object::ALL.map(reads), [0, 3]);
-    assert_eq!(place.run("status --json").code(0).json()["objects"][0]["details_pending"], Value::Null);
-    // A long text is in details only.
-    let story = NewField::new(Object::Contact, "story", DataType::LongText);
-    service.sandbox.with_world(|world| _ = world.fields().define(story));
-    place.run("resync contacts custom-fields").done();
-    assert_eq!(reads(Object::Contact), 12);
-}

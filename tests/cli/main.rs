@@ -16,6 +16,7 @@ mod documentation;
 mod documented;
 mod edit;
 mod exclude;
+mod excluded_reads;
 mod export;
 mod forget;
 mod golden;

@@ -16,8 +16,8 @@ use crate::store::derived::build::REVISION;
 use crate::store::records::feed_entries::{ColumnChange, ColumnFeed};
 use crate::store::user_objects::objects::drop_indexes_on;
 use crate::store::{
-    Applied, BuiltFrom, CustomTx, DefinitionChanges, FieldToBackFill, Goal, MirrorTx, ReadTx, Redefined, Result,
-    Statements, json_list, physical, shapes_of,
+    Applied, BuiltFrom, CustomTx, DefinitionChanges, FieldToBackFill, Goal, MirrorTx, ReadOf, ReadTx, Redefined,
+    Result, Statements, json_list, physical, shapes_of,
 };
 
 /// The maximum number of custom columns of one object's tables, including companions and archived columns. SQLite
@@ -348,22 +348,24 @@ impl CustomTx<'_> {
         )
     }
 
-    /// Returns the objects that got columns.
-    pub(in crate::store) fn reconcile_exclusions(&self, seen_at: Instant) -> Result<Vec<Object>> {
-        let mut filling = Vec::new();
+    /// A back-fill that was under way may be of a column before it was dropped.
+    pub(in crate::store) fn reconcile_exclusions(&self, seen_at: Instant) -> Result<()> {
         for object in Object::ALL {
             let mut out = Redefined::default();
             self.reconcile(object, &rows(&self.tx.conn, object)?, seen_at, &mut out)?;
-            filling.extend((!out.to_fill.is_empty()).then_some(object));
+            if !out.to_fill.is_empty() {
+                self.tx.claims().fill_again(object, &out.to_fill)?;
+                self.tx.claims().end_read(ReadOf::Fill(object))?;
+                self.clear_filled(object)?;
+            }
         }
-        Ok(filling)
+        Ok(())
     }
 
     pub(in crate::store) fn relayout(&self) -> Result<()> {
         if BuiltFrom::read(&self.tx.conn)?.revision != *REVISION {
             // Another revision may have excluded other fields by the same names.
-            let filling = self.reconcile_exclusions(Instant::system_now())?;
-            filling.into_iter().try_for_each(|object| self.read_again(object))?;
+            self.reconcile_exclusions(Instant::system_now())?;
         }
         let version = self.tx.shapes().layout.version.wrapping_add(1);
         self.tx.derived().now_built_from(|built| {

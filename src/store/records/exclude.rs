@@ -2,9 +2,10 @@
 //! table, and a field that is mirrored again is read again: until then its NULL means nothing, and is not edited.
 
 use crate::model::exclusions::plain_name;
-use crate::model::{ExcludedFields, HiddenMembers, Instant, Layout, Object, SqlValue};
+use crate::model::{ExcludedFields, FieldProjection, HiddenMembers, Instant, Layout, Object, SqlValue};
 use crate::store::custom::rows::layout;
-use crate::store::{CustomTx, Goal, OPEN, ReadOf, ReadTx, Result, StateKey, Statements, StoreError, ViewOptions};
+use crate::store::records::doubts::key_type;
+use crate::store::{CustomTx, Goal, OPEN, ReadTx, Result, StateKey, Statements, StoreError, ViewOptions};
 
 /// Table, column with documents, the key of a row among those of its object, and the condition on those to change.
 type Documents = (&'static str, &'static str, &'static str, &'static str);
@@ -39,9 +40,31 @@ impl CustomTx<'_> {
             self.erase_excluded(options)?;
         }
         if before.iter().any(|column| !options.exclude.contains(column)) {
-            Object::ALL.into_iter().try_for_each(|object| self.read_again(object))?;
+            let [was, is] = [before, &options.exclude].map(ExcludedFields::new);
+            Object::ALL.into_iter().try_for_each(|object| self.read_freed(object, &was, &is))?;
         }
-        self.reconcile_exclusions(Instant::system_now()).map(drop)
+        self.reconcile_exclusions(Instant::system_now())
+    }
+
+    /// Has the values read again that become mirrored, unless they are of columns that are made for them, which are filled as
+    /// those of new fields.
+    fn read_freed(&self, object: Object, was: &ExcludedFields, is: &ExcludedFields) -> Result<()> {
+        let fields = object.fields().iter().enumerate();
+        let freed = fields.filter(|(place, _)| was.takes_field(object, *place) && !is.takes_field(object, *place));
+        let of_details = freed.map(|(_, field)| field.projection == FieldProjection::Detail);
+        // Either `extra` may get the values of a key without a column.
+        let keys = "SELECT record_id FROM doubts WHERE object_type = ?2 AND why = 'unknown key' UNION ALL
+             SELECT key FROM custom_field_definitions
+             WHERE object_type = ?1 AND status = 'ACTIVE' AND column_name IS NULL AND key IS NOT NULL";
+        let keys: Vec<String> = self.column(keys, [object.as_str(), &key_type(object)])?;
+        let is_freed = keys.iter().any(|key| was.takes_key(object, key) && !is.takes_key(object, key));
+        let Some(details) = of_details.chain(is_freed.then_some(true)).max() else { return Ok(()) };
+        self.tx.claims().discard_sweep(object)?;
+        self.tx.claims().unset(Goal::AcceptedRemovals(object))?;
+        if details {
+            self.tx.knowledge().make_details_due(object, None)?;
+        }
+        self.tx.claims().forget_fields(object)
     }
 
     fn erase_excluded(&self, options: &ViewOptions) -> Result<()> {
@@ -95,16 +118,6 @@ impl CustomTx<'_> {
         }
         drop(rows);
         changed.into_iter().try_for_each(|values| self.run(update, values))
-    }
-
-    /// Reads every record of an object again: nothing is known of a field that was excluded.
-    pub(in crate::store) fn read_again(&self, object: Object) -> Result<()> {
-        self.tx.claims().discard_sweep(object)?;
-        self.tx.claims().unset(Goal::AcceptedRemovals(object))?;
-        self.tx.claims().end_read(ReadOf::Fill(object))?;
-        self.clear_filled(object)?;
-        self.tx.knowledge().make_details_due(object, None)?;
-        self.tx.claims().forget_fields(object)
     }
 }
 
