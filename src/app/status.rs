@@ -110,7 +110,7 @@ impl ObjectStatus {
     }
 }
 
-/// Items that seem to be removed and are kept: no answer has proven it yet, or only one list lacks them.
+/// Items that may have been removed or have other values: no answer has proven it yet, or only one list lacks them.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct UndecidedStatus {
     pub items: u64,

@@ -208,13 +208,23 @@ async fn wrong_clock_neither_lets_an_older_version_in_nor_keeps_a_change_out() {
     }
 }
 
-/// What `status` says of contacts: complete as of, and changes as of.
-pub fn claimed(mirror: &Mirror, now: impl Into<ClockReading>) -> [Option<Instant>; 2] {
-    let flags = vec![("database.path", mirror.path.display().to_string())];
+/// The status of a mirror with these settings.
+pub fn status_of(
+    mirror: &Mirror,
+    now: impl Into<ClockReading>,
+    settings: &[(&'static str, &str)],
+) -> status::MirrorStatus {
+    let settings = settings.iter().map(|(name, value)| (*name, value.to_string()));
+    let flags = [("database.path", mirror.path.display().to_string())].into_iter().chain(settings).collect();
     let sources = Sources { file: None, default_file: "/nowhere".into(), environment: Environment::default(), flags };
     let config = Config::load(&sources).unwrap();
     let reader = Reader::open(&mirror.path).unwrap();
-    let status = status::at_moment(&reader.begin().unwrap(), &config, now).unwrap();
+    status::at_moment(&reader.begin().unwrap(), &config, now).unwrap()
+}
+
+/// What `status` says of contacts: complete as of, and changes as of.
+pub fn claimed(mirror: &Mirror, now: impl Into<ClockReading>) -> [Option<Instant>; 2] {
+    let status = status_of(mirror, now, &[]);
     let contacts = status.objects.iter().find(|object| object.object == Resource::Contacts).unwrap();
     [contacts.complete_as_of, contacts.changes_as_of]
 }

@@ -3,8 +3,10 @@
 
 use std::time::Duration;
 
+use crate::clocks::status_of;
 use crate::support::{Crm, Mirror, bodies, noon};
-use crm_mirror::model::{Clock as _, DataType, Object, Resource};
+use crm_mirror::app::status::UndecidedStatus;
+use crm_mirror::model::{Clock as _, DataType, Instant, Object, Resource};
 use crm_mirror::sandbox::{Fault, Hidden, NewField, RequestLine, Route, Rule, SCOPES, World};
 use crm_mirror::sync::Job;
 use serde_json::json;
@@ -202,6 +204,36 @@ async fn answer_about_one_record_is_none_about_the_key_or_the_address() {
         mirror.sync(&crm).await;
         mirror.assert_exact_lists(&crm);
     }
+}
+
+/// The row has the version that the list has shown, and values of the one before.
+#[tokio::test]
+async fn values_that_no_answer_decides_are_not_called_up_to_date() {
+    for status in [403, 404, 501] {
+        let (crm, mirror) = mirrored().await;
+        let before = contacts_status(&mirror, crm.clock.now());
+        clear(&crm, "ct1", "tier");
+        crm.sandbox.faults().add(Rule::new(Fault::Status(status)).on(Resource::Contacts).record("ct1").forever());
+        crm.wait(600);
+        mirror.sync(&crm).await;
+        assert_eq!(mirror.one("SELECT cf_tier FROM contacts WHERE id = 'ct1'"), "'a'");
+        let (undecided, up_to_date) = contacts_status(&mirror, crm.clock.now());
+        let undecided = undecided.unwrap_or_else(|| panic!("{status}: nothing is undecided"));
+        assert_eq!((undecided.items, up_to_date), (1, false), "{status}");
+        assert!(undecided.next_lookup.is_some_and(|at| at > crm.clock.now()), "{status}");
+        crm.sandbox.faults().clear();
+        crm.wait(86_400);
+        mirror.sync(&crm).await;
+        mirror.assert_exact_lists(&crm);
+        let after = contacts_status(&mirror, crm.clock.now());
+        assert!(after.0.is_none() && (before.1, after.1) == (true, true), "{status}: {before:?}, {after:?}");
+    }
+}
+
+/// What `status` says of contacts, and whether it calls the mirror up to date.
+fn contacts_status(mirror: &Mirror, now: Instant) -> (Option<UndecidedStatus>, bool) {
+    let status = status_of(mirror, now, &[("sync.details", "off")]);
+    (status.objects.iter().find(|object| object.object == Resource::Contacts).unwrap().undecided, status.up_to_date)
 }
 
 /// Neither the filter for values nor the list shows that a value was cleared: a detail does.

@@ -322,7 +322,7 @@ fn attention(status: &MirrorStatus, now: Instant) -> String {
             let next = undecided.next_lookup.map_or(untimed.into(), |at| format::when(at, now));
             let _ = writeln!(
                 text,
-                "undecided: {items} of {resource} may have been removed, which no answer has proven yet; looked up again {next}"
+                "undecided: {items} of {resource} may have been removed or changed, which no answer has proven yet; looked up again {next}"
             );
         }
     }

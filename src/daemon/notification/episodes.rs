@@ -113,7 +113,7 @@ fn removals(found: &mut Found, object: &ObjectStatus, config: &Config, told: &To
     }
     let is_unknown = object.outage.is_none() || told.since(Subject::Differences, name).is_some();
     let count = format::count(open(object));
-    let text = format!("{count} {name} differ from the service, or may be removed, for half a day");
+    let text = format!("{count} {name} differ from the service, or may differ, for half a day");
     let episode = Episode::new(text, config.command(&format!("resync {name}")));
     let is_open = is_unknown && open(object) > 0;
     add(found, Subject::Differences, is_open.then_some(name), Episode { after: UNREPAIRED, ..episode });

@@ -21,6 +21,8 @@ use crate::store::{
 
 /// The first and the longest delay of a lookup.
 const WAITS: (Duration, Duration) = (MOMENTS_APART, Duration::from_secs(6 * 3600));
+/// The longest wait of all. A longer one was stored by a clock that was lost.
+pub(super) const MAX_WAIT: Duration = Duration::from_secs(24 * 3600);
 /// Doubts that a page raises are looked up by the schedule at most once in this time.
 const LOOKUPS_APART: Duration = Duration::from_secs(60);
 /// How new a row is.
@@ -29,6 +31,8 @@ const TIME: &str = "max(coalesce(updated_at, ''), coalesce(created_at, ''))";
 /// all.
 const OF_RECORD: [&str; 2] =
     ["why IN ('missed', 'older', 'gone', 'omitted', 'null group', 'failed')", "why >= 'lacks ' AND why < 'lacks!'"];
+/// A record that may be removed, or have another version or other values.
+const IN_DOUBT: &str = "(why IN ('missed', 'omitted') OR why = 'older' AND version IS NOT NULL)";
 /// What is kept as the version of a missed record while the service lists no record at all.
 const NOTHING_LISTED: &str = "none";
 
@@ -56,9 +60,8 @@ impl ReadTx<'_> {
         self.count_doubts(object, "why = 'missed'")
     }
 
-    /// Records that may be removed, or have another version or other values.
     pub fn count_in_doubt(&self, object: Object) -> Result<u64> {
-        self.count_doubts(object, "(why IN ('missed', 'omitted') OR why = 'older' AND version IS NOT NULL)")
+        self.count_doubts(object, IN_DOUBT)
     }
 
     /// Whether a lookup has left nominations of an object undecided.
@@ -107,13 +110,13 @@ impl ReadTx<'_> {
         Ok(due)
     }
 
-    pub fn wait_of_nominated(&self, object: Object, steady: Instant) -> Result<Option<Duration>> {
-        let first = self.find_time(
-            "SELECT min(not_before) FROM doubts WHERE object_type = ?1 AND why = 'missed' AND tries > 0",
-            [object],
-        )?;
-        let wait = first.map(|at| at.since(steady));
-        Ok(wait.filter(|wait| *wait <= WAITS.1))
+    pub fn wait_of_doubts(&self, object: Object, steady: Instant) -> Result<Option<Duration>> {
+        let sql = format!(
+            "SELECT min(not_before) FROM doubts WHERE object_type = ?1 AND why IN ('missed', 'older', 'failed') AND tries > 0
+             AND record_id IN (SELECT record_id FROM doubts WHERE object_type = ?1 AND {IN_DOUBT})"
+        );
+        let wait = self.find_time(&sql, [object])?.map(|at| at.since(steady));
+        Ok(wait.filter(|wait| *wait <= MAX_WAIT))
     }
 
     /// Since when every lookup of these records found that the service lists no record at all.

@@ -22,13 +22,11 @@ use crate::model::{
     AnswerTime, CustomField, Etag, FieldKey, FieldProjection, FieldValue, Instant, Object, Record, RecordId, SqlValue,
     growing,
 };
-use crate::store::records::doubts::key_type;
+use crate::store::records::doubts::{MAX_WAIT, key_type};
 use crate::store::{FieldToBackFill, ReadTx, Result, Shape, Source, Statements, StoredTime, UnreadTx, json_list};
 
 /// How long a record waits after the first failure of its detail, for each request that was made.
 const WAIT_PER_REQUEST: Duration = Duration::from_secs(12 * 60);
-/// The longest wait. A longer one was stored by a clock that was lost.
-const MAX_WAIT: Duration = Duration::from_secs(24 * 3600);
 const HOUR: Duration = Duration::from_secs(3600);
 /// How long a record that was read by id is not read again because lists have null for a group of which it has values.
 const NULL_GROUP_WAITS: (Duration, Duration) = (Duration::from_secs(24 * 3600), Duration::from_secs(32 * 24 * 3600));

@@ -45,8 +45,8 @@ impl Settlement {
     }
 }
 
-/// Removals of a resource that are neither proven nor withdrawn: their number, and how long the next lookup or list waits
-/// if that has a time of its own.
+/// Items of a resource that may have been removed, or have other values: their number, and how long the next lookup or list
+/// waits if that has a time of its own.
 pub fn undecided(tx: &ReadTx<'_>, resource: Resource, steady: Instant) -> Result<(u64, Option<Duration>), StoreError> {
     let Some(object) = Object::ALL.into_iter().find(|object| object.resource() == resource) else {
         let lists = match resource {
@@ -56,7 +56,7 @@ pub fn undecided(tx: &ReadTx<'_>, resource: Resource, steady: Instant) -> Result
         let counts: Result<u64, StoreError> = lists.into_iter().map(|list| tx.count_unlisted(list)).sum();
         return Ok((counts?, None));
     };
-    Ok((tx.count_nominated(object)?, tx.wait_of_nominated(object, steady)?))
+    Ok((tx.count_in_doubt(object)?, tx.wait_of_doubts(object, steady)?))
 }
 
 /// Whether a run spends RU on removals that were refused before: a person accepts them, or asks for every record.
