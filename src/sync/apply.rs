@@ -1,6 +1,6 @@
 //! Applies decoded records to the mirror and counts the results.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use super::walks::anomaly::Anomaly;
@@ -34,13 +34,19 @@ pub(super) fn apply_page(
     now: Instant,
 ) -> Result<ApplyReport, StoreError> {
     let mut noted = ApplyReport::default();
-    let mut ids = std::collections::HashSet::with_capacity(page.records.len());
-    let mut new_rows = (!tx.is_copied(object)?).then(|| tx.records().new_rows(object, asked));
+    let mut latest: HashMap<&RecordId, &Record> = HashMap::with_capacity(page.records.len());
     for record in &page.records {
-        if !ids.insert(&record.id) {
+        let copy = latest.entry(&record.id).or_insert(record);
+        if !std::ptr::eq(*copy, record) {
             noted.tally.warnings += 1;
             Anomaly::DuplicateId.enter(tx, object.resource(), now)?;
+            // The answer is as new as its latest copy, which is the record's.
+            *copy = if record.updated_at < copy.updated_at { copy } else { record };
         }
+    }
+    let mut new_rows = (!tx.is_copied(object)?).then(|| tx.records().new_rows(object, asked));
+    let is_latest = |record: &&Record| latest.get(&record.id).is_some_and(|copy| std::ptr::eq(*copy, *record));
+    for record in page.records.iter().filter(is_latest) {
         let inserted = new_rows.as_mut().map_or(Ok(false), |rows| rows.insert(record))?;
         let applied = match inserted {
             true => Applied::Inserted,

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::support::{Crm, Mirror, noon};
+use crate::support::{Crm, Mirror, bodies, noon};
 use crm_mirror::model::{Clock as _, Object, Resource, Ru};
 use crm_mirror::sandbox::{Fault, Hidden, LoggedRequest, Route, Rule, World};
 use crm_mirror::store::RunOutcome;
@@ -237,6 +237,26 @@ async fn answer_with_an_older_version_overwrites_nothing() {
     crm.wait(90_000);
     mirror.sync(&crm).await;
     mirror.assert_exact(&crm);
+}
+
+/// The later of two copies on one page is the record, wherever it stands; of two of one time it is the last.
+#[tokio::test]
+async fn older_copy_on_the_same_page_overwrites_nothing() {
+    let (crm, mirror) = settled(150, false).await;
+    for (before_now, expected) in [(180, "One"), (120, "Other"), (60, "Other")] {
+        crm.wait(600);
+        let [one, other] = [120, before_now].map(|seconds| crm.clock.now().minus(Duration::from_secs(seconds)));
+        let name = json!({"name": "One"});
+        crm.sandbox.with_world(|world| world.edit_at(Object::Contact, "c00007", &name, Some(one)));
+        let other = json!({"id": "c00007", "name": "Other", "updatedAt": other.to_wire()});
+        crm.sandbox.faults().add(Rule::new(bodies::with_row(&other.to_string())).on(Resource::Contacts).lists());
+        mirror.sync(&crm).await;
+        assert_eq!(
+            mirror.one("SELECT name FROM contacts WHERE id = 'c00007'"),
+            format!("'{expected}'"),
+            "{before_now}"
+        );
+    }
 }
 
 #[tokio::test]

@@ -28,6 +28,16 @@ pub fn without_rows(places: &str) -> Fault {
     Fault::Rewritten(BodyRewrite(with_rows_cut_out), places.into())
 }
 
+/// The list has this row more, at its end.
+pub fn with_row(row: &str) -> Fault {
+    let add = |body: &str, row: &str| {
+        let mut body: Value = serde_json::from_str(body).unwrap();
+        body["data"].as_array_mut().unwrap().push(serde_json::from_str(row).unwrap());
+        body.to_string()
+    };
+    Fault::Rewritten(BodyRewrite(add), row.into())
+}
+
 /// The record with this id has none.
 pub fn without_id(id: &str) -> Fault {
     Fault::Rewritten(BodyRewrite(|body, id| body.replace(&format!("\"id\":\"{id}\""), "\"id\":null")), id.into())
