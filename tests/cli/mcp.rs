@@ -157,8 +157,7 @@ fn writes_and_endless_statements_are_refused_and_the_session_continues() {
 }
 
 /// Inside one function for long: SQLite itself cannot interrupt it.
-pub const UNINTERRUPTIBLE: &str =
-    "SELECT instr(CAST(zeroblob(4000000) AS BLOB), CAST(zeroblob(2000000) || x'01' AS BLOB))";
+const UNINTERRUPTIBLE: &str = "SELECT instr(CAST(zeroblob(4000000) AS BLOB), CAST(zeroblob(2000000) || x'01' AS BLOB))";
 
 /// Statements that take too long, too much memory, or more than reading.
 fn hostile_statements() -> Vec<String> {
@@ -372,6 +371,27 @@ fn answer_says_what_it_was_computed_without() {
         let columns = client.answer("describe", &json!({"table": view})).to_string();
         assert!(columns.contains("\"email\"") && !columns.contains("\"notes\""), "{columns}");
         assert!(!columns.contains("company_name"), "{columns}");
+    }
+}
+
+/// The program begins anew after a statement that it cannot interrupt, and the client does not say again who it is.
+#[test]
+fn log_knows_the_client_after_a_statement_was_ended_by_force() {
+    let service = Service::with(5, 1);
+    let place = TestDir::of(&service).set("CRM_MIRROR_MCP__LOG", "calls.log");
+    place.run("sync").done();
+    for title in ["short", &"x".repeat(500_000)] {
+        let about = json!({"name": "a client", "title": title});
+        let mut client = McpClient::start(&place, &["mcp", "--timeout", "200ms"]);
+        client.ask("initialize", &json!({"protocolVersion": "2025-03-26", "capabilities": {}, "clientInfo": about}));
+        assert!(client.call("query", &json!({ "sql": UNINTERRUPTIBLE })).0);
+        client.answer("query", &json!({"sql": "SELECT 1"}));
+        let log = std::fs::read_to_string(place.path("calls.log")).unwrap();
+        let calls = log.lines().rev().take(2).map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let clients: Vec<Value> = calls.map(|call| call["client"].clone()).collect();
+        assert_eq!(clients[0], clients[1]);
+        assert!(clients[0].to_string().contains("a client") && clients[0].to_string().len() < 10_000);
+        assert_eq!(clients[0] == about, title == "short");
     }
 }
 
