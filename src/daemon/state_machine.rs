@@ -295,7 +295,6 @@ impl StateMachine {
                     // The rest of it would have begun with the changes, which may be due.
                     self.enqueue(Job::sync(), Trigger::Schedule, effects);
                 }
-                // Verifications and pushes do not use sweeps: an interrupted sweep is discarded while they run.
                 if !self.preempt(Preemption::Forget, effects) {
                     self.forget_sweeps(effects);
                 }
@@ -391,15 +390,17 @@ impl StateMachine {
         id
     }
 
-    /// Tells the running job to stop, if it can be resumed. Returns whether it does.
+    /// Tells the running job to stop, if it can be resumed. Returns whether its end does what is asked: what is forgotten
+    /// stays in the mirror until then, because any run may rest on it.
     fn preempt(&mut self, reason: Preemption, effects: &mut Vec<Effect>) -> bool {
         let Some(running) = &mut self.running else {
             return false;
         };
-        if !job::can_be_preempted(&running.job.job) {
+        let stops = job::can_be_preempted(&running.job.job);
+        if !stops && reason != Preemption::Forget {
             return false;
         }
-        if running.preemption.is_none() {
+        if stops && running.preemption.is_none() {
             effects.push(Effect::Preempt);
         }
         // Reasons that end the job take precedence over those that let another go first, and changes over edits. What is

@@ -131,6 +131,21 @@ fn sweep_is_stopped_whatever_ends_its_run() {
     }
 }
 
+/// A verification leaves out of its counts what a stored sweep nominated.
+#[test]
+fn stored_sweep_stays_beneath_a_run_that_is_not_preempted() {
+    for job in [Job::verify(), Job::audit(), Job::Push] {
+        let mut state = running(job.clone());
+        let effects = state.on(Input::Asked(DaemonRequest::StopSweeps), at(1));
+        assert_eq!(effects, [Effect::Answer(DaemonAnswer::Done)], "{job:?}");
+        assert_eq!(started(&state.on(Input::Tick, at(299))), [], "{job:?}");
+        let effects = state.on(ended(RunEnd::Done), at(300));
+        assert!(matches!(&effects[..2], [Effect::ForgetSweeps, Effect::Finished(_)]), "{job:?}: {effects:?}");
+        let effects = state.on(Input::Maintained, at(301));
+        assert_eq!(started(&effects)[0].0, "sync", "{job:?}");
+    }
+}
+
 /// Nobody waits for the result of a full verification any more, and after each hold it would start from the beginning.
 #[test]
 fn full_verification_that_has_asked_is_not_repeated() {
