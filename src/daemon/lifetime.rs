@@ -121,12 +121,19 @@ async fn open(
     }
 }
 
-/// Opens the mirror with the configuration of the moment, again and again until it works.
+/// Opens the mirror with the configuration of the moment, again and again until it works: the settings of the open mirror
+/// are those that the status shows.
 async fn until_open(mut settings: MirrorSettings, control: &Control) -> Result<(Mirror, PastRuns), DaemonError> {
     let mut configs = control.config.subscribe();
     let (mut failures, mut known) = (0, None);
     loop {
+        let config = Config::clone(&configs.borrow_and_update());
+        settings = MirrorSettings::new(config).unwrap_or(settings);
         let error = match tokio::spawn(attempt(settings.clone(), control.clone())).await {
+            Ok(Ok((mirror, _))) if configs.has_changed().unwrap_or(false) => {
+                mirror.close().await;
+                continue;
+            }
             Ok(Ok(opened)) => {
                 if known.is_some() {
                     tracing::info!("The mirror is open; the daemon is ready");
@@ -160,7 +167,6 @@ async fn until_open(mut settings: MirrorSettings, control: &Control) -> Result<(
             growing(DELAYS, failures)
         };
         let _ = tokio::time::timeout(next, configs.changed()).await;
-        settings = MirrorSettings::new(Config::clone(&control.config())).unwrap_or(settings);
     }
 }
 

@@ -63,11 +63,8 @@ impl Runner {
         // Here and not in the task: it must not undo a stop that comes next.
         self.mirror.meter().resume();
         let (inbox, control, job) = (self.inbox.clone(), self.control.clone(), job.clone());
-        self.task(|mirror| async move {
-            let config = control.config();
-            let run = run(&mirror, &config, &inbox, &job);
-            // A panic ends the run, but not the daemon.
-            let ended = AssertUnwindSafe(run).catch_unwind().await.unwrap_or_else(|_| JobRunEnd::panicked());
+        self.task(LoopMessage::Ended(Box::new(JobRunEnd::panicked())), |mirror| async move {
+            let ended = run(&mirror, &control, &inbox, &job).await;
             // Who learns of the end finds the run in the status, also if the file is slow. Only a file that cannot be read
             // is not kept.
             let _ = control.mirror(PATIENT).await;
@@ -75,21 +72,21 @@ impl Runner {
         })
     }
 
-    /// Starts work that ends with a message to the loop; by then the work has let go of the mirror.
-    fn task<F>(&self, work: impl FnOnce(Arc<Mirror>) -> F) -> JoinHandle<()>
+    /// Starts work that ends with a message to the loop, `panicked` if it panics; by then the work has let go of the mirror.
+    fn task<F>(&self, panicked: LoopMessage, work: impl FnOnce(Arc<Mirror>) -> F) -> JoinHandle<()>
     where
         F: Future<Output = LoopMessage> + Send + 'static,
     {
         let (work, inbox) = (work(self.mirror.clone()), self.inbox.clone());
         tokio::spawn(async move {
-            let message = work.await;
+            let message = AssertUnwindSafe(work).catch_unwind().await.unwrap_or(panicked);
             send(&inbox, message).await;
         })
     }
 
     /// Discards the sweeps in progress. If that cannot be written now, the next run resumes them.
     pub(super) fn forget_sweeps(&self) {
-        self.task(|mirror| async move {
+        self.task(LoopMessage::Input(Input::Maintained), |mirror| async move {
             match mirror.forget_sweeps().await {
                 Ok(objects) => {
                     for object in objects {
@@ -103,7 +100,7 @@ impl Runner {
     }
 
     pub(super) fn clear_hold(&self) {
-        self.task(|mirror| async move {
+        self.task(LoopMessage::Input(Input::Maintained), |mirror| async move {
             mirror.meter().clear_hold().await;
             LoopMessage::Input(Input::Maintained)
         });
@@ -118,8 +115,9 @@ impl Runner {
     /// restart.
     pub(super) fn reload(&self) {
         let (control, sources) = (self.control.clone(), self.sources.clone());
-        self.task(|mirror| async move {
-            let reloaded = reload(&mirror, &sources, &control.config()).await;
+        let panicked = Err(MirrorError::Store(StoreError::Closed).into());
+        self.task(LoopMessage::Reloaded(Box::new(panicked)), |mirror| async move {
+            let reloaded = reload(&mirror, &sources, &control).await;
             if let Ok(config) = &reloaded {
                 control.config.send_replace(config.clone());
             }
@@ -164,9 +162,9 @@ fn changed_key(mirror: &Mirror, config: &Config) -> Option<MirrorSettings> {
     (api.key.fingerprint() != settings.api.key.fingerprint()).then_some(MirrorSettings { api, ..settings })
 }
 
-async fn run(mirror: &Mirror, config: &Config, inbox: &mpsc::Sender<LoopMessage>, job: &QueuedJob) -> JobRunEnd {
-    let configured = within(job.job.clone(), config.sync.objects.as_deref());
-    let mut ended = carry_out(mirror, config, inbox, (job, &configured)).await;
+async fn run(mirror: &Mirror, control: &Control, inbox: &mpsc::Sender<LoopMessage>, job: &QueuedJob) -> JobRunEnd {
+    let configured = within(job.job.clone(), control.config().sync.objects.as_deref());
+    let mut ended = carry_out(mirror, control, inbox, (job, &configured)).await;
     let stored = mirror.store().read(move |tx| sweep::is_stored(tx, &configured)).await;
     ended.ending.began |= stored.unwrap_or(false);
     ended
@@ -174,10 +172,11 @@ async fn run(mirror: &Mirror, config: &Config, inbox: &mpsc::Sender<LoopMessage>
 
 async fn carry_out(
     mirror: &Mirror,
-    config: &Config,
+    control: &Control,
     inbox: &mpsc::Sender<LoopMessage>,
     (job, configured): (&QueuedJob, &Job),
 ) -> JobRunEnd {
+    let config = &*control.config();
     let prepared = async {
         mirror.follow_file().await?;
         if let Some(settings) = changed_key(mirror, config) {
@@ -185,6 +184,8 @@ async fn carry_out(
             tracing::info!("API key changed; using the new key");
             send(inbox, LoopMessage::Input(Input::NewKey)).await;
         }
+        // The run reads it in the file, which may be another one since.
+        mirror.store().write(pause_in_effect(control.clone())).await?;
         Ok::<_, MirrorError>(mirror.reserve_for_schedule().await?)
     };
     if let Err(error) = prepared.await {
@@ -286,29 +287,33 @@ async fn kind(mirror: &Mirror, job: &Job, error: &SyncError) -> FailureKind {
     }
 }
 
-async fn reload(mirror: &Mirror, sources: &Sources, before: &Config) -> Result<Arc<Config>, DaemonError> {
+async fn reload(mirror: &Mirror, sources: &Sources, control: &Control) -> Result<Arc<Config>, DaemonError> {
     let mut config = Config::load(sources)?;
-    let Config { database, socket, log, .. } = before.clone();
+    let Config { database, socket, log, .. } = Config::clone(&control.config());
     if (&config.database, &config.socket, &config.log) != (&database, &socket, &log) {
         tracing::warn!("`database.path`, `daemon.socket` and `log` take effect after a restart; the rest is active");
         (config.database, config.socket, config.log) = (database, socket, log);
     }
     mirror.reconfigure(MirrorSettings::new(config.clone())?).await?;
+    mirror.store().write(pause_in_effect(control.clone())).await.map_err(MirrorError::from)?;
     Ok(Arc::new(config))
 }
 
-/// Stores what is in effect when it is written, whatever the order of the requests, and answers within a time limit, with the
-/// actual outcome.
+/// Stores what is in effect when it is written, whatever the order of the requests.
+fn pause_in_effect(control: Control) -> impl FnOnce(&MirrorTx<'_>) -> Result<(), StoreError> {
+    move |tx| match control.daemon().paused_since {
+        Some(since) => tx.set_state(&StateKey::PausedSince, &since),
+        None => tx.clear_state(&StateKey::PausedSince),
+    }
+}
+
+/// Stores the pause, and answers within a time limit, with the actual outcome.
 async fn store_pause(
     store: Result<Store, StoreError>,
     control: Control,
     client: Option<oneshot::Sender<DaemonAnswer>>,
 ) {
-    let write = move |tx: &MirrorTx<'_>| match control.daemon().paused_since {
-        Some(since) => tx.set_state(&StateKey::PausedSince, &since),
-        None => tx.clear_state(&StateKey::PausedSince),
-    };
-    let mut written = std::pin::pin!(async move { store?.write(write).await });
+    let mut written = std::pin::pin!(async move { store?.write(pause_in_effect(control)).await });
     let outcome = |written: Result<(), StoreError>| match written {
         Ok(()) => DaemonAnswer::Done,
         Err(error) => DaemonAnswer::NotStored { reason: error_chain(&error) },

@@ -167,6 +167,31 @@ fn mirror_that_another_process_writes_is_waited_for() {
     fixture.assert_exact();
 }
 
+/// Its writer waits for the lock of the database with the settings that it began with.
+#[test]
+fn configuration_that_is_reloaded_while_the_mirror_is_opened_is_that_of_the_runs() {
+    let mut fixture = DaemonFixture::with(20, 2);
+    verb(&fixture, "sync").done();
+    fixture.place = fixture.place.unset("CRM_MIRROR_BUDGET__LIMIT");
+    let write = |limit: u64| {
+        let text = format!("[budget]\nlimit = {limit}\nwindow = \"1d\"\n");
+        std::fs::write(fixture.place.path("c.toml"), text).unwrap();
+    };
+    write(90_000);
+    let shell = held(&fixture);
+    let daemon = fixture.spawn(&["daemon", "--config", "c.toml"]);
+    socket::until("it listens", || daemon.socket.exists().then_some(()));
+    assert_eq!(daemon.post("/sync", &json!({})).status, 503, "the mirror is being opened");
+    write(80_000);
+    daemon.signal("-HUP");
+    daemon.until_logged("Configuration reloaded");
+    drop(shell);
+    daemon.until_notified("READY=1");
+    assert_eq!(daemon.job("/sync", &json!({}))["summary"]["ru"]["limit"], 80_000);
+    daemon.stop();
+    fixture.assert_exact();
+}
+
 #[test]
 fn sigterm_while_waiting_for_the_mirror_ends_in_time() {
     let fixture = DaemonFixture::with(3, 1);
@@ -206,7 +231,7 @@ fn missing_directory_is_waited_for() {
 
 #[test]
 fn replaced_file_is_reopened() {
-    let fixture = DaemonFixture::with(20, 2);
+    let fixture = DaemonFixture::with(20, 2).set("CRM_MIRROR_WRITE_BACK__ENABLED", "true");
     let daemon = fixture.start();
     daemon.sync();
     // A restore from a backup replaces the file like this.
@@ -228,10 +253,17 @@ fn replaced_file_is_reopened() {
     });
     let spent = daemon.job("/sync", &json!({}))["summary"]["ru"]["spent"].as_u64().unwrap();
     assert_eq!((spent > 0, used()), (true, before + spent), "the budget does not begin anew");
-    assert_eq!(daemon.post("/pause", &json!({})).with(200).json()["stored"], true);
-    assert_eq!(fixture.column("SELECT count(*) FROM state WHERE name = 'paused_since'"), ["1"]);
     assert_eq!(fixture.column("SELECT count(*) FROM contacts WHERE name = 'Changed'"), ["1"]);
+    // The run has stored the pause in it: no edit is sent, by this process or the next.
+    let id = fixture.column("SELECT id FROM contacts ORDER BY id LIMIT 1").remove(0);
+    daemon.post("/edits", &json!({"object": "contact", "id": id, "fields": {"position": "CFO"}})).with(202);
+    daemon.sync();
+    assert_eq!(fixture.service.sandbox.log().patches(crm_mirror::model::Object::Contact), 0);
     assert!(daemon.stop().contains("was replaced by another file"));
+    let daemon = fixture.start();
+    assert!(daemon.status()["daemon"]["paused_since"].is_string());
+    assert_eq!(daemon.post("/pause", &json!({})).with(200).json()["stored"], true);
+    daemon.stop();
 }
 
 /// What the file and its lock file say of the process that writes it.
