@@ -28,8 +28,8 @@ pub fn publish_settings(config: &Config) -> PublishSettings {
 pub struct MirrorSettings {
     pub config: Config,
     pub api: ApiConfig,
-    /// Whether no new files stay next to the mirror, as after a forecast.
-    pub leaves_no_files: bool,
+    /// Whether no new WAL stays next to the mirror, as after a forecast.
+    pub leaves_no_wal: bool,
 }
 
 impl MirrorSettings {
@@ -38,7 +38,7 @@ impl MirrorSettings {
     }
 
     pub fn new(config: Config) -> Result<MirrorSettings, ConfigError> {
-        Ok(MirrorSettings { api: config.api()?, config, leaves_no_files: false })
+        Ok(MirrorSettings { api: config.api()?, config, leaves_no_wal: false })
     }
 
     pub fn sync(&self) -> SyncSettings {

@@ -16,8 +16,8 @@ use crate::store::file::lock::LockedBy;
 use crate::store::tx::RowOrder;
 use crate::store::user_objects::objects::drop_indexes_in_the_way;
 use crate::store::{
-    BuiltFrom, Doing, FoundCopy, Lock, MirrorTx, OpenFiles, ReadTx, Result, Shapes, StoreError, ViewOptions, lock,
-    open, shapes_of, wal,
+    BuiltFrom, Doing, FoundCopy, Lock, MirrorTx, OpenFiles, ReadTx, Result, Shapes, StoreError, ViewOptions, open,
+    shapes_of, wal,
 };
 
 /// `None` ends the writer.
@@ -63,8 +63,9 @@ pub struct StoreOptions {
     pub before_commit: Option<CommitHook>,
     /// How long the writer waits for the lock of another process, if not as long as by default.
     pub lock_wait: Option<Duration>,
-    /// Whether the files that opening creates next to the mirror are removed on close.
-    pub leaves_no_files: bool,
+    /// Whether the WAL and its index are removed on close, unless both were there. The lock file stays: it says that the
+    /// mirror was taken over.
+    pub leaves_no_wal: bool,
 }
 
 impl Store {
@@ -75,10 +76,7 @@ impl Store {
 
     pub fn open_with(path: &Path, options: StoreOptions) -> Result<Store> {
         let [log, index] = wal::files_beside(path);
-        let (removes_log, removes_lock) = (
-            options.leaves_no_files && !(log.exists() && index.exists()),
-            options.leaves_no_files && !lock::is_beside(path),
-        );
+        let removes_log = options.leaves_no_wal && !(log.exists() && index.exists());
         let (conn, lock) = open::writer(path)?;
         let shapes = shapes_of(&conn)?;
         let (now, layout) = watch::channel(shapes.layout.clone());
@@ -134,7 +132,6 @@ impl Store {
                 // Only now, since the numbers of closed files are used again. While it is in the way, nobody gets the lock.
                 match files.make_way(&place) {
                     Err(error) => tracing::error!(%error, "The WAL of a file that was replaced is in the way: {error}"),
-                    Ok(()) if removes_lock => held.remove(),
                     Ok(()) => {
                         if !killed {
                             held.note_closed(&place, &written.lock().unwrap_or_else(PoisonError::into_inner));

@@ -92,6 +92,12 @@ fn check_and_forecast_create_only_what_readers_need() {
     let service = Service::with(130, 12);
     let place = TestDir::of(&service);
     place.run("sync").done();
+    let id = || -> String {
+        let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY;
+        let conn = rusqlite::Connection::open_with_flags(place.path("mirror.db"), flags).unwrap();
+        conn.query_row("SELECT value FROM state WHERE name = 'mirror_id'", [], |row| row.get(0)).unwrap()
+    };
+    let original = id();
     // A mirror that was copied from elsewhere consists of the file alone.
     for beside in ["mirror.db-wal", "mirror.db-shm", "mirror.db.lock"] {
         std::fs::remove_file(place.path(beside)).unwrap();
@@ -102,14 +108,20 @@ fn check_and_forecast_create_only_what_readers_need() {
     service.sandbox.clear_log();
     assert_eq!(names(&place).len(), 1);
     let spent = total(&place);
-    for verb in ["check --offline", "check", "sync --dry-run", "resync --dry-run", "status"] {
+    place.run("check --offline").done();
+    assert_eq!(names(&place), needed(&place));
+    assert_eq!(id(), original);
+    place.run("check").done();
+    let copy = id();
+    assert_ne!(copy, original, "from now on it is a mirror of its own");
+    for verb in ["check", "sync --dry-run", "resync --dry-run", "status"] {
         place.run(verb).done();
-        assert_eq!(names(&place), needed(&place), "{verb}");
+        assert_eq!(id(), copy, "{verb}");
     }
     assert_eq!(total(&place) - spent, service.sandbox.log().ru().get(), "what they cost is in the ledger");
-    place.run("sync").done();
     let before = names(&place);
-    assert_eq!(before.len(), 4, "and the lock");
+    assert_eq!(before.len(), 4, "and the lock file, which says that it is no copy any more");
+    place.run("sync").done();
     for verb in ["check", "sync --dry-run", "status"] {
         place.run(verb).done();
         assert_eq!(names(&place), before, "{verb}");
@@ -123,7 +135,8 @@ fn check_and_forecast_create_only_what_readers_need() {
             std::fs::copy(place.path(name), killed.path(name)).unwrap();
         }
         killed.run(verb).done();
-        let unneeded: Vec<_> = names(&killed).into_iter().filter(|name| !needed(&killed).contains(name)).collect();
+        let mut unneeded = names(&killed);
+        unneeded.retain(|name| !needed(&killed).contains(name) && *name != killed.path("mirror.db.lock"));
         assert!(unneeded.is_empty(), "{verb}: {unneeded:?}");
     }
 }

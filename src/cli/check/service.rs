@@ -66,7 +66,7 @@ pub(super) async fn ask(
         None => Some(ScratchFolder::make().map_err(|source| StoreError::Io { path: std::env::temp_dir(), source })?),
     };
     let database = scratch.as_ref().map_or(setup.config.database.clone(), |scratch| scratch.path().join("mirror.db"));
-    let store = Store::open_with(&database, StoreOptions { leaves_no_files: true, ..StoreOptions::default() })?;
+    let store = Store::open_with(&database, StoreOptions { leaves_no_wal: true, ..StoreOptions::default() })?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let meter =
         BudgetMeter::open(store.clone(), clock.clone(), limits(&setup.config.budget), Duration::ZERO, Arc::new(Silent))

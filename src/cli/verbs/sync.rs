@@ -86,7 +86,7 @@ fn forecast(config: &Config, job: &Job, args: &RunArgs) -> Result<Exit, Failure>
     if runtime.block_on(session::daemon(config))?.is_some() {
         return Err(session::needs_the_mirror_alone());
     }
-    let mut setup = MirrorSettings { leaves_no_files: true, ..MirrorSettings::new(config.clone())? };
+    let mut setup = MirrorSettings { leaves_no_wal: true, ..MirrorSettings::new(config.clone())? };
     // If there is no mirror yet, none is created: an empty one in a temporary directory is used instead.
     let scratch = if config.database.exists() { None } else { Some(ScratchFolder::make()?) };
     if let Some(scratch) = &scratch {

@@ -48,8 +48,7 @@ impl Lock {
                 }
                 Err(TryLockError::Error(source)) => return Err(io(source)),
             }
-            // The previous holder may have removed the file since it was opened: then the next process locks another
-            // file.
+            // Somebody may have removed the file since it was opened: then the next process locks another file.
             if FileId::of(&path) == Some(file.metadata().map_err(&io)?.into()) {
                 break file;
             }
@@ -93,12 +92,6 @@ impl Lock {
         if super::wal::beside(mirror).metadata().map_or(true, |log| log.len() == 0) {
             let _ = self.store_writer(&LockedBy { closed: true, ..writer.clone() });
         }
-    }
-
-    pub(in crate::store) fn remove(&self) {
-        // While the lock is held, no other process can have locked this file.
-        let _ = std::fs::remove_file(&self.path);
-        self.release();
     }
 
     /// Releases the lock, even if other references to it exist.
@@ -146,10 +139,6 @@ impl LockLines {
     fn beside(mirror: &Path) -> Option<LockLines> {
         LockLines::of(&regular_file::open_own(&beside(mirror)).ok()?).ok()
     }
-}
-
-pub(in crate::store) fn is_beside(mirror: &Path) -> bool {
-    beside(mirror).exists()
 }
 
 pub fn note_beside(mirror: &Path) -> Option<String> {
