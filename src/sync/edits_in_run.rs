@@ -66,10 +66,12 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Sends the edits that are due between two requests of a verification, which may take long.
+    /// Sends the edits that are due between two requests of a verification, which may take long. Another push at the same
+    /// time would send the requests that this one waits for.
     pub(in crate::sync) async fn give_way_to_edits(&self) -> Result<(), SyncError> {
         let paused = StateKey::PausedSince;
-        if !self.engine.settings.write_back || !self.edits_are_due().await {
+        let Ok(mut watch) = self.edit_watch.try_lock() else { return Ok(()) };
+        if !self.engine.settings.write_back || !self.edits_are_due(&mut watch).await {
             return Ok(());
         }
         if self.read(move |tx| tx.state::<Instant>(&paused)).await?.is_some() {
@@ -78,9 +80,8 @@ impl Run<'_> {
         self.push_edits().await
     }
 
-    async fn edits_are_due(&self) -> bool {
+    async fn edits_are_due(&self, watch: &mut Option<EditWatch>) -> bool {
         let (path, now) = (self.store().path().to_path_buf(), self.now());
-        let mut watch = self.edit_watch.lock().await;
         let mut asked = watch.take().unwrap_or_else(|| EditWatch::new(&path));
         let look = tokio::task::spawn_blocking(move || {
             // If the outbox cannot be read now, it is checked again after the next page.
