@@ -168,6 +168,24 @@ pub fn nominate(mirror: &Mirror, numbers: std::ops::Range<usize>) {
     conn.execute_batch(&format!("INSERT INTO doubts (object_type, record_id, why) VALUES {ids}")).unwrap();
 }
 
+/// What an answer shows is applied before the next lookup: a kill costs no more than the one that was under way.
+#[tokio::test]
+async fn lookups_of_existing_records_are_not_repeated_after_a_kill() {
+    let job = contacts_only(Job::sync());
+    for commits in 1.. {
+        let (crm, mirror) = settled(400, false).await;
+        nominate(&mirror, 0..300);
+        let ended = mirror.run_killed_after(&crm, &job, Some(commits)).await;
+        let before = lookups(&crm);
+        mirror.scheduled(&crm, &job).await;
+        assert_eq!(mirror.count("doubts WHERE why = 'missed'"), 0);
+        assert!(lookups(&crm) <= 8, "{before} of {} after {commits} commits", lookups(&crm));
+        if ended.is_ok() {
+            break;
+        }
+    }
+}
+
 /// What each window leaves nominated and has removed in all, until a run is not suspended.
 async fn windows(crm: &Crm, mirror: &Mirror) -> (Vec<(i64, i64)>, RunOutcome) {
     let mut windows = Vec::new();

@@ -234,8 +234,7 @@ impl Audit<'_> {
             (settled.gone, refusal.map_or(0, |outage| outage.going), settled.unproven)
         } else {
             let mut confirmation = Confirmation::new(self.run, object);
-            confirmation.confirm(&unseen).await?;
-            self.keep_found(confirmation.found).await?;
+            self.confirm(&mut confirmation, &unseen).await?;
             (confirmation.gone.ids().to_vec(), 0, confirmation.unproven.len() as u64)
         };
         for id in gone {

@@ -64,12 +64,14 @@ pub(in crate::sync) struct Confirmation<'r> {
     pub(in crate::sync) found: Vec<FoundRecords>,
     /// Records about which no answer proved anything.
     pub(in crate::sync) unproven: Vec<RecordId>,
+    /// How many lookups in a row decided about no record.
+    in_vain: u32,
 }
 
 impl<'r> Confirmation<'r> {
     pub(in crate::sync) fn new(run: &'r Run<'r>, object: Object) -> Confirmation<'r> {
         let gone = ConfirmedRemovals::none(object);
-        Confirmation { run, object, gone, found: Vec::new(), unproven: Vec::new() }
+        Confirmation { run, object, gone, found: Vec::new(), unproven: Vec::new(), in_vain: 0 }
     }
 
     pub(in crate::sync) fn has_found(&self, ids: &[RecordId]) -> bool {
@@ -147,16 +149,16 @@ impl Confirmation<'_> {
     pub(in crate::sync) async fn confirm(&mut self, ids: &[RecordId]) -> Result<(), SyncError> {
         let (ids, unaskable): (Vec<RecordId>, Vec<RecordId>) =
             ids.iter().cloned().partition(RecordId::fits_a_predicate);
-        let (mut rest, mut in_vain) = (&ids[..], 0);
+        let mut rest = &ids[..];
         while !rest.is_empty() {
-            if in_vain == MAX_IN_VAIN {
+            if self.in_vain == MAX_IN_VAIN {
                 self.unproven.extend_from_slice(rest);
                 break;
             }
             let (some, others) = split_lookup(rest);
             let before = self.unproven.len();
             self.confirm_list(some).await?;
-            in_vain = if self.unproven.len() == before + some.len() { in_vain + 1 } else { 0 };
+            self.in_vain = if self.unproven.len() == before + some.len() { self.in_vain + 1 } else { 0 };
             rest = others;
         }
         // An error says nothing about them: if it ended the lookup at once, nothing was in vain.

@@ -96,7 +96,7 @@ impl Audit<'_> {
         if due.missed.is_empty() {
             return Ok(settlement);
         }
-        let mut confirmation = Confirmation::new(self.run, object);
+        let (mut confirmation, compared) = (Confirmation::new(self.run, object), self.findings.compared);
         let (mut rest, mut ended) = (&due.missed[..], Ok(()));
         let allowed = guard.allows(share.going, share.of);
         if !allowed {
@@ -107,12 +107,13 @@ impl Audit<'_> {
             if ended.is_ok() && !confirmation.has_found(few) {
                 return self.refuse(share).await;
             }
+            self.keep_found(std::mem::take(&mut confirmation.found)).await?;
             rest = others;
         }
         if ended.is_ok() {
-            ended = confirmation.confirm(rest).await;
+            ended = self.confirm(&mut confirmation, rest).await;
         }
-        let nothing = confirmation.found.is_empty() && confirmation.gone.ids().is_empty();
+        let nothing = self.findings.compared == compared && confirmation.gone.ids().is_empty();
         if ended.is_err() && nothing && !confirmation.unproven.is_empty() {
             // The others wait with these, or each window would look up the same ones.
             self.leave_undecided(due.missed).await?;
@@ -120,13 +121,29 @@ impl Audit<'_> {
         }
         if ended.is_err() && !allowed {
             // A part of too many removals may be allowed by itself: only all of them together show what it is.
-            self.keep_found(confirmation.found).await?;
             return ended.map(|()| settlement);
         }
         let concluded = self.conclude(confirmation, guard).await?;
         let refused = concluded.refused || settlement.refused;
         let left = self.run.read(move |tx| tx.count_nominated(object)).await?;
         ended.map(|()| Settlement { gone: concluded.gone, refused, unproven: if refused { 0 } else { left } })
+    }
+
+    /// Looks up records, and compares those that exist as soon as an answer has them: they are not looked up again, whatever
+    /// ends the run.
+    pub(super) async fn confirm(
+        &mut self,
+        confirmation: &mut Confirmation<'_>,
+        mut ids: &[RecordId],
+    ) -> Result<(), SyncError> {
+        while !ids.is_empty() {
+            let (some, others) = split_lookup(ids);
+            let ended = confirmation.confirm(some).await;
+            self.keep_found(std::mem::take(&mut confirmation.found)).await?;
+            ended?;
+            ids = others;
+        }
+        Ok(())
     }
 
     /// Looks up records that were shown in an earlier version; nothing else is decided about the others once a few lookups
@@ -208,8 +225,7 @@ impl Audit<'_> {
 
     async fn conclude(&mut self, confirmation: Confirmation<'_>, guard: RemovalGuard) -> Result<Settlement, SyncError> {
         let (object, steady, now) = (self.object, self.run.steady_time(), self.run.now());
-        let Confirmation { mut gone, found, unproven, .. } = confirmation;
-        self.keep_found(found).await?;
+        let Confirmation { mut gone, unproven, .. } = confirmation;
         if !guard.accepted {
             self.check_details(&mut gone).await?;
         }
