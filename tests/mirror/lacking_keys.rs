@@ -150,3 +150,29 @@ async fn details_that_omit_keys_of_many_records_cost_no_more_for_many_fields() {
     }
     assert_eq!(crm.sandbox.log().details(Object::Contact), 3 * 200);
 }
+
+/// A record is noted once, and a field once: the costs of a detail do not grow with both.
+#[tokio::test]
+async fn details_without_any_key_are_noted_in_one_row_each() {
+    let mut world = World::new(noon());
+    for n in 0..60 {
+        world.fields().define(NewField::new(Object::Contact, &format!("f{n:02}"), DataType::Integer));
+    }
+    for n in 0..120 {
+        let id = format!("ct{n:03}");
+        world.create(Object::Contact, &json!({"id": id}));
+        world.set_raw(Object::Contact, &id, "customFields", "null");
+    }
+    let crm = Crm::serve(world).await;
+    let mirror = Mirror::one_at_a_time();
+    mirror.sync(&crm).await;
+    let rows = mirror.count("doubts WHERE object_type IN ('contact', 'contact_key') AND why LIKE 'lack%'");
+    assert_eq!(rows, 120 + 60 * 2);
+    crm.sandbox.clear_log();
+    for _ in 0..6 {
+        crm.wait(INTERVAL);
+        mirror.sync(&crm).await;
+    }
+    assert_eq!(crm.sandbox.log().details(Object::Contact), 3 * 120);
+    assert_eq!(mirror.count("doubts WHERE why = 'lacks'"), 0);
+}

@@ -29,8 +29,7 @@ const LOOKUPS_APART: Duration = Duration::from_secs(60);
 const TIME: &str = "max(coalesce(updated_at, ''), coalesce(created_at, ''))";
 /// Why a record is in doubt until it is removed. Rows are found by their reason first: a removal does not look through
 /// all.
-const OF_RECORD: [&str; 2] =
-    ["why IN ('missed', 'older', 'gone', 'omitted', 'null group', 'failed')", "why >= 'lacks ' AND why < 'lacks!'"];
+const OF_RECORD: &str = "why IN ('missed', 'older', 'gone', 'omitted', 'null group', 'failed', 'lacks')";
 /// A record that may be removed, or have another version or other values.
 const IN_DOUBT: &str = "(why IN ('missed', 'omitted') OR why = 'older' AND version IS NOT NULL)";
 /// What is kept as the version of a missed record while the service lists no record at all.
@@ -182,9 +181,7 @@ impl KnowledgeTx<'_> {
     }
 
     pub(in crate::store) fn forget_doubts(&self, object: Object, id: &str) -> Result<()> {
-        OF_RECORD.iter().try_for_each(|why| {
-            self.delete_doubts(&format!("object_type = ?1 AND {why} AND record_id = ?2"), (object, id))
-        })
+        self.delete_doubts(&format!("object_type = ?1 AND {OF_RECORD} AND record_id = ?2"), (object, id))
     }
 
     pub(super) fn delete_doubts(&self, condition: &str, values: impl rusqlite::Params) -> Result<()> {

@@ -163,13 +163,13 @@ async fn removed_record_takes_no_doubt_about_a_field_with_it() {
     let left = store.write(|tx| {
         tx.conn.execute_batch(
             "INSERT INTO doubts (object_type, record_id, why) VALUES
-                     ('contact', '7', 'missed'), ('contact', '7', 'lacks 7'), ('contact', '7', 'counted'),
-                     ('contact_key', '7', 'lacked'), ('contact_key', '7', 'unknown key'), ('contact', '8', 'lacks 7')",
+                     ('contact', '7', 'missed'), ('contact', '7', 'lacks'), ('contact', '7', 'counted'),
+                     ('contact_key', '7', 'lacked'), ('contact_key', '7', 'unknown key'), ('contact', '8', 'lacks')",
         )?;
         tx.knowledge().forget_doubts(Object::Contact, "7")?;
         tx.value::<String>("SELECT group_concat(record_id || ' ' || why) FROM doubts", [])
     });
-    assert_eq!(left.await.unwrap(), "7 counted,8 lacks 7,7 lacked,7 unknown key");
+    assert_eq!(left.await.unwrap(), "7 counted,8 lacks,7 lacked,7 unknown key");
     store.close().await;
 }
 
@@ -179,7 +179,7 @@ fn doubts_of_a_removed_record_are_found_without_looking_through_all() {
     let mut conn = rusqlite::Connection::open_in_memory().unwrap();
     crate::store::file::migrate::migrate(&mut conn).unwrap();
     let plan =
-        format!("EXPLAIN QUERY PLAN DELETE FROM doubts WHERE object_type = ?1 AND {} AND record_id = ?2", OF_RECORD[0]);
+        format!("EXPLAIN QUERY PLAN DELETE FROM doubts WHERE object_type = ?1 AND {OF_RECORD} AND record_id = ?2");
     let mut stmt = conn.prepare(&plan).unwrap();
     let steps: Vec<String> = stmt.query_map(["x", "y"], |row| row.get(3)).unwrap().map(Result::unwrap).collect();
     assert_eq!(steps, ["SEARCH doubts USING PRIMARY KEY (object_type=? AND why=? AND record_id=?)"]);

@@ -247,35 +247,35 @@ impl UnreadTx<'_> {
                 && matches!(record.custom.get(*slot), None | Some(FieldValue::Absent | FieldValue::Withheld))
         };
         let layout = self.tx.layout().clone();
-        let lacking: Vec<&CustomField> =
-            layout.of(object).fields().iter().enumerate().filter(is_lacking).map(|(_, field)| field).collect();
+        let fields = layout.of(object).fields().iter().enumerate().filter(is_lacking);
+        let mut lacking: Vec<&RecordId> = fields.map(|(_, field)| &field.definition).collect();
+        let keys = key_type(object);
+        if !lacking.is_empty() {
+            let sql = "SELECT record_id FROM doubts WHERE object_type = ?1 AND why = 'lacked' AND tries >= ?2";
+            let say_nothing: HashSet<RecordId> = self.column(sql, params![keys, MAX_READINGS])?;
+            lacking.retain(|definition| !say_nothing.contains(*definition));
+        }
         if lacking.is_empty() {
             return Ok(());
         }
-        let keys = key_type(object);
-        let noted = "INSERT OR IGNORE INTO doubts (object_type, record_id, why) VALUES (?1, ?2, ?3)";
-        for field in lacking {
-            let definition = field.definition.as_str();
-            let readings: Option<(u8,)> = self.tx.doubt("tries", (&keys, definition, "lacked"))?;
-            match readings {
-                Some((readings,)) if readings >= MAX_READINGS => continue,
-                Some(_) => {}
-                None => _ = self.change(noted, [&keys, definition, "lacked"])?,
-            }
-            self.run(noted, [&keys, definition, "lacked now"])?;
-            if self.has_room_for(object, &record.id)? {
-                self.run(noted, (object, &record.id, lacks(definition)))?;
-            } else {
-                self.run(noted, [&keys, definition, "lacked by more"])?;
-            }
+        let (lacking, has_room) = (json_list(lacking), self.has_room_for(object, &record.id)?);
+        let noted =
+            "INSERT OR IGNORE INTO doubts (object_type, why, record_id) SELECT ?1, ?2, value FROM json_each(?3)";
+        for why in ["lacked", "lacked now", "lacked by more"].into_iter().take(if has_room { 2 } else { 3 }) {
+            self.run(noted, params![keys, why, lacking])?;
+        }
+        if has_room {
+            let sql = "INSERT INTO doubts (object_type, record_id, why, version) VALUES (?1, ?2, 'lacks', ?3)
+                 ON CONFLICT DO UPDATE SET version = (SELECT json_group_array(value) FROM
+                 (SELECT value FROM json_each(version) UNION SELECT value FROM json_each(?3)))";
+            self.run(sql, params![object, record.id, lacking])?;
         }
         Ok(())
     }
 
     fn has_room_for(&self, object: Object, id: &RecordId) -> Result<bool> {
         self.value(
-            "SELECT count(DISTINCT record_id) < ?3 OR coalesce(max(record_id = ?2), 0) FROM doubts
-                 WHERE object_type = ?1 AND why >= 'lacks ' AND why < 'lacks!'",
+            "SELECT count(*) < ?3 OR coalesce(max(record_id = ?2), 0) FROM doubts WHERE object_type = ?1 AND why = 'lacks'",
             params![object, id, MAX_RECORDS],
         )
     }
@@ -287,7 +287,7 @@ impl UnreadTx<'_> {
     /// is restored.
     pub fn take_lacking(&self, object: Object) -> Result<LackedValues> {
         let layout = self.tx.layout().clone();
-        let mut out = LackedValues::default();
+        let (mut out, mut again) = (LackedValues::default(), Vec::new());
         // With the readings of the definitions since, whether a detail lacked it since the last one, and whether more
         // records did than are noted.
         let fields: Vec<(RecordId, u8, bool, bool)> = self.tuples(
@@ -303,11 +303,7 @@ impl UnreadTx<'_> {
                 self.forget_lacked(object, &definition, "'lacked', 'lacked now', 'lacked by more'")?;
                 continue;
             }
-            let lacking: Vec<RecordId> = self.column(
-                "SELECT record_id FROM doubts WHERE object_type = ?1 AND why = ?2",
-                (object, lacks(definition.as_str())),
-            )?;
-            out.records.extend(lacking);
+            again.push(definition.clone());
             self.forget_lacked(object, &definition, "'lacked now'")?;
             if readings + 1 >= MAX_READINGS + READINGS_WITHOUT {
                 self.forget_lacked(object, &definition, "'lacked', 'lacked by more'")?;
@@ -317,13 +313,16 @@ impl UnreadTx<'_> {
                 [&key_type(object), definition.as_str()],
             )?;
         }
-        out.records.sort();
-        out.records.dedup();
+        out.records = self.column(
+            "SELECT DISTINCT record_id FROM doubts, json_each(version) WHERE object_type = ?1 AND why = 'lacks'
+             AND value IN (SELECT value FROM json_each(?2)) ORDER BY record_id",
+            (object, json_list(&again)),
+        )?;
+        self.tx.knowledge().delete_doubts("object_type = ?1 AND why = 'lacks'", [object])?;
         Ok(out)
     }
 
     fn forget_lacked(&self, object: Object, definition: &RecordId, why: &str) -> Result<()> {
-        self.tx.knowledge().delete_doubts("object_type = ?1 AND why = ?2", (object, lacks(definition.as_str())))?;
         let of_field = format!("object_type = ?1 AND record_id = ?2 AND why IN ({why})");
         self.tx.knowledge().delete_doubts(&of_field, [&key_type(object), definition.as_str()])
     }
@@ -387,11 +386,6 @@ pub struct LackedValues {
     pub records: Vec<RecordId>,
     /// Fields of which more records may lack values.
     pub fields: Vec<FieldToBackFill>,
-}
-
-/// Why a record is in doubt whose detail lacked the key of a field.
-fn lacks(definition: &str) -> String {
-    format!("lacks {definition}")
 }
 
 #[cfg(test)]
