@@ -98,6 +98,12 @@ async fn filters_use_indexes_and_unneeded_joins_are_skipped() {
             &["custom_field_definitions_by_column", "SEARCH o"],
             &["SCAN"],
         ),
+        // As `status` does: without it, every page of the records is read.
+        (
+            "SELECT count(*) FROM removed_records WHERE object_type = 'contact'",
+            &["COVERING INDEX removed_records_by_time"],
+            &["SCAN"],
+        ),
         (
             "SELECT fields FROM changes WHERE object_type = 'contact' AND record_id = 'ct1' ORDER BY seq",
             &["changes_by_record"],

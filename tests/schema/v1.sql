@@ -242,11 +242,11 @@ CREATE TABLE changes (
 INSERT INTO changes VALUES(1,'contact','ct_04fbe3a36348','update','{"etag":["\"2025-06-07T10:22:28.874Z\"","\"2026-03-04T13:00:00.000Z\""],"position":["VP, Sales","Harbour master"],"updated_at":["2025-06-07T10:22:28.874000Z","2026-03-04T13:00:00.000000Z"]}','2026-03-04T13:00:00.000000Z');
 CREATE TABLE sync_runs (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
-    kind TEXT NOT NULL, -- sync, resync or verify
+    kind TEXT NOT NULL, -- sync, resync, verify or push
     "trigger" TEXT NOT NULL, -- manual, schedule or demo
     started_at TEXT NOT NULL, -- UTC
     finished_at TEXT, -- NULL while running, or when the process was killed
-    outcome TEXT, -- done, paused, refused or failed
+    outcome TEXT, -- done, suspended, refused or failed
     "rows" INTEGER NOT NULL DEFAULT 0, -- rows that lists and details returned
     ru INTEGER NOT NULL DEFAULT 0, -- request units charged
     inserted INTEGER NOT NULL DEFAULT 0, -- records that were new here
@@ -254,7 +254,7 @@ CREATE TABLE sync_runs (
     removed INTEGER NOT NULL DEFAULT 0, -- records confirmed as removed
     details INTEGER NOT NULL DEFAULT 0, -- details read
     warnings INTEGER NOT NULL DEFAULT 0, -- values kept in extra, items that cannot be mirrored
-    error TEXT
+    error TEXT -- why it failed or was suspended
 ) STRICT;
 INSERT INTO sync_runs VALUES(1,'sync','test','2026-03-04T12:00:00.000000Z','2026-03-04T12:00:00.000000Z','done',49,16,17,0,0,9,0,NULL);
 INSERT INTO sync_runs VALUES(2,'sync','test','2026-03-04T13:00:00.000000Z','2026-03-04T13:00:00.000000Z','done',2,3,0,1,0,1,0,NULL);
@@ -761,7 +761,7 @@ INSERT INTO mirror_columns VALUES('outbox','queued_at',17,NULL,NULL,'text','mirr
 INSERT INTO mirror_columns VALUES('outbox','record_id',2,NULL,NULL,'text','mirror',NULL);
 INSERT INTO mirror_columns VALUES('outbox','released_at',20,NULL,NULL,'text','mirror','UTC; when a person let it pass `write_back.max_edits`');
 INSERT INTO mirror_columns VALUES('outbox','repeats',22,NULL,NULL,'integer','mirror','the finished edit that it tries again');
-INSERT INTO mirror_columns VALUES('outbox','source',4,NULL,NULL,'text','mirror','sql, edit, socket or undo');
+INSERT INTO mirror_columns VALUES('outbox','source',4,NULL,NULL,'text','mirror','sql, edit, socket, undo or assistant');
 INSERT INTO mirror_columns VALUES('outbox','state',3,NULL,NULL,'text','mirror','queued, held, sending, applied, conflict, rejected, dropped or replaced');
 INSERT INTO mirror_columns VALUES('outbox','status',13,NULL,NULL,'integer','mirror','the HTTP status of the last answer; NULL where none came');
 INSERT INTO mirror_columns VALUES('outbox','theirs',15,NULL,NULL,'text','mirror','in a conflict, what the edited columns hold at the service, JSON, {column: value}');
@@ -805,12 +805,12 @@ INSERT INTO mirror_columns VALUES('service_oddities','resource',1,NULL,NULL,'tex
 INSERT INTO mirror_columns VALUES('service_oddities','times',5,NULL,NULL,'integer','mirror',NULL);
 INSERT INTO mirror_columns VALUES('service_oddities','what',2,NULL,NULL,'text','mirror','a sentence');
 INSERT INTO mirror_columns VALUES('sync_runs','details',11,NULL,NULL,'integer','mirror','details read');
-INSERT INTO mirror_columns VALUES('sync_runs','error',13,NULL,NULL,'text','mirror',NULL);
+INSERT INTO mirror_columns VALUES('sync_runs','error',13,NULL,NULL,'text','mirror','why it failed or was suspended');
 INSERT INTO mirror_columns VALUES('sync_runs','finished_at',4,NULL,NULL,'text','mirror','NULL while running, or when the process was killed');
 INSERT INTO mirror_columns VALUES('sync_runs','id',0,NULL,NULL,'integer','mirror',NULL);
 INSERT INTO mirror_columns VALUES('sync_runs','inserted',8,NULL,NULL,'integer','mirror','records that were new here');
-INSERT INTO mirror_columns VALUES('sync_runs','kind',1,NULL,NULL,'text','mirror','sync, resync or verify');
-INSERT INTO mirror_columns VALUES('sync_runs','outcome',5,NULL,NULL,'text','mirror','done, paused, refused or failed');
+INSERT INTO mirror_columns VALUES('sync_runs','kind',1,NULL,NULL,'text','mirror','sync, resync, verify or push');
+INSERT INTO mirror_columns VALUES('sync_runs','outcome',5,NULL,NULL,'text','mirror','done, suspended, refused or failed');
 INSERT INTO mirror_columns VALUES('sync_runs','removed',10,NULL,NULL,'integer','mirror','records confirmed as removed');
 INSERT INTO mirror_columns VALUES('sync_runs','rows',6,NULL,NULL,'integer','mirror','rows that lists and details returned');
 INSERT INTO mirror_columns VALUES('sync_runs','ru',7,NULL,NULL,'integer','mirror','request units charged');
@@ -833,12 +833,12 @@ CREATE TABLE state (
     name TEXT PRIMARY KEY NOT NULL,
     value TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
-INSERT INTO state VALUES('built_from','{"revision":"1-47bb6deb","layout":3,"options":{"keep_archived":false,"labels":"off","indexes":[],"folder":null,"search":"words","exclude":[]},"files":{"digest":"44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a","views":{},"refused":{}},"erased":[],"erasure_chances":0,"rewrites":0}');
+INSERT INTO state VALUES('built_from','{"revision":"1-2d936082","layout":3,"options":{"keep_archived":false,"labels":"off","indexes":[],"folder":null,"search":"words","exclude":[]},"files":{"digest":"44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a","views":{},"refused":{}},"erased":[],"erasure_chances":0,"rewrites":0}');
 INSERT INTO state VALUES('held:company','{"rows":3,"details_current":3}');
 INSERT INTO state VALUES('held:contact','{"rows":6,"details_current":6}');
 INSERT INTO state VALUES('history_marks','[{"clock":[1772625600000000,0,1772625600000000,[0,0]],"changes":0,"audits":0,"runs":1}]');
 INSERT INTO state VALUES('identity','{"base_url":"http://127.0.0.1:8080/v1","key":"dcd8083289ec23aa"}');
-INSERT INTO state VALUES('last_writer','{"nonce":"2a7b3c0d473b4f039c6fc81dacf04b36","before":"6a97287fe2ff47cabb35c868629d5432","file":{"inode":10766481,"born":"1795966201831752659","device":65024,"booted":1795936116},"requests":0}');
+INSERT INTO state VALUES('last_writer','{"nonce":"726f6002a72e445eb03351864d296633","before":"9c4966348a5c4f1097f4016bac467b05","file":{"inode":10543253,"born":"1795970102707476397","device":65024,"booted":1795936115},"requests":0}');
 INSERT INTO state VALUES('ledger','{"since":"2026-03-04T00:00:00.000000000Z","used":19,"total":19,"window":1,"clock":[1772629200000000,3600000000,1772629200000000,[0,3600000000]],"set_back":{"secs":0,"nanos":0}}');
 INSERT INTO state VALUES('mirror_id','"c9a2990f70bdca2c913b8b4c"');
 INSERT INTO state VALUES('searched:company','["r.cf_account_code","d.cf_strategy"]');
@@ -849,11 +849,11 @@ CREATE TABLE doubts (
     object_type TEXT NOT NULL, -- contact, company; contact_key, company_key; of lists that are read whole: team_member,
     -- contact_field, company_field; contact_range, company_range; workspace
     record_id TEXT NOT NULL, -- or of a definition; a key; a range of time; the key and address that saw the workspace; '' for all
-    why TEXT NOT NULL, -- of a record: missed, older, gone, counted, omitted, null group, failed, lacks …; of a definition: lacked,
+    why TEXT NOT NULL, -- of a record: missed, older, gone, counted, omitted, null group, failed, lacks; of a definition: lacked,
     -- lacked now, lacked by more; of a key: unknown key; of an item: unlisted, gone; of a range that was read by cursor:
     -- created_at, updated_at; of one of records that share both: tie; of a workspace: unrecognised
     etag TEXT, -- the version that was seen
-    version TEXT, -- its `updatedAt`; of a null group: what was null
+    version TEXT, -- its `updatedAt`; of a null group: what was null; of what it lacks: the definitions
     tries INTEGER NOT NULL DEFAULT 0, -- lookups, failures or readings so far; removals that count for the guard
     first_seen TEXT, -- the first moment of the same answer; this and the next one by the ledger's steady clock
     not_before TEXT, -- when the next lookup is due
@@ -1034,7 +1034,7 @@ CREATE TABLE outbox (
     object_type TEXT NOT NULL, -- contact or company
     record_id TEXT NOT NULL,
     state TEXT NOT NULL DEFAULT 'queued', -- queued, held, sending, applied, conflict, rejected, dropped or replaced
-    source TEXT NOT NULL, -- sql, edit, socket or undo
+    source TEXT NOT NULL, -- sql, edit, socket, undo or assistant
     fields TEXT NOT NULL, -- JSON, {column: [before, after]} as the mirror's columns have them; an unknown before is an object
     base_etag TEXT, -- the version of the record that the edit was made on
     body TEXT, -- the request's body, byte for byte; set before it is first sent
@@ -1083,6 +1083,7 @@ CREATE TABLE outbox_values (
 DELETE FROM sqlite_sequence;
 INSERT INTO sqlite_sequence VALUES('sync_runs',2);
 INSERT INTO sqlite_sequence VALUES('changes',1);
+CREATE INDEX removed_records_by_time ON removed_records (object_type, removed_at);
 CREATE VIEW select_labels (
     object_type, -- contact or company
     field_key, -- the definition's key
