@@ -283,7 +283,8 @@ impl RecordPush<'_> {
             if !edits.shows(&request, record.as_ref(), status) {
                 let facts = SentRequest { doubt: true, edits: request.edits.len(), last_status: None };
                 let next = patch_answer::classify(PatchOutcome::Unconfirmed, facts);
-                let answer_json = trail::of_success(status, edits.new_version(&request, record.as_ref(), status));
+                let version = edits.new_version(&request, record.as_ref(), status);
+                let answer_json = trail::of_success(status, version.as_ref());
                 let answer =
                     RefusedAnswer { status: Some(status), answer_json: &answer_json, sent: true, admitted: true };
                 edits.refused(&request, next, answer)?;
@@ -327,15 +328,6 @@ pub enum OutboxError {
     Api { doing: &'static str, object: Object, source: ApiError },
     #[error("could not write the outbox")]
     Store(#[from] StoreError),
-}
-
-impl OutboxError {
-    pub fn class(&self) -> Option<ErrorClass> {
-        match self {
-            OutboxError::Api { source, .. } => Some(source.class()),
-            OutboxError::Store(_) => None,
-        }
-    }
 }
 
 #[cfg(test)]

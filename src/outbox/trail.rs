@@ -58,9 +58,9 @@ pub(super) fn of_text(message: &str) -> String {
 }
 
 /// A success that does not show the update, and the new version of the record, if it shows one.
-pub(super) fn of_success(status: u16, version: Option<Etag>) -> String {
+pub(super) fn of_success(status: u16, version: Option<&Etag>) -> String {
     let message = format!("status {status}, without the updated record");
-    json!({ "message": message, "etag": version.as_ref().map(Etag::as_str) }).to_string()
+    json!({ "message": message, "etag": version.map(Etag::as_str) }).to_string()
 }
 
 #[cfg(test)]

@@ -97,9 +97,6 @@ pub(in crate::sync) async fn read_details(run: &Run<'_>, object: Object) -> Resu
         behind -= due.len() as u64;
         let ids: VecDeque<RecordId> = due.into_iter().map(|due| due.id).filter(|id| !skipped.contains(id)).collect();
         wanted = wanted.saturating_sub(ids.len() as u64).min(behind);
-        if ids.is_empty() {
-            continue;
-        }
         let ended = read_batch(run, object, ids, Purpose::Details, rows).await?;
         skipped.extend(ended.skipped);
         rows = ended.rows;
@@ -126,9 +123,6 @@ async fn waiting(run: &Run<'_>, object: Object) -> Result<HashSet<RecordId>, Syn
 /// field that only details contain changes the etag.
 pub(in crate::sync) async fn refresh_details(run: &Run<'_>, object: Object) -> Result<(), SyncError> {
     let aged = old_details(run, object, true).await?;
-    if aged.is_empty() {
-        return Ok(());
-    }
     match read_batch(run, object, aged, Purpose::Refresh, 0).await {
         // No RU are left over: the run is complete anyway.
         Err(error) if matches!(error.suspension(), Some(Suspension::Budget(_))) => Ok(()),
@@ -364,9 +358,6 @@ pub(in crate::sync) async fn read_omitted(run: &Run<'_>, object: Object) -> Resu
     let noted = noted.await?;
     let waiting = waiting(run, object).await?;
     let ids: VecDeque<RecordId> = noted.into_iter().filter(|id| !waiting.contains(id)).collect();
-    if ids.is_empty() {
-        return Ok(());
-    }
     match read_batch(run, object, ids, Purpose::Changes, 0).await {
         // The lists of the object may be answered although its details are not: the rest stays noted.
         Err(error) if error.class() == Some(ErrorClass::Retry) => {
