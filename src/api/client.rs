@@ -333,7 +333,7 @@ fn is_json(body: &[u8]) -> Result<(), String> {
 
 fn etag(reply: &HttpReply) -> Option<Etag> {
     let value = reply.headers.get(ETAG)?;
-    std::str::from_utf8(value.as_bytes()).ok().map(Etag::from)
+    std::str::from_utf8(value.as_bytes()).ok().filter(|etag| !etag.is_empty()).map(Etag::from)
 }
 
 #[cfg(test)]

@@ -75,18 +75,21 @@ impl Clock for SystemClock {
     }
 }
 
-/// The monotonic clock of the machine, with a number derived from the kernel's boot id. Where that cannot be read, as with
-/// `ProcSubset=pid` in a unit, each process counts as a new boot.
+/// The monotonic clock of the machine, with the number of the boot. Where that cannot be read, as with `ProcSubset=pid` in a
+/// unit, each process counts as a new boot.
 fn system_monotonic() -> Option<MonotonicReading> {
     static BOOT: OnceLock<u32> = OnceLock::new();
-    let boot = *BOOT.get_or_init(|| {
-        let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok();
-        id.and_then(|id| u32::from_str_radix(id.get(..8)?, 16).ok()).unwrap_or_else(of_this_process)
-    });
+    let boot = *BOOT.get_or_init(|| boot_number().unwrap_or_else(of_this_process));
     // Unlike the usual monotonic clock, this one counts the time that the machine sleeps.
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     let micros = u64::try_from(time.tv_sec).ok()?.checked_mul(1_000_000)? + u64::try_from(time.tv_nsec).ok()? / 1000;
     Some(MonotonicReading { boot, micros })
+}
+
+/// A number derived from the kernel's boot id, if that can be read.
+pub fn boot_number() -> Option<u32> {
+    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    u32::from_str_radix(id.get(..8)?, 16).ok()
 }
 
 /// A number that another process hardly has: in a container, every process may have the same id.

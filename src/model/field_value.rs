@@ -143,7 +143,9 @@ fn is_as_short(source: &str, value: f64, shortest: &str) -> bool {
 pub fn standard(kind: FieldKind, raw: Option<&RawValue>) -> FieldValue<SqlValue> {
     let number = |value| FieldValue::Exact(SqlValue::Int(value));
     present(raw, |raw| match kind {
-        FieldKind::Text | FieldKind::Id | FieldKind::Etag => string(raw).map(exact),
+        FieldKind::Text | FieldKind::Id => string(raw).map(exact),
+        // An empty one names no version.
+        FieldKind::Etag => string(raw).filter(|etag| !etag.is_empty()).map(exact),
         FieldKind::Instant => instant(&string(raw)?),
         FieldKind::Integer => integer(raw.get()).map(number),
         FieldKind::Boolean => boolean(raw.get()).map(number),

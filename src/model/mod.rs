@@ -24,7 +24,7 @@ pub mod service_time;
 pub mod time_range;
 
 pub use catalogue::{Field, FieldKind, FieldProjection, Object, Op, Ops, Resource};
-pub use clock::{Clock, ClockReading, MonotonicReading, SystemClock};
+pub use clock::{Clock, ClockReading, MonotonicReading, SystemClock, boot_number};
 pub use column_name::ColumnName;
 pub use custom::{Choice, CustomField, CustomFields, DataType, Definition, Layout};
 pub use duration::{duration, growing};

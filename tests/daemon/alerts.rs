@@ -363,7 +363,7 @@ fn service_that_only_lists_changes_fires_one_alert() {
     let refuse = |inside: &Inside| {
         let faults = inside.crm.sandbox.faults().clone();
         inside.crm.sandbox.before_request(move |_: &mut World, asked: &RequestLine| {
-            let follows = asked.query.iter().any(|(name, _)| name.starts_with("filter[updatedAt]"));
+            let follows = asked.query.iter().any(|(name, _)| name == "filter[updatedAt][gt]");
             let is_record = [Resource::Contacts, Resource::Companies].into_iter().any(|object| asked.lists(object));
             if is_record && !follows {
                 faults.next(Fault::Status(400));

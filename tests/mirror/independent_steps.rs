@@ -76,7 +76,7 @@ async fn changes_that_fail_stop_no_other_step() {
     let (crm, mut mirror) = settled(150, true).await;
     mirror.tries = 1;
     edit(&crm, 0..2, "Changed");
-    crm.sandbox.faults().add(Rule::new(Fault::Status(500)).with_param("filter[updatedAt]").forever());
+    crm.sandbox.faults().add(Rule::new(Fault::Status(500)).with_param("filter[updatedAt][gt]").forever());
     crm.wait(600);
     assert!(mirror.run(&crm, &Job::audit()).await.is_err(), "the changes were not read");
     mirror.assert_exact_lists(&crm);

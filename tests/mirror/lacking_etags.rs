@@ -2,32 +2,59 @@
 
 use crate::doubts::apply;
 use crate::evidence::{contacts_only, settled};
-use crate::support::Mirror;
-use crm_mirror::model::Object;
+use crate::support::{Mirror, bodies};
+use crm_mirror::model::{Object, Resource};
+use crm_mirror::sandbox::{LoggedRequest, Route, Rule};
 use crm_mirror::store::{StoreError, ViewOptions, write_beside};
 use crm_mirror::sync::Job;
 use serde_json::json;
 
-/// Every answer has null in place of its etag.
+/// Every answer has null in place of its etag, or an empty one, which names no version either.
 #[tokio::test]
 async fn detail_of_a_record_without_an_etag_is_read_again() {
-    let (crm, mut mirror) = settled(60, true).await;
-    crm.sandbox.with_world(|world| world.set_raw(Object::Contact, "c00003", "etag", "null"));
-    mirror.run(&crm, &contacts_only(Job::resync())).await.unwrap();
-    crm.wait(600);
-    let notes = |mirror: &Mirror| mirror.one("SELECT notes FROM contacts_full WHERE id = 'c00003' AND details_current");
-    crm.sandbox.with_world(|world| world.edit(Object::Contact, "c00003", &json!({ "notes": "Later" })));
-    mirror.sync(&crm).await;
-    assert_eq!(notes(&mirror), "'Later'");
-    for exclude in [vec!["contacts.notes".to_string()], Vec::new()] {
-        mirror.views = Some(ViewOptions { exclude, ..ViewOptions::default() });
+    for etag in ["null", "\"\""] {
+        let (crm, mut mirror) = settled(60, true).await;
+        crm.sandbox.with_world(|world| world.set_raw(Object::Contact, "c00003", "etag", etag));
+        mirror.run(&crm, &contacts_only(Job::resync())).await.unwrap();
+        crm.wait(600);
+        let notes =
+            |mirror: &Mirror| mirror.one("SELECT notes FROM contacts_full WHERE id = 'c00003' AND details_current");
+        crm.sandbox.with_world(|world| world.edit(Object::Contact, "c00003", &json!({ "notes": "Later" })));
+        mirror.sync(&crm).await;
+        assert_eq!(notes(&mirror), "'Later'", "{etag}");
+        for exclude in [vec!["contacts.notes".to_string()], Vec::new()] {
+            mirror.views = Some(ViewOptions { exclude, ..ViewOptions::default() });
+            mirror.sync(&crm).await;
+            crm.wait(600);
+        }
+        assert_eq!(notes(&mirror), "'Later'", "{etag}");
+        crm.sandbox.clear_log();
+        mirror.sync(&crm).await;
+        assert_eq!(crm.sandbox.log().details(Object::Contact), 0, "{etag}");
+        // A list that says too little about it.
+        crm.sandbox.with_world(|world| world.edit(Object::Contact, "c00003", &json!({"location": {"city": "Bonn"}})));
         mirror.sync(&crm).await;
         crm.wait(600);
+        crm.sandbox.clear_log();
+        crm.sandbox.faults().add(Rule::new(bodies::groups("null")).on(Resource::Contacts).lists().forever());
+        mirror.run(&crm, &contacts_only(Job::resync())).await.unwrap();
+        let log = crm.sandbox.log();
+        let is_read = |entry: &LoggedRequest| entry.asked.route == Route::One(Object::Contact, "c00003".into());
+        assert!(log.entries().iter().any(is_read), "{etag}");
     }
-    assert_eq!(notes(&mirror), "'Later'");
-    crm.sandbox.clear_log();
-    mirror.sync(&crm).await;
-    assert_eq!(crm.sandbox.log().details(Object::Contact), 0);
+}
+
+/// A list shows the version, and a detail of the same moment none: it is of that version.
+#[tokio::test]
+async fn detail_without_an_etag_is_of_the_version_of_its_moment() {
+    let mirror = Mirror::empty();
+    let of_list = r#"{"id":"a","name":"Ann","etag":"\"1\"","updatedAt":"2026-03-04T11:00:00.123Z"}"#;
+    apply(&mirror.path, false, of_list).await;
+    for _ in 0..2 {
+        apply(&mirror.path, true, r#"{"id":"a","name":"Ann","notes":"n","updatedAt":"2026-03-04T11:00:00.123Z"}"#)
+            .await;
+        assert_eq!(mirror.one("SELECT details_current FROM contacts_full"), "1");
+    }
 }
 
 /// Neither a list nor a detail contains an etag, and no header has it.

@@ -838,7 +838,7 @@ INSERT INTO state VALUES('held:company','{"rows":3,"details_current":3}');
 INSERT INTO state VALUES('held:contact','{"rows":6,"details_current":6}');
 INSERT INTO state VALUES('history_marks','[{"clock":[1772625600000000,0,1772625600000000,[0,0]],"changes":0,"audits":0,"runs":1}]');
 INSERT INTO state VALUES('identity','{"base_url":"http://127.0.0.1:8080/v1","key":"dcd8083289ec23aa"}');
-INSERT INTO state VALUES('last_writer','{"nonce":"726f6002a72e445eb03351864d296633","before":"9c4966348a5c4f1097f4016bac467b05","file":{"inode":10543253,"born":"1795970102707476397","device":65024,"booted":1795936115},"requests":0}');
+INSERT INTO state VALUES('last_writer','{"nonce":"ec6f1d76006b4760aa895735406da6f6","before":"7496e25bbc0f4dfe9c8e7321e35519a9","file":{"inode":10330136,"born":"1795970352007412761","device":65024,"booted":1795936116,"boot":688666293},"requests":0}');
 INSERT INTO state VALUES('ledger','{"since":"2026-03-04T00:00:00.000000000Z","used":19,"total":19,"window":1,"clock":[1772629200000000,3600000000,1772629200000000,[0,3600000000]],"set_back":{"secs":0,"nanos":0}}');
 INSERT INTO state VALUES('mirror_id','"c9a2990f70bdca2c913b8b4c"');
 INSERT INTO state VALUES('searched:company','["r.cf_account_code","d.cf_strategy"]');

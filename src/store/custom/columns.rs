@@ -321,7 +321,7 @@ impl CustomTx<'_> {
             } else if !fits {
                 if row.column.is_some() {
                     // It was dropped: only another answer brings the values to `extra`.
-                    if known.is_some_and(DataType::detail_only) {
+                    if known.is_some_and(|known| known.detail_only() || known == DataType::Unknown) {
                         self.tx.knowledge().make_details_due(object, None)?;
                     }
                     self.tx.claims().set(Goal::WantedSweep(object))?;

@@ -8,6 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
+use crate::model::boot_number;
 use crate::regular_file;
 use crate::store::{FileId, Result, StoreError, json};
 
@@ -182,6 +183,7 @@ pub(super) struct FileIdentity {
     pub(super) device: u64,
     /// When the machine was booted, in seconds: numbers of devices are those of one boot.
     pub(super) booted: u64,
+    pub(super) boot: Option<u32>,
 }
 
 impl FileIdentity {
@@ -193,6 +195,7 @@ impl FileIdentity {
             born: born.map(|at| at.as_nanos().to_string()),
             device: meta.dev(),
             booted: booted(),
+            boot: boot_number(),
         })
     }
 
@@ -201,7 +204,10 @@ impl FileIdentity {
     }
 
     pub(super) fn is_of_boot(&self, other: &FileIdentity) -> bool {
-        self.booted.abs_diff(other.booted) < SAME_BOOT
+        match (self.boot, other.boot) {
+            (Some(one), Some(other)) => one == other,
+            _ => self.booted.abs_diff(other.booted) < SAME_BOOT,
+        }
     }
 }
 

@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     fn file(inode: u64, born: &str, device: u64, booted: u64) -> FileIdentity {
-        FileIdentity { inode, born: Some(born.into()), device, booted }
+        FileIdentity { inode, born: Some(born.into()), device, booted, boot: None }
     }
 
     #[test]

@@ -159,7 +159,7 @@ impl KnowledgeTx<'_> {
 
     pub fn make_current_details_due(&self, object: Object, ids: &[RecordId]) -> Result<()> {
         let (records, key) = (object.table(), object.detail_key());
-        self.make_due(object, ids, &format!("etag = (SELECT r.etag FROM {records} AS r WHERE r.id = {key})"))
+        self.make_due(object, ids, &format!("etag IS (SELECT r.etag FROM {records} AS r WHERE r.id = {key})"))
     }
 
     /// Makes the detail of a record due whose `updatedAt` has moved under the same etag: the version is another one.

@@ -43,15 +43,20 @@ impl<'a> Version<'a> {
     /// if the `updatedAt` is equal to a fraction of a second, in which nobody changes a record twice.
     pub(in crate::store) fn fit(&self, row: &Version<'_>) -> VersionFit {
         let is_earlier = self.order(row) == Some(Ordering::Less);
-        let (Some(new), Some(of_lists)) = (self.etag, row.etag) else {
-            return if is_earlier { VersionFit::Doubtful } else { VersionFit::Other };
-        };
         let times = self.updated_at.zip(row.updated_at);
+        let is_one_moment = times.is_some_and(|(new, old)| new == old && precision(new) > PRECISIONS[0]);
+        let (Some(new), Some(of_lists)) = (self.etag, row.etag) else {
+            return match row.etag {
+                Some(of_lists) if is_one_moment => VersionFit::OtherEtag(of_lists.to_string()),
+                _ if is_earlier => VersionFit::Doubtful,
+                _ => VersionFit::Other,
+            };
+        };
         if new == of_lists {
             return VersionFit::SameEtag { is_earlier };
         }
         let is_weakly_equal = strong(new) == strong(of_lists) && times.is_none_or(|(new, old)| are_same_time(new, old));
-        if is_weakly_equal || times.is_some_and(|(new, old)| new == old && precision(new) > PRECISIONS[0]) {
+        if is_weakly_equal || is_one_moment {
             return VersionFit::OtherEtag(of_lists.to_string());
         }
         let is_one_dated = self.updated_at.is_some() != row.updated_at.is_some();

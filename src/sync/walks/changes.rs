@@ -13,8 +13,9 @@
 //!
 //! # What is not read twice
 //! Soon after a bulk change, all of it lies between `L` and `W`. Later, the walk would read those of the second of `W` again:
-//! bounds are sent in milliseconds, and the service may compare at another precision than it shows. So it begins at the next
-//! second, once that lies further back than the overlap; earlier, where it would read more than a page. What lies between `L`
+//! bounds are sent in milliseconds, and the service may compare at another precision than it shows. So it begins with the
+//! next second (`gt` its last millisecond before), once that lies further back than the overlap; earlier, where it would read
+//! more than a page. What lies between `L`
 //! and its begin is counted then, for 1 RU, once the walk is applied: what has changed again meanwhile has left both sides by
 //! then, and what was committed late is one more. A count before the walk would prove nothing.
 
@@ -92,10 +93,11 @@ async fn behind_unsettled(
     let (Some(watermark), Some(served_at)) = (known.watermark, known.served_at) else { return Ok(after) };
     // What has changed again since leaves what is left out only if that is not dated later than now.
     let (high, next) = (watermark.min(served_at), watermark.whole_second().plus(SECOND));
-    let is_settled = next <= served_at.minus(run.engine.settings.overlap);
+    if next <= served_at.minus(run.engine.settings.overlap) {
+        return Ok(Walk::of_changes(Some(next.minus(Duration::from_millis(1)))));
+    }
     let again = TimeRange::dated(TimeField::UpdatedAt, Some(low.whole_second()), Some(next));
-    let most = u64::from(PageSize::MAX.get());
-    if !is_settled && run.read(move |tx| tx.count_range(object, again)).await? <= most {
+    if run.read(move |tx| tx.count_range(object, again)).await? <= u64::from(PageSize::MAX.get()) {
         return Ok(after);
     }
     let mut walk = after;

@@ -300,7 +300,9 @@ async fn refresh_definitions_of(run: &Run<'_>, object: Object, lists: &mut Vec<L
     }
     let has = |record: &Record, wire, text: &str| record.text(Resource::CustomFields, wire) == Some(text);
     // What a list has of the other object is evidence for neither.
-    list.records.retain(|record| has(record, "objectType", object.as_str()));
+    list.records.retain(|record| {
+        record.text(Resource::CustomFields, "objectType").is_none_or(|shown| shown == object.as_str())
+    });
     let mut items = list.items();
     // One key is one field: a definition that is not listed, and whose key another one has, is replaced.
     let is_active =

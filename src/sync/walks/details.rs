@@ -255,7 +255,8 @@ impl DetailBatch<'_> {
             | ErrorClass::PreconditionFailed => self.failed(id, 1).await,
             // Whether the key or the address is wrong, other answers show, such as that of a list.
             ErrorClass::StopAll | ErrorClass::Configuration => {
-                if !self.run.was_answered() {
+                let gives_up = self.queue().failed + 1 == MAX_FAILURES;
+                if gives_up || !self.run.was_answered() {
                     let list = ListQuery::new(resource).limit(PageSize::ONE);
                     self.run.engine.page(&list, self.purpose, "list").await?;
                 }
