@@ -14,16 +14,17 @@ import sys
 import uuid
 
 import nats
-from nats.errors import ConnectionReconnectingError, Error, NoRespondersError, StaleConnectionError
+from nats.errors import (ConnectionReconnectingError, Error, NoRespondersError, OutboundBufferLimitError,
+                         StaleConnectionError)
 from nats.js.errors import NoStreamResponseError, NotFoundError, ServiceUnavailableError
 
 # Bytes of lines in a message; a server takes 1 MiB unless it is configured otherwise. A longer line is a message of its own.
 MOST = 512 * 1024
 
 
-# No answer, no connection, or no leader.
+# No answer, no connection (what waits for one is limited), or no leader.
 PASSING = (asyncio.TimeoutError, OSError, NoRespondersError, StaleConnectionError, ConnectionReconnectingError,
-           NoStreamResponseError, ServiceUnavailableError)
+           OutboundBufferLimitError, NoStreamResponseError, ServiceUnavailableError)
 # Codes of the server: too few of them have joined the cluster so far, and the limits of the stream are reached.
 TOO_FEW, NOT_STORED = 10005, 10077
 

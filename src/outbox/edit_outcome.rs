@@ -288,6 +288,11 @@ impl EditTx<'_, '_> {
                 let is_accepted = record.etag.is_some() && self.tx.edits().answered_version(carrier)? == record.etag;
                 let why = if is_accepted { trail::STORED_OTHERWISE } else { trail::UNCERTAIN };
                 for edit in &sent {
+                    let own = field_verdict::field_states(&edit.fields, &self.editable, &record.values);
+                    if is_accepted && own.iter().all(|state| *state == FieldState::Ours) {
+                        self.settle(&edits, std::slice::from_ref(edit), trail::FOUND, &record)?;
+                        continue;
+                    }
                     let theirs = field_verdict::theirs(&edit.fields, &record.values);
                     self.end(edit.id, &step(EditState::Conflict, why).theirs(&theirs))?;
                 }

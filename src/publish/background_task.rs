@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::MissedTickBehavior;
 
 use super::PublishError;
-use super::run::{Check, PublishReport, PublishSettings, note_failure, publish};
+use super::run::{Check, PublishReport, PublishSettings, note_failure, publish, target_of};
 use super::target::PublishUrl;
 use crate::error_chain::error_chain;
 use crate::format::{HIDDEN, counted};
@@ -56,8 +56,9 @@ where
         if !pace.is_due(&found, &now) {
             continue;
         }
-        let compares = is_comparison_due(found.compared_at, now.wall);
-        if !compares && pace.is_published(&found, &url, &settings) {
+        let is_elsewhere = found.target.as_ref().is_some_and(|target| *target != target_of(&url, &settings));
+        let compares = !is_elsewhere && is_comparison_due(found.compared_at, now.wall);
+        if !is_elsewhere && !compares && pace.is_published(&found, &url, &settings) {
             continue;
         }
         let check = if compares { Check::Compare } else { Check::None };
@@ -166,6 +167,8 @@ struct PublishDue {
     has_failed: bool,
     published_at: Option<Instant>,
     compared_at: Option<Instant>,
+    /// Where that was: another process may publish elsewhere.
+    target: Option<String>,
     /// Changes whenever there is something new to publish.
     contents: String,
 }
@@ -179,6 +182,7 @@ fn find(tx: &ReadTx<'_>) -> Result<PublishDue, StoreError> {
         has_failed: progress.failures > 0,
         published_at: progress.published_at,
         compared_at: progress.proof.compared_at,
+        target: progress.target,
         contents,
     })
 }
@@ -203,7 +207,7 @@ mod tests {
     }
 
     fn due(contents: &str) -> PublishDue {
-        PublishDue { has_failed: false, published_at: None, compared_at: None, contents: contents.into() }
+        PublishDue { has_failed: false, published_at: None, compared_at: None, target: None, contents: contents.into() }
     }
 
     #[test]

@@ -84,6 +84,11 @@ impl PublishReport {
     }
 }
 
+/// What is proven of a published copy is about this place.
+pub(super) fn target_of(url: &PublishUrl, settings: &PublishSettings) -> String {
+    format!("{} {}", url.place(), settings.schema)
+}
+
 /// Publishes the mirror once, and records in the mirror how far it came or why it failed. After an error nothing is
 /// lost: the next run continues where this one stopped.
 pub async fn publish(
@@ -105,7 +110,7 @@ pub async fn publish(
         Err(error) => Some(error_chain(error)),
     };
     let sent = ended.as_ref().ok().cloned();
-    let target = format!("{} {}", url.place(), settings.schema);
+    let target = target_of(url, settings);
     let noted = mirror.note(move |tx| {
         let mut progress = queue::progress_of(tx, Some(target))?;
         if let Some((report, state)) = sent {

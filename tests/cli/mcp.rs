@@ -442,3 +442,25 @@ fn answers_beyond_the_bound_are_shortened_and_say_so() {
     assert_eq!((tier["options"].as_array().unwrap().len(), &tier["options_in_all"]), (3, &Value::Null));
     assert_eq!(columns.len().to_string(), place.ask("SELECT count(*) FROM pragma_table_info('contacts_full')"));
 }
+
+/// Many options of many fields take the bound together: the options are shortened, and each column keeps its name.
+#[test]
+fn description_of_many_options_has_every_column() {
+    let mut world = generate(3, 2, 0, Instant::system_now());
+    let options: Vec<String> = (0..60).map(|n| format!("an_option_{n}=An option {n}")).collect();
+    let options: Vec<&str> = options.iter().map(String::as_str).collect();
+    for n in 0..60 {
+        let key = format!("a_field_with_rather_a_long_name_{n}");
+        world.fields().define(NewField::new(Object::Contact, &key, DataType::SingleSelect).options(&options));
+    }
+    let service = Service::of(world);
+    let place = TestDir::of(&service);
+    place.run("sync").done();
+    let mut client = McpClient::start(&place, &["mcp"]);
+    let described = client.answer("describe", &json!({"table": "contacts_full"}));
+    assert_eq!(described["truncated"], true);
+    let names: Vec<&str> =
+        described["columns"].as_array().unwrap().iter().map(|column| column["name"].as_str().unwrap()).collect();
+    let all = place.ask("SELECT name FROM pragma_table_info('contacts_full')");
+    assert_eq!(names, all.lines().collect::<Vec<_>>());
+}

@@ -274,31 +274,35 @@ fn object(arguments: &Value) -> Result<Object, CallError> {
 pub(super) const MAX_VALUE: usize = 4_000;
 const LARGEST: usize = 100_000;
 
-/// Shortens an answer that is too large: the longest texts, and the longest lists of objects, which say then how many there are.
+/// Shortens an answer that is too large: the longest texts, and the longest lists of objects, which say then how many there
+/// are. The lists of the answer itself, such as its columns, come last.
 fn bound(answer: &mut Value) {
-    let mut most = LARGEST;
-    while answer.to_string().len() > LARGEST && most > 0 {
-        most /= 2;
-        shorten(answer, most);
-        answer["truncated"] = true.into();
+    for (itself, least) in [(false, 4), (true, 0)] {
+        let mut most = LARGEST;
+        while answer.to_string().len() > LARGEST && most > least {
+            most /= 2;
+            shorten(answer, most, itself);
+            answer["truncated"] = true.into();
+        }
     }
 }
 
-fn shorten(value: &mut Value, most: usize) {
+fn shorten(value: &mut Value, most: usize, itself: bool) {
     match value {
-        Value::String(text) => *text = cut(text, most),
-        Value::Array(items) => items.iter_mut().for_each(|item| shorten(item, most)),
+        Value::String(text) => *text = cut(text, most.saturating_mul(16)),
+        Value::Array(items) => items.iter_mut().for_each(|item| shorten(item, most, true)),
         Value::Object(members) => {
             let mut counts = Vec::new();
             for (name, member) in members.iter_mut() {
                 if let Value::Array(items) = member
+                    && itself
                     && items.len() > most
                     && items[0].is_object()
                 {
                     counts.push((format!("{name}_in_all"), items.len()));
                     items.truncate(most);
                 }
-                shorten(member, most);
+                shorten(member, most, itself);
             }
             counts.into_iter().for_each(|(name, count)| _ = members.entry(name).or_insert(count.into()));
         }

@@ -170,8 +170,9 @@ pub(in crate::store) struct LockedBy {
 
 /// Whether a process writes the mirror of this path, and has another file open: it would share its WAL with this one.
 pub(super) fn is_written_elsewhere(path: &Path) -> bool {
-    let locked = current_writer(path).and_then(|_| LockLines::beside(path)?.writer);
-    locked.is_some_and(|locked| FileIdentity::of(path).is_ok_and(|here| !locked.file.is(&here)))
+    let locked = LockLines::beside(path).and_then(|lines| lines.writer);
+    let is_another = locked.is_some_and(|locked| FileIdentity::of(path).is_ok_and(|here| !locked.file.is(&here)));
+    is_another && current_writer(path).is_some()
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

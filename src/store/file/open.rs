@@ -210,8 +210,9 @@ impl Reader {
 /// is. Nobody is locked out by what another program did.
 pub(in crate::store) fn reader(path: &Path) -> Result<Reader> {
     require(path)?;
-    let is_awake = || wal::files_beside(path).iter().all(|file| file.exists());
-    if !is_awake() && can_write(path) {
+    let is_own = !is_written_elsewhere(path);
+    let is_awake = || is_own && wal::files_beside(path).iter().all(|file| file.exists());
+    if is_own && !is_awake() && can_write(path) {
         // Without it, the file is read as it is.
         let _ = edited(path);
     }
@@ -232,11 +233,13 @@ fn can_write(path: &Path) -> bool {
 fn peek(path: &Path) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
     let [log, index] = wal::files_beside(path);
-    let has_log = std::fs::metadata(&log).is_ok_and(|meta| meta.len() > 0);
+    // The WAL and its index may be those of another file, which a process has open: to use them would damage both.
+    let is_own = !is_written_elsewhere(path);
+    let has_log = is_own && std::fs::metadata(&log).is_ok_and(|meta| meta.len() > 0);
     if has_log && !index.exists() {
         return after_a_kill(path);
     }
-    if has_log || (log.exists() && index.exists()) {
+    if has_log || is_own && log.exists() && index.exists() {
         return Connection::open_with_flags(path, flags).map_err(StoreError::opening(path));
     }
     // The file itself contains everything.
