@@ -324,6 +324,21 @@ mod tests {
     }
 
     #[test]
+    fn file_in_the_place_of_one_that_is_written_is_read_without_its_wal() {
+        let dir = tempfile::tempdir().unwrap();
+        let [path, other] = ["mirror.db", "other.db"].map(|name| dir.path().join(name));
+        let store = crate::store::Store::open(&path).unwrap();
+        let (conn, ..) = writer(&other).unwrap();
+        conn.execute_batch("CREATE TABLE t (x); INSERT INTO t VALUES (7)").unwrap();
+        drop(conn);
+        std::fs::rename(&other, &path).unwrap();
+        assert!(wal::files_beside(&path).iter().all(|file| file.exists()), "of the store");
+        let found = reader(&path).unwrap();
+        assert_eq!((read_x(&found.conn), found.at_rest.is_some()), (7, true));
+        drop(store);
+    }
+
+    #[test]
     fn file_that_is_written_while_it_is_read_as_it_is_is_noticed() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("mirror.db");
