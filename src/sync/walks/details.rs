@@ -255,12 +255,12 @@ impl DetailBatch<'_> {
             | ErrorClass::PreconditionFailed => self.failed(id, 1).await,
             // Whether the key or the address is wrong, other answers show, such as that of a list.
             ErrorClass::StopAll | ErrorClass::Configuration => {
-                let gives_up = self.queue().failed + 1 == MAX_FAILURES;
-                if gives_up || !self.run.was_answered() {
-                    let list = ListQuery::new(resource).limit(PageSize::ONE);
-                    self.run.engine.page(&list, self.purpose, "list").await?;
+                if !self.run.was_answered() {
+                    self.ask_list().await?;
                 }
-                self.failed(id, 1).await
+                self.failed(id, 1).await?;
+                // What ended the batch may be the key, revoked meanwhile.
+                if self.queue().given_up { self.ask_list().await } else { Ok(()) }
             }
             ErrorClass::Retry => {
                 let unanswered = matches!(
@@ -283,6 +283,11 @@ impl DetailBatch<'_> {
                 Err(error).asking(DOING, resource)
             }
         }
+    }
+
+    async fn ask_list(&self) -> Result<(), SyncError> {
+        let list = ListQuery::new(self.object.resource()).limit(PageSize::ONE);
+        self.run.engine.page(&list, self.purpose, "list").await.map(drop)
     }
 
     /// Stores that a detail could not be read, so that it waits. After many, the rest is left to another run.
