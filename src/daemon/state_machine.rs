@@ -390,8 +390,8 @@ impl StateMachine {
         id
     }
 
-    /// Tells the running job to stop, if it can be resumed. Returns whether its end does what is asked: what is forgotten
-    /// stays in the mirror until then, because any run may rest on it.
+    /// Tells the running job to stop, if it can be resumed. Returns whether its end does what is asked: a sweep to be
+    /// discarded stays in the mirror until then, because any run may rest on it.
     fn preempt(&mut self, reason: Preemption, effects: &mut Vec<Effect>) -> bool {
         let Some(running) = &mut self.running else {
             return false;
