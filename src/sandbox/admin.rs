@@ -6,276 +6,205 @@
 use std::time::Duration;
 
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::definition::{CustomDefinition, NewField};
-use super::exchange::{Complaints, ErrorAnswer};
-use super::faults::FaultLine;
+use super::exchange::{Answer, LoggedRequest};
 use super::handle::Sandbox;
-use super::patch;
-use super::table::slot;
+use super::values::{CheckedValue, checked};
 use super::world::World;
-use crate::model::{FieldKind, Instant, Resource, duration};
+use crate::model::{Instant, Resource, duration};
 
 pub(crate) const PREFIX: &str = "/_sandbox";
 const FARTHEST: Duration = Duration::from_secs(100 * 366 * 86_400);
 
-pub(crate) fn answer(sandbox: &Sandbox, method: &str, path: &str, body: &[u8]) -> Result<Value, ErrorAnswer> {
-    let verb = path.strip_prefix(PREFIX).unwrap_or(path);
-    let data = match (verb, method) {
-        _ if !sandbox.has_admin() => return Err(ErrorAnswer::new(404, "There is no such path")),
-        ("/log", "GET" | "HEAD") => log(sandbox),
-        ("/create", "POST") => create(sandbox, &read(body)?)?,
-        ("/change", "POST") => change(sandbox, &read(body)?)?,
-        ("/delete", "POST") => delete(sandbox, &read(body)?)?,
-        ("/faults", "POST") => faults(sandbox, &read(body)?)?,
-        ("/clock", "POST") => clock(sandbox, &read(body)?)?,
-        ("/reset", "POST") => {
-            let _: Nothing = read(if body.trim_ascii().is_empty() { b"{}" } else { body })?;
-            sandbox.reset()?;
-            json!({})
-        }
-        ("/log" | "/create" | "/change" | "/delete" | "/faults" | "/clock" | "/reset", _) => {
-            let wanted = if verb == "/log" { "GET" } else { "POST" };
-            return Err(ErrorAnswer::new(405, format!("{method} is not supported here; use {wanted}")));
-        }
-        _ => return Err(ErrorAnswer::new(404, "There is no such path")),
-    };
-    Ok(json!({ "data": data }))
-}
+type AdminVerb = fn(&Sandbox, AdminRequest) -> Result<Value, Answer>;
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RecordRequest {
-    #[serde(rename = "object", with = "AdminObject")]
-    resource: Resource,
+/// Each verb with its method.
+const VERBS: [(&str, &str, AdminVerb); 7] = [
+    ("/log", "GET", |sandbox, _| Ok(log(sandbox))),
+    ("/create", "POST", |sandbox, request| sandbox.change(|world| create(world, &request))?),
+    ("/change", "POST", |sandbox, request| sandbox.change(|world| change(world, &request))?),
+    ("/delete", "POST", |sandbox, request| sandbox.change(|world| delete(world, &request))?),
+    ("/faults", "POST", faults),
+    ("/clock", "POST", clock),
+    ("/reset", "POST", |sandbox, _| Ok(sandbox.reset().map(|()| json!({}))?)),
+];
+
+/// The members of any body.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct AdminRequest {
+    object: Option<String>,
     id: Option<String>,
-    #[serde(default)]
     fields: Map<String, Value>,
+    fault: Option<String>,
+    advance: Option<String>,
 }
 
-#[derive(Deserialize)]
-#[serde(remote = "Resource")]
-enum AdminObject {
-    #[serde(rename = "contact")]
-    Contacts,
-    #[serde(rename = "company")]
-    Companies,
-    #[serde(rename = "team-member")]
-    TeamMembers,
-    #[serde(rename = "custom-field")]
-    CustomFields,
+fn required<'a>(name: &str, given: Option<&'a String>) -> Result<&'a str, Answer> {
+    given.map(String::as_str).ok_or_else(|| Answer::of_field(400, name, "is required"))
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct FaultRequest {
-    fault: String,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ClockRequest {
-    advance: String,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Nothing {}
-
-fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, ErrorAnswer> {
-    serde_json::from_slice(body).map_err(|error| ErrorAnswer::new(400, format!("The body is invalid: {error}")))
-}
-
-impl RecordRequest {
-    fn id(&self) -> Result<Option<&str>, ErrorAnswer> {
-        match self.id.as_deref() {
-            _ if self.fields.contains_key("id") => {
-                Err(ErrorAnswer::of_field(400, "fields.id", "cannot be set; `id` belongs next to `fields`"))
-            }
-            Some("") => Err(ErrorAnswer::of_field(400, "id", "must not be empty")),
-            id => Ok(id),
+impl AdminRequest {
+    fn resource(&self) -> Result<Resource, Answer> {
+        match required("object", self.object.as_ref())? {
+            "contact" => Ok(Resource::Contacts),
+            "company" => Ok(Resource::Companies),
+            "team-member" => Ok(Resource::TeamMembers),
+            "custom-field" => Ok(Resource::CustomFields),
+            _ => Err(Answer::of_field(400, "object", "must be contact, company, team-member or custom-field")),
         }
     }
 
-    fn existing(&self, world: &World) -> Result<(Resource, &str), ErrorAnswer> {
-        let resource = self.resource;
-        let id = self.id()?.ok_or_else(|| ErrorAnswer::of_field(400, "id", "is required"))?;
+    fn fields(&self) -> Result<&Map<String, Value>, Answer> {
+        match self.fields.contains_key("id") {
+            true => Err(Answer::of_field(400, "fields.id", "cannot be set; `id` belongs next to `fields`")),
+            false => Ok(&self.fields),
+        }
+    }
+
+    /// An object and a record of it that exists.
+    fn existing(&self, world: &World) -> Result<(Resource, &str), Answer> {
+        let (resource, id) = (self.resource()?, required("id", self.id.as_ref())?);
         match world.table(resource).get(id) {
             Some(_) => Ok((resource, id)),
-            None => Err(ErrorAnswer::new(404, format!("There is no record `{id}` in {}", resource.path()))),
+            None => Err(Answer::refused(404, format!("There is no record `{id}` in {}", resource.path()))),
         }
     }
 }
 
-fn create(sandbox: &Sandbox, request: &RecordRequest) -> Result<Value, ErrorAnswer> {
-    let (resource, id) = (request.resource, request.id()?);
-    sandbox.change(|world| {
-        if let Some(id) = id.filter(|id| world.table(resource).get(id).is_some()) {
-            return Err(ErrorAnswer::of_field(400, "id", &format!("`{id}` already exists")));
-        }
-        let mut record = match resource {
-            Resource::CustomFields => request.fields.clone(),
-            _ => checked(world, resource, &request.fields)?,
-        };
-        if let Some(id) = id {
-            record.insert("id".into(), id.into());
-        }
-        let record = Value::Object(record);
-        let id = if resource == Resource::CustomFields {
-            let definition = CustomDefinition::from_json(&record);
-            let definition = definition.map_err(|why| ErrorAnswer::of_field(400, "fields", &why))?;
-            if world.definitions().iter().any(|d| d.object == definition.object && d.key == definition.key) {
-                return Err(ErrorAnswer::of_field(400, "key", "already exists"));
-            }
-            world.fields().define(NewField(definition))
-        } else {
-            world.create(resource, &record)
-        };
-        Ok(world.detail_json(resource, id.as_str()).unwrap_or_default())
-    })?
+pub(crate) fn answer(sandbox: &Sandbox, method: &str, path: &str, body: &[u8]) -> Result<Value, Answer> {
+    let is_asked = |verb: &str| path.strip_prefix(PREFIX) == Some(verb) && sandbox.memory().origin.is_some();
+    let Some((_, wanted, verb)) = VERBS.iter().find(|(verb, ..)| is_asked(verb)) else {
+        return Err(Answer::refused(404, "There is no such path"));
+    };
+    if *wanted != if method == "HEAD" { "GET" } else { method } {
+        return Err(Answer::refused(405, format!("{method} is not supported here; use {wanted}")));
+    }
+    let body = if body.trim_ascii().is_empty() { b"{}" } else { body };
+    let request =
+        serde_json::from_slice::<Map<String, Value>>(body).and_then(|body| serde_json::from_value(body.into()));
+    let request = request.map_err(|error| Answer::refused(400, format!("The body is invalid: {error}")))?;
+    Ok(json!({ "data": verb(sandbox, request)? }))
 }
 
-fn change(sandbox: &Sandbox, request: &RecordRequest) -> Result<Value, ErrorAnswer> {
-    sandbox.change(|world| {
-        let (resource, id) = request.existing(world)?;
-        if resource == Resource::CustomFields {
-            redefine(world, id, &request.fields)?;
-        } else {
-            let changes = checked(world, resource, &request.fields)?;
-            world.edit(resource, id, &Value::Object(changes));
+fn create(world: &mut World, request: &AdminRequest) -> Result<Value, Answer> {
+    let wrong = |field: &str, why: &str| Err(Answer::of_field(400, field, why));
+    let (resource, mut fields) = (request.resource()?, request.fields()?.clone());
+    match &request.id {
+        Some(id) if id.is_empty() => return wrong("id", "must not be empty"),
+        Some(id) if world.table(resource).get(id).is_some() => return wrong("id", &format!("`{id}` already exists")),
+        _ => {}
+    }
+    let id = if resource == Resource::CustomFields {
+        fields.extend(request.id.iter().map(|id| ("id".to_string(), id.as_str().into())));
+        let definition = CustomDefinition::from_json(&fields.into());
+        let definition = definition.map_err(|why| Answer::of_field(400, "fields", &why))?;
+        if world.definitions().iter().any(|d| d.object == definition.object && d.key == definition.key) {
+            return wrong("key", "already exists");
         }
-        Ok(world.detail_json(resource, id).unwrap_or_default())
-    })?
+        world.fields().define(NewField(definition))
+    } else {
+        let values = values(world, resource, &fields)?;
+        let id = world.create(resource, &json!({ "id": request.id }));
+        set(world, resource, id.as_str(), values);
+        id
+    };
+    Ok(world.detail_json(resource, id.as_str()).unwrap_or_default())
+}
+
+fn change(world: &mut World, request: &AdminRequest) -> Result<Value, Answer> {
+    let (resource, id) = request.existing(world)?;
+    let fields = request.fields()?;
+    if resource == Resource::CustomFields {
+        redefine(world, id, fields.clone())?;
+    } else {
+        let values = values(world, resource, fields)?;
+        world.edit(resource, id, &Value::Null);
+        set(world, resource, id, values);
+    }
+    Ok(world.detail_json(resource, id).unwrap_or_default())
 }
 
 /// Changes a definition by the members of its JSON, except the key and the object.
-fn redefine(world: &mut World, id: &str, fields: &Map<String, Value>) -> Result<(), ErrorAnswer> {
-    let wrong = |why: &str| ErrorAnswer::of_field(400, "fields", why);
-    let found = world.definitions().iter().find(|definition| definition.id == id).cloned();
-    let Some(known) = found else { return Err(wrong("there is no such definition")) };
+fn redefine(world: &mut World, id: &str, fields: Map<String, Value>) -> Result<(), Answer> {
+    let wrong = |why: &str| Answer::of_field(400, "fields", why);
+    let known = world.definitions().iter().find(|definition| definition.id == id).cloned();
+    let known = known.ok_or_else(|| wrong("there is no such definition"))?;
     let mut json = known.to_json();
-    for (name, value) in fields {
-        json[name] = value.clone();
+    let is_archived = fields.get("status").unwrap_or(&json["status"]) == "ARCHIVED";
+    if is_archived != known.archived_at.is_some() {
+        json["archivedAt"] = if is_archived { world.now().to_wire().into() } else { Value::Null };
     }
-    let archived = json["status"] == "ARCHIVED";
-    let now = if archived && known.active { Value::from(world.now().to_wire()) } else { Value::Null };
-    if archived != (known.archived_at.is_some()) && !fields.contains_key("archivedAt") {
-        json["archivedAt"] = now;
+    json["updatedAt"] = world.tick().to_wire().into();
+    if let Some(json) = json.as_object_mut() {
+        json.extend(fields);
     }
     let changed = CustomDefinition::from_json(&json).map_err(|why| wrong(&why))?;
     if (changed.object, &changed.key) != (known.object, &known.key) {
         return Err(wrong("the key and the objectType of a definition cannot be changed"));
     }
-    world.fields().redefine(known.object, &known.key, |definition| {
-        let updated_at = definition.updated_at;
-        *definition = changed;
-        if !fields.contains_key("updatedAt") {
-            definition.updated_at = updated_at;
-        }
-    });
+    world.fields().redefine(known.object, &known.key, |definition| *definition = changed);
     Ok(())
 }
 
-fn delete(sandbox: &Sandbox, request: &RecordRequest) -> Result<Value, ErrorAnswer> {
-    sandbox.change(|world| {
-        let (resource, id) = request.existing(world)?;
-        match world.definitions().iter().find(|definition| definition.id == id).cloned() {
-            Some(definition) if resource == Resource::CustomFields => {
-                world.fields().undefine(definition.object, &definition.key)
-            }
-            _ => world.remove(resource, id),
-        };
-        Ok(json!({ "id": id }))
-    })?
+fn delete(world: &mut World, request: &AdminRequest) -> Result<Value, Answer> {
+    let (resource, id) = request.existing(world)?;
+    let of_field = world.definitions().iter().find(|d| d.id == id && resource == Resource::CustomFields).cloned();
+    match of_field {
+        Some(definition) => world.fields().undefine(definition.object, &definition.key),
+        None => world.remove(resource, id),
+    };
+    Ok(json!({ "id": id }))
 }
 
-fn faults(sandbox: &Sandbox, request: &FaultRequest) -> Result<Value, ErrorAnswer> {
-    let line = request.fault.parse::<FaultLine>().map_err(|why| ErrorAnswer::of_field(400, "fault", &why))?;
-    sandbox.apply_faults(&line);
-    Ok(json!({ "fault": line.text }))
+fn faults(sandbox: &Sandbox, request: AdminRequest) -> Result<Value, Answer> {
+    let line = required("fault", request.fault.as_ref())?;
+    sandbox.faults().set(&line.parse().map_err(|why: String| Answer::of_field(400, "fault", &why))?);
+    Ok(json!({ "fault": line }))
 }
 
-fn clock(sandbox: &Sandbox, request: &ClockRequest) -> Result<Value, ErrorAnswer> {
-    let by = duration(&request.advance).map_err(|why| ErrorAnswer::of_field(400, "advance", why))?;
+fn clock(sandbox: &Sandbox, request: AdminRequest) -> Result<Value, Answer> {
+    let by = duration(required("advance", request.advance.as_ref())?);
+    let by = by.map_err(|why| Answer::of_field(400, "advance", why))?;
     let last: Option<Instant> = "9000-01-01T00:00:00Z".parse().ok();
     if by > FARTHEST || last.is_some_and(|last| sandbox.clock().now().plus(by) > last) {
-        return Err(ErrorAnswer::of_field(400, "advance", "is too far"));
+        return Err(Answer::of_field(400, "advance", "is too far"));
     }
     sandbox.advance(by)?;
     Ok(json!({ "now": sandbox.clock().now().to_wire() }))
 }
 
 fn log(sandbox: &Sandbox) -> Value {
-    let log = sandbox.log();
-    let line = |entry: &super::exchange::LoggedRequest| {
+    let line = |entry: &LoggedRequest| {
         json!({
             "at": entry.at.to_wire(), "method": entry.asked.method, "path": entry.asked.line(),
             "status": entry.status, "ru": entry.ru.get(), "replayed": entry.replayed,
         })
     };
-    log.entries().iter().map(line).collect()
+    sandbox.log().entries().iter().map(line).collect()
 }
 
-pub(crate) fn checked(
-    world: &World,
-    resource: Resource,
-    fields: &Map<String, Value>,
-) -> Result<Map<String, Value>, ErrorAnswer> {
-    let mut wrong = Complaints::default();
-    let mut checked = fields.clone();
+/// The values of a record's fields, all of them valid.
+fn values(world: &World, resource: Resource, fields: &Map<String, Value>) -> Result<Vec<CheckedValue>, Answer> {
+    let one = |wire: &str, value: &Value| {
+        checked(world, resource, wire, value).map_err(|why| Answer::of_field(400, &format!("fields.{wire}"), &why))
+    };
+    let mut values = Vec::new();
     for (wire, value) in fields {
-        match (wire.as_str(), value) {
-            ("customFields", Value::Object(values)) if resource.object().is_some() => {
-                checked.insert(wire.clone(), custom(world, resource, values, &mut wrong));
-            }
-            ("location", Value::Object(parts)) if resource == Resource::Contacts => {
+        match value {
+            Value::Object(parts) if resource.object().is_some_and(|object| object.has_group(wire)) => {
                 for (part, value) in parts {
-                    standard(resource, &format!("location.{part}"), value, &mut wrong);
+                    values.push(one(&format!("{wire}.{part}"), value)?);
                 }
             }
-            ("customFields" | "location", _) => wrong.add(&format!("fields.{wire}"), "must be an object"),
-            _ => standard(resource, wire, value, &mut wrong),
+            _ => values.push(one(wire, value)?),
         }
     }
-    wrong.or(checked)
+    Ok(values)
 }
 
-fn standard(resource: Resource, wire: &str, value: &Value, wrong: &mut Complaints) {
-    let Some(slot) = slot(resource.fields(), wire) else {
-        return wrong.add(&format!("fields.{wire}"), format!("is not a field of {}", resource.path()));
-    };
-    let message = match (resource.fields()[slot].kind, value) {
-        (_, Value::Null) | (FieldKind::Value { .. } | FieldKind::Json, _) => return,
-        (FieldKind::Id | FieldKind::Text | FieldKind::Etag, Value::String(_))
-        | (FieldKind::Boolean, Value::Bool(_)) => return,
-        (FieldKind::Integer, Value::Number(number)) if number.is_i64() => return,
-        (FieldKind::Number, Value::Number(_)) => return,
-        (FieldKind::Instant, Value::String(text)) if text.parse::<Instant>().is_ok() => return,
-        (FieldKind::Id | FieldKind::Text | FieldKind::Etag, _) => "must be a string or null",
-        (FieldKind::Boolean, _) => "must be true, false or null",
-        (FieldKind::Integer, _) => "must be a 64-bit integer or null",
-        (FieldKind::Number, _) => "must be a number or null",
-        (FieldKind::Instant, _) => "must be an ISO timestamp with a timezone, or null",
-    };
-    wrong.add(&format!("fields.{wire}"), message);
-}
-
-fn custom(world: &World, resource: Resource, values: &Map<String, Value>, wrong: &mut Complaints) -> Value {
-    let mut stored = values.clone();
-    for (key, value) in values {
-        let field = format!("fields.customFields.{key}");
-        let definition = world.definitions().iter().find(|d| Some(d.object) == resource.object() && d.key == *key);
-        match definition.map(|definition| patch::cell(definition, value)) {
-            // Empty texts and lists are stored as cleared values.
-            Some(Ok(None)) => {
-                stored.insert(key.clone(), Value::Null);
-            }
-            Some(Ok(Some(_))) => {}
-            Some(Err(message)) => wrong.add(&field, message),
-            None => wrong.add(&field, "is not a custom field"),
-        }
-    }
-    Value::Object(stored)
+fn set(world: &mut World, resource: Resource, id: &str, values: Vec<CheckedValue>) {
+    world.change(resource, id, |_, record| values.into_iter().for_each(|(name, value)| record.set(name, value)));
 }

@@ -3,9 +3,7 @@
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use crate::model::{Choice, DataType, Instant, Object, Op, Resource};
-
-use super::table::{Cell, Id, WorldRecord, slot};
+use crate::model::{Choice, DataType, Instant, Object, Op};
 
 /// A custom field in the form of its list. It is created with [`NewField`] and changed through the world.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -77,19 +75,6 @@ impl CustomDefinition {
         }
         Ok(read)
     }
-
-    pub(crate) fn row(&self) -> WorldRecord {
-        let mut record = WorldRecord::new(Id::from(self.id.as_str()));
-        for (wire, value) in self.to_json().as_object().into_iter().flatten() {
-            match slot(Resource::CustomFields.fields(), wire).filter(|_| wire != "options") {
-                Some(slot) => record.set(slot, Cell::from_json(value, wire.ends_with("At"))),
-                None => {
-                    record.raw.insert(wire.clone(), Some(value.to_string()));
-                }
-            }
-        }
-        record
-    }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the serializer's form")]
@@ -136,11 +121,6 @@ impl NewField {
             options: Vec::new(),
             extra: Map::new(),
         })
-    }
-
-    pub fn label(mut self, label: &str) -> NewField {
-        self.0.label = label.to_string();
-        self
     }
 
     /// Sets the options; an option without `value=label` is its own label.

@@ -4,7 +4,7 @@
 //! Of a hundred changes about 84 edit a list field, 10 the notes, 3 create a record and 3 delete one. The seed
 //! determines the records and values.
 
-use std::str::FromStr;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,52 +12,65 @@ use fastrand::Rng;
 use serde_json::json;
 
 use super::handle::Sandbox;
-use super::origin::{Development, FixtureError, Origin};
+use super::origin::{Development, DevelopmentError, Origin};
 use super::state::{StateError, StateFile};
 use super::world::World;
 use crate::model::Object;
 
 const LOGGED: usize = 100_000;
 
-#[derive(Debug, thiserror::Error)]
-pub enum DevelopmentError {
-    #[error("the fixture is not valid")]
-    Fixture(#[source] FixtureError),
-    #[error(transparent)]
-    State(#[from] StateError),
-}
-
 impl Sandbox {
     /// A sandbox with an admin interface next to the API, and the seed of its key.
     pub fn develop(development: Development) -> Result<(Sandbox, u64), DevelopmentError> {
-        let mut seed = development.seed;
         let mut origin = Origin::new(development);
         let clock = origin.clock.clone();
-        let mut stored = None;
+        let (mut seed, mut stored) = (origin.development.seed, None);
         if let Some(path) = &origin.development.state {
             let (file, found) = StateFile::open(path, seed, World::new(origin.base))?;
-            (origin.file, stored) = (Some(file), found);
+            (seed, origin.file, stored) = (file.seed, Some(file), found);
         }
-        let (world, replays) = match stored {
-            Some(stored) => {
-                seed = stored.seed;
-                clock.set_advanced(stored.advanced);
-                (stored.world, stored.replays)
-            }
-            None => (origin.world().map_err(DevelopmentError::Fixture)?, Default::default()),
+        let (mut world, replays, advanced) = match stored {
+            Some(stored) => stored,
+            None => (origin.world()?, Default::default(), Duration::ZERO),
         };
+        clock.set_advanced(advanced);
+        world.touched = origin.file.is_some().then(BTreeSet::new);
         let sandbox = Sandbox::new(world, Arc::new(clock));
-        sandbox.configure(|settings| settings.log_limit = Some(LOGGED));
-        sandbox.faults().seed(seed);
-        sandbox.apply_faults(&origin.development.faults);
-        sandbox.begin(origin, replays)?;
+        sandbox.faults().begin(seed, &origin.development.faults);
+        // The state file is written for the first time.
+        sandbox.write(true, |_, memory| {
+            memory.settings.log_limit = Some(LOGGED);
+            (memory.replays, memory.origin) = (replays, Some(origin));
+        })?;
         Ok((sandbox, seed))
     }
 
-    /// Changes the world at a rate until the future is dropped.
-    pub async fn churn(&self, rate: ChurnRate, seed: u64) {
+    pub(crate) fn reset(&self) -> Result<(), StateError> {
+        self.write(true, |world, memory| {
+            let Some(origin) = &memory.origin else { return };
+            // The fixture was valid when the sandbox started.
+            if let Ok(begun) = origin.world() {
+                *world = begun;
+            }
+            world.touched = origin.file.is_some().then(BTreeSet::new);
+            origin.clock.set_advanced(Duration::ZERO);
+            self.faults().begin(origin.development.seed, &origin.development.faults);
+            memory.forget();
+        })
+    }
+
+    pub(crate) fn advance(&self, by: Duration) -> Result<(), StateError> {
+        self.write(false, |_, memory| {
+            if let Some(Origin { clock, .. }) = &memory.origin {
+                clock.set_advanced(clock.advanced() + by);
+            }
+        })
+    }
+
+    /// Changes the world once per interval until the future is dropped.
+    pub async fn churn(&self, every: Duration, seed: u64) {
         let mut churn = Churn::new(seed);
-        let mut ticks = tokio::time::interval(rate.every.max(Duration::from_micros(100)));
+        let mut ticks = tokio::time::interval(every.max(Duration::from_micros(100)));
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
         loop {
             ticks.tick().await;
@@ -68,29 +81,16 @@ impl Sandbox {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ChurnRate {
-    pub every: Duration,
-}
-
-impl FromStr for ChurnRate {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<ChurnRate, String> {
-        let wrong = || format!("`{text}` must be a number per unit, such as 5/s, 30/m or 200/h");
-        let (number, unit) = text.split_once('/').ok_or_else(wrong)?;
-        let number: u32 = number.parse().map_err(|_| wrong())?;
-        let unit = match unit {
-            "s" => 1,
-            "m" => 60,
-            "h" => 3600,
-            _ => return Err(wrong()),
-        };
-        if number == 0 || u64::from(number) > unit * 10_000 {
-            return Err(format!("`{text}` must be more than 0 and at most 10000/s"));
-        }
-        Ok(ChurnRate { every: Duration::from_nanos(unit * 1_000_000_000 / u64::from(number)) })
+/// The time between two changes, of a rate such as `5/s`.
+pub fn churn_interval(rate: &str) -> Result<Duration, String> {
+    let wrong = || format!("`{rate}` must be a number per unit, such as 5/s, 30/m or 200/h");
+    let (number, unit) = rate.split_once('/').ok_or_else(wrong)?;
+    let number: u32 = number.parse().map_err(|_| wrong())?;
+    let seconds = [("s", 1), ("m", 60), ("h", 3600)].into_iter().find(|(name, _)| *name == unit).ok_or_else(wrong)?.1;
+    if number == 0 || number > seconds * 10_000 {
+        return Err(format!("`{rate}` must be more than 0 and at most 10000/s"));
     }
+    Ok(Duration::from_secs(seconds.into()) / number)
 }
 
 #[derive(Debug)]
@@ -138,10 +138,10 @@ mod tests {
 
     #[test]
     fn rate_is_a_number_per_unit() {
-        assert_eq!("5/s".parse::<ChurnRate>().unwrap().every, Duration::from_millis(200));
-        assert_eq!("30/m".parse::<ChurnRate>().unwrap().every, Duration::from_secs(2));
+        assert_eq!(churn_interval("5/s"), Ok(Duration::from_millis(200)));
+        assert_eq!(churn_interval("30/m"), Ok(Duration::from_secs(2)));
         for junk in ["", "5", "0/s", "-1/s", "5/d", "x/s", "5/s/s", "20000/s", "1.5/s"] {
-            assert!(junk.parse::<ChurnRate>().is_err(), "{junk}");
+            assert!(churn_interval(junk).is_err(), "{junk}");
         }
     }
 

@@ -1,70 +1,26 @@
-//! The types between the socket and the service: a request before validation, and its answer or its errors (reference,
-//! *Errors*), with its cost and fault; and the log of both.
+//! A request before it is checked, an answer before its faults (reference, *Errors*), and the log of both.
 
-use std::time::Duration;
+use std::borrow::Cow;
 
-use axum::http::header::{self, HeaderName};
-use axum::http::{HeaderMap, HeaderValue, Response, StatusCode};
+use axum::http::{HeaderMap, StatusCode};
 use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
 
-use super::fault::{DateHeader, Fault};
 use crate::model::{Instant, Object, Resource, Ru};
 
 #[derive(Clone, Debug)]
 pub(crate) struct IncomingRequest {
     pub(crate) asked: RequestLine,
-    pub(crate) authorization: Option<String>,
-    pub(crate) if_match: Option<String>,
-    pub(crate) idempotency_key: Option<String>,
-    pub(crate) content_type: Option<String>,
+    pub(crate) headers: HeaderMap,
     pub(crate) body: Vec<u8>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Success {
-    pub(crate) body: String,
-    pub(crate) etag: Option<String>,
-    /// For a PATCH: whether this is a stored answer.
-    pub(crate) replayed: Option<bool>,
-    pub(crate) rows: u64,
-}
-
-#[derive(Debug)]
-pub(crate) struct Served {
-    /// `None` if the connection closes without an answer.
-    pub(crate) answer: Option<Response<String>>,
-    pub(crate) fault: Option<Fault>,
-    pub(crate) padding: u64,
-    pub(crate) is_gzip_allowed: bool,
-    pub(crate) date: DateHeader,
-    pub(crate) ru: Ru,
-    /// The delays, in real time and by the sandbox's clock.
-    pub(crate) slow: Duration,
-    pub(crate) drag: Duration,
-}
-
-impl Served {
-    pub(crate) fn is_cut(&self) -> bool {
-        use Fault::{Truncated, TruncatedChunked, TruncatedGzip};
-        self.answer.is_none() || matches!(self.fault, Some(Truncated | TruncatedChunked | TruncatedGzip))
+impl IncomingRequest {
+    /// Etags may contain any character.
+    pub(crate) fn header(&self, name: &str) -> Option<Cow<'_, str>> {
+        self.headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()))
     }
 }
-
-pub(crate) fn answer(status: u16, content_type: &str, body: String) -> Response<String> {
-    let mut answer = Response::new(body);
-    *answer.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    put(answer.headers_mut(), header::CONTENT_TYPE, content_type);
-    answer
-}
-
-pub(crate) fn put(headers: &mut HeaderMap, name: HeaderName, value: &str) {
-    if let Ok(value) = HeaderValue::from_bytes(value.as_bytes()) {
-        headers.insert(name, value);
-    }
-}
-
-pub(crate) const JSON: &str = "application/json; charset=utf-8";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Route {
@@ -97,14 +53,12 @@ impl RequestLine {
     }
 
     /// Refuses a request with a repeated parameter (*List query conventions*, rule 1).
-    pub(crate) fn check(&self) -> Result<(), ErrorAnswer> {
-        let mut wrong = Complaints::default();
-        for (n, (name, _)) in self.query.iter().enumerate() {
-            if self.query[..n].iter().any(|(other, _)| other == name) {
-                wrong.add(name, "is given more than once");
-            }
+    pub(crate) fn check(&self) -> Result<(), Answer> {
+        let is_repeated = |n: &usize| self.query[..*n].iter().any(|(name, _)| *name == self.query[*n].0);
+        match (1..self.query.len()).find(is_repeated) {
+            Some(n) => Err(Answer::of_field(400, &self.query[n].0, "is given more than once")),
+            None => Ok(()),
         }
-        wrong.or(())
     }
 
     /// A parameter's value, the first one if it is repeated.
@@ -154,88 +108,61 @@ fn route(path: &str) -> Route {
     Route::Unknown
 }
 
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct ErrorAnswer {
+/// Whether the answer to a PATCH is a stored one.
+pub(crate) const REPLAYED: &str = "idempotent-replayed";
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Answer {
     pub(crate) status: u16,
-    pub(crate) message: String,
-    pub(crate) details: Option<Value>,
-    /// The wait in the body, and in the `Retry-After` header.
-    pub(crate) retry_after: (Option<u64>, Option<u64>),
+    pub(crate) headers: Vec<(&'static str, String)>,
+    pub(crate) body: String,
+    pub(crate) rows: u64,
 }
 
-impl Success {
-    pub(crate) fn answer(self) -> Response<String> {
-        let mut answer = answer(200, JSON, self.body);
-        if let Some(etag) = &self.etag {
-            put(answer.headers_mut(), header::ETAG, etag);
-        }
-        if let Some(replayed) = self.replayed {
-            let name = HeaderName::from_static("idempotent-replayed");
-            put(answer.headers_mut(), name, &replayed.to_string());
-        }
-        answer
-    }
-}
-
-impl ErrorAnswer {
-    pub(crate) fn new(status: u16, message: impl Into<String>) -> ErrorAnswer {
-        ErrorAnswer { status, message: message.into(), details: None, retry_after: (None, None) }
+impl Answer {
+    pub(crate) fn new(status: u16, content_type: &str, body: &str) -> Answer {
+        Answer { status, headers: vec![("content-type", content_type.into())], body: body.into(), rows: 0 }
     }
 
-    /// Sets `details` as a string, the other form that the reference allows.
-    pub(crate) fn with_details(mut self, details: &str) -> ErrorAnswer {
-        self.details = Some(Value::from(details));
+    pub(crate) fn json(status: u16, body: &str) -> Answer {
+        Answer::new(status, "application/json; charset=utf-8", body)
+    }
+
+    /// An error with its envelope, and with members that only some errors have.
+    pub(crate) fn error(status: u16, message: &str, more: &Value) -> Answer {
+        let name = StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason());
+        let mut body = json!({"error": name.unwrap_or("Error"), "message": message, "code": status});
+        for (name, value) in more.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null()) {
+            body[name] = value.clone();
+        }
+        if status == 500 {
+            body["requestId"] = "req_sandbox".into();
+        }
+        Answer::json(status, &body.to_string())
+    }
+
+    pub(crate) fn refused(status: u16, message: impl AsRef<str>) -> Answer {
+        Answer::error(status, message.as_ref(), &Value::Null)
+    }
+
+    pub(crate) fn of_field(status: u16, field: &str, message: &str) -> Answer {
+        let details = json!([{"field": field, "message": message}]);
+        Answer::error(status, &format!("{field} {message}"), &json!({ "details": details }))
+    }
+
+    pub(crate) fn with(mut self, header: &'static str, value: Option<impl ToString>) -> Answer {
+        self.headers.extend(value.map(|value| (header, value.to_string())));
         self
     }
 
-    pub(crate) fn of_field(status: u16, field: &str, message: &str) -> ErrorAnswer {
-        ErrorAnswer {
-            details: Some(json!([{"field": field, "message": message}])),
-            ..ErrorAnswer::new(status, format!("{field} {message}"))
-        }
+    /// A record, by the source of its JSON.
+    pub(crate) fn record(source: &str, etag: Option<&String>) -> Answer {
+        let body = format!("{{\"data\":{source}}}");
+        Answer { rows: 1, ..Answer::json(200, &body) }.with("etag", etag)
     }
 
-    pub(crate) fn invalid(field: &str, message: &str) -> ErrorAnswer {
-        ErrorAnswer { message: "The request is invalid".to_string(), ..ErrorAnswer::of_field(400, field, message) }
-    }
-
-    pub(crate) fn answer(&self, request: u64) -> Response<String> {
-        let mut answer = answer(self.status, JSON, String::new());
-        let name = answer.status().canonical_reason().unwrap_or("Error");
-        let mut body = json!({"error": name, "message": self.message, "code": self.status});
-        if let Some(details) = &self.details {
-            body["details"] = details.clone();
-        }
-        let (in_body, in_header) = self.retry_after;
-        if let Some(seconds) = in_body {
-            body["retryAfter"] = Value::from(seconds);
-        }
-        if let Some(seconds) = in_header {
-            put(answer.headers_mut(), header::RETRY_AFTER, &seconds.to_string());
-        }
-        if self.status == 500 {
-            body["requestId"] = Value::from(format!("req_{request:08}"));
-        }
-        *answer.body_mut() = body.to_string();
-        answer
-    }
-}
-
-/// Everything that is wrong with a request; all of it is reported in one answer.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Complaints(Vec<Value>);
-
-impl Complaints {
-    pub(crate) fn add(&mut self, field: &str, message: impl Into<String>) {
-        let message: String = message.into();
-        self.0.push(json!({"field": field, "message": message}));
-    }
-
-    pub(crate) fn or<T>(self, value: T) -> Result<T, ErrorAnswer> {
-        if self.0.is_empty() {
-            return Ok(value);
-        }
-        Err(ErrorAnswer { details: Some(self.0.into()), ..ErrorAnswer::new(400, "The request is invalid") })
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(known, _)| *known == name).map(|(_, value)| value.as_str())
     }
 }
 

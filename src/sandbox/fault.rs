@@ -3,9 +3,14 @@
 //! A [`Fault`] changes one answer. Faults of different layers combine: an answer may be late, lack its `Date` and come
 //! from a lagging replica at the same time.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use serde_json::json;
+
+use super::exchange::Answer;
+use super::world::World;
 use crate::model::Instant;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -151,6 +156,9 @@ impl DateHeader {
     }
 }
 
+const INJECTED: &str = "This failure was injected";
+const MAINTENANCE: &str = "<html><body><h1>Scheduled maintenance</h1></body></html>";
+
 /// The faults of one request, by the part of the answer that they change.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TakenFaults {
@@ -171,4 +179,63 @@ impl TakenFaults {
             _ => &mut self.answer,
         }
     }
+
+    /// The world as seen by the replica that answers.
+    pub(crate) fn seen<'w>(&self, world: &'w World) -> Cow<'w, World> {
+        match &self.view {
+            Some(Fault::Lag(by)) => Cow::Owned(world.as_of(world.now().minus(*by))),
+            Some(Fault::AsOf(at)) => Cow::Owned(world.as_of(*at)),
+            Some(Fault::Hide(hidden)) => Cow::Owned(world.without(|id| hidden.hides(id))),
+            _ => Cow::Borrowed(world),
+        }
+    }
+
+    /// The answer of a fault that lets the request have no effect.
+    pub(crate) fn refusal(&self) -> Option<Answer> {
+        let (status, message, (body, header)) = match self.answer.as_ref()? {
+            Fault::TooMany { body, header } => (429, "Rate limit exceeded", (*body, *header)),
+            Fault::StatusWithRetry { status, body, header } => (*status, INJECTED, (*body, *header)),
+            Fault::Status(status) => (*status, INJECTED, (None, None)),
+            Fault::Html(_) | Fault::Redirect { .. } | Fault::Reset => (500, INJECTED, (None, None)),
+            _ => return None,
+        };
+        Some(Answer::error(status, message, &json!({"retryAfter": body})).with("retry-after", header))
+    }
+
+    /// What arrives of an answer; `None` if the connection closes without one.
+    pub(crate) fn deliver(&self, answer: Answer) -> Option<Answer> {
+        let is_success = answer.status == 200;
+        Some(match self.answer.as_ref() {
+            Some(Fault::Reset | Fault::ResetAfterApply) => return None,
+            Some(Fault::Html(status) | Fault::StatusAfterApply(status)) => html(*status),
+            Some(Fault::NotJson) => html(200),
+            Some(Fault::Redirect { status, location }) => {
+                Answer::new(*status, "text/html", "").with("location", Some(location))
+            }
+            Some(Fault::ErrorAfterApply(status)) => Answer::refused(*status, INJECTED),
+            Some(Fault::Body(body)) if is_success => Answer { body: body.clone(), ..answer },
+            Some(Fault::Rewritten(BodyRewrite(rewrite), with)) if is_success => {
+                Answer { body: rewrite(&answer.body, with), ..answer }
+            }
+            _ => answer,
+        })
+    }
+
+    /// Whether the answer is broken on its way.
+    pub(crate) fn cuts(&self) -> bool {
+        matches!(self.answer, Some(Fault::Truncated | Fault::TruncatedChunked | Fault::TruncatedGzip))
+    }
+
+    /// How many bytes of padding an answer with so many rows gets.
+    pub(crate) fn padding(&self, rows: u64) -> u64 {
+        match self.answer {
+            Some(Fault::HugeBody(bytes)) => bytes,
+            Some(Fault::HeavyRows(bytes)) => bytes.saturating_mul(rows),
+            _ => 0,
+        }
+    }
+}
+
+fn html(status: u16) -> Answer {
+    Answer::new(status, "text/html", MAINTENANCE)
 }

@@ -7,118 +7,101 @@
 //! Faults can be one line of text: `429:1%,503:2%,latency:50..400ms`. Each part is a kind and its share of the requests. A
 //! kind is an error status, a redirect, or one of [`KINDS`]; `latency` takes a duration, or a range, in place of a share.
 
+use std::ops::Range;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::exchange::{RequestLine, Route};
 use super::fault::{DateHeader, Fault, TakenFaults};
-use crate::model::{Instant, Resource};
+use crate::model::{Instant, Resource, decimal, duration};
 
 /// A fault and the requests that it applies to: by default the next request.
 #[must_use]
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rule {
     fault: Fault,
-    /// What a request must be, all of it.
-    only: Vec<Only>,
+    resource: Option<Resource>,
+    method: Option<&'static str>,
+    is_list: Option<bool>,
+    record: Option<String>,
+    /// The beginnings of the names of parameters.
+    params: Vec<String>,
+    during: Option<Range<Instant>>,
     percent: f64,
     skip: u32,
     times: u32,
 }
 
-#[derive(Clone, Debug, PartialEq)]
-enum Only {
-    Of(Resource),
-    Method(&'static str),
-    List,
-    NoList,
-    Record(String),
-    WithCursor,
-    WithParam(String),
-    Between(Instant, Instant),
-}
-
-impl Only {
-    fn matches(&self, asked: &RequestLine, now: Instant) -> bool {
-        match self {
-            Only::Of(resource) => asked.resource() == Some(*resource),
-            Only::Method(method) => asked.method == *method,
-            Only::List => matches!(asked.route, Route::List(_)),
-            Only::NoList => !matches!(asked.route, Route::List(_)),
-            Only::Record(id) => matches!(&asked.route, Route::One(_, of) if of == id),
-            Only::WithCursor => asked.param("cursor").is_some(),
-            Only::WithParam(begin) => asked.query.iter().any(|(name, _)| name.starts_with(begin)),
-            Only::Between(from, until) => (*from..*until).contains(&now),
-        }
-    }
-}
-
 impl Rule {
     pub fn new(fault: Fault) -> Rule {
-        Rule { fault, only: Vec::new(), percent: 100.0, skip: 0, times: 1 }
-    }
-
-    fn only(mut self, only: Only) -> Rule {
-        self.only.push(only);
-        self
+        let (resource, method, is_list, record, params, during) = (None, None, None, None, Vec::new(), None);
+        Rule { fault, resource, method, is_list, record, params, during, percent: 100.0, skip: 0, times: 1 }
     }
 
     pub fn on(self, resource: Resource) -> Rule {
-        self.only(Only::Of(resource))
+        Rule { resource: Some(resource), ..self }
     }
 
     pub fn method(self, method: &'static str) -> Rule {
-        self.only(Only::Method(method))
+        Rule { method: Some(method), ..self }
     }
 
     pub fn lists(self) -> Rule {
-        self.only(Only::List)
+        Rule { is_list: Some(true), ..self }
     }
 
     pub fn records(self) -> Rule {
-        self.only(Only::NoList)
+        Rule { is_list: Some(false), ..self }
     }
 
     pub fn record(self, id: &str) -> Rule {
-        self.only(Only::Record(id.to_string()))
+        Rule { record: Some(id.to_string()), ..self }
     }
 
     pub fn with_cursor(self) -> Rule {
-        self.only(Only::WithCursor)
+        self.with_param("cursor")
     }
 
     /// Only requests with a parameter whose name has this prefix: `count`, `filter[id]`.
-    pub fn with_param(self, name: &str) -> Rule {
-        self.only(Only::WithParam(name.to_string()))
+    pub fn with_param(mut self, name: &str) -> Rule {
+        self.params.push(name.to_string());
+        self
     }
 
     /// Every matching request from a time on, for this long by the sandbox's clock.
     pub fn lasting(self, from: Instant, duration: Duration) -> Rule {
-        self.only(Only::Between(from, from.plus(duration))).forever()
+        Rule { during: Some(from..from.plus(duration)), ..self }.forever()
     }
 
-    pub fn percent(mut self, percent: f64) -> Rule {
-        self.percent = percent;
-        self
+    pub fn percent(self, percent: f64) -> Rule {
+        Rule { percent, ..self }
     }
 
-    pub fn after(mut self, requests: u32) -> Rule {
-        self.skip = requests;
-        self
+    pub fn after(self, requests: u32) -> Rule {
+        Rule { skip: requests, ..self }
     }
 
-    pub fn times(mut self, times: u32) -> Rule {
-        self.times = times;
-        self
+    pub fn times(self, times: u32) -> Rule {
+        Rule { times, ..self }
     }
 
     pub fn forever(self) -> Rule {
         self.times(u32::MAX)
     }
 
+    fn matches(&self, asked: &RequestLine, now: Instant) -> bool {
+        let has_param = |begin: &String| asked.query.iter().any(|(name, _)| name.starts_with(begin));
+        self.resource.is_none_or(|resource| asked.resource() == Some(resource))
+            && self.method.is_none_or(|method| asked.method == method)
+            && self.is_list.is_none_or(|is_list| matches!(asked.route, Route::List(_)) == is_list)
+            && self.record.as_ref().is_none_or(|id| matches!(&asked.route, Route::One(_, of) if of == id))
+            && self.params.iter().all(has_param)
+            && self.during.as_ref().is_none_or(|during| during.contains(&now))
+    }
+
     fn is_over(&self, now: Instant) -> bool {
-        self.times == 0 || self.only.iter().any(|only| matches!(only, Only::Between(_, until) if *until <= now))
+        self.times == 0 || self.during.as_ref().is_some_and(|during| during.end <= now)
     }
 }
 
@@ -155,6 +138,16 @@ impl Faults {
         self.plan().rules.len()
     }
 
+    /// Replaces the rules by those of a fault line.
+    pub(crate) fn set(&self, line: &FaultLine) {
+        self.plan().rules.clone_from(&line.rules);
+    }
+
+    pub(crate) fn begin(&self, seed: u64, line: &FaultLine) {
+        self.seed(seed);
+        self.set(line);
+    }
+
     pub fn seed(&self, seed: u64) {
         self.plan().rng = fastrand::Rng::with_seed(seed);
     }
@@ -163,7 +156,7 @@ impl Faults {
         let mut plan = self.plan();
         let FaultPlan { rules, rng } = &mut *plan;
         let mut taken = TakenFaults::default();
-        for rule in rules.iter_mut().filter(|rule| rule.only.iter().all(|only| only.matches(asked, now))) {
+        for rule in rules.iter_mut().filter(|rule| rule.matches(asked, now)) {
             let layer = taken.layer(&rule.fault);
             if layer.is_some() {
                 continue;
@@ -199,27 +192,24 @@ const KINDS: [(&str, Fault); 7] = [
     ("html", Fault::NotJson),
     ("gateway", Fault::StatusAfterApply(502)),
     ("empty", Fault::EmptyList),
-    ("no-date", Fault::Date(DateHeader::Missing)),
+    (NO_DATE, Fault::Date(DateHeader::Missing)),
 ];
-
+const NO_DATE: &str = "no-date";
 const RETRY_AFTER: u64 = 1;
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FaultLine {
-    pub text: String,
-    pub(crate) rules: Vec<Rule>,
+    rules: Vec<Rule>,
 }
 
 impl FromStr for FaultLine {
     type Err = String;
 
     fn from_str(text: &str) -> Result<FaultLine, String> {
-        let mut line = FaultLine { text: text.to_string(), rules: Vec::new() };
+        let mut line = FaultLine::default();
         let (mut names, mut total) = (Vec::new(), 0.0);
-        for part in text.split(',').map(str::trim) {
-            if part.is_empty() && text.trim().is_empty() {
-                continue;
-            }
+        let parts = text.split(',').map(str::trim);
+        for part in parts.filter(|_| !text.trim().is_empty()) {
             let (name, amount) = part.split_once(':').ok_or_else(|| {
                 format!("`{part}` must be KIND:SHARE%, such as 503:2%, or latency:DURATION, such as latency:50..400ms")
             })?;
@@ -228,14 +218,11 @@ impl FromStr for FaultLine {
                 return Err(format!("`{name}` is given twice"));
             }
             names.push(name);
-            if name == "latency" {
-                line.rules.push(Rule::new(latency(amount)?).forever());
-                continue;
-            }
-            let (fault, share) = (kind(name)?, share(amount)?);
-            if name != "no-date" {
-                total += share;
-            }
+            let (fault, share) = match name {
+                "latency" => (latency(amount)?, 100.0),
+                _ => (kind(name)?, share(amount)?),
+            };
+            total += if ["latency", NO_DATE].contains(&name) { 0.0 } else { share };
             line.rules.push(Rule::new(fault).percent(share).forever());
         }
         if total > 100.0 {
@@ -256,39 +243,28 @@ fn kind(name: &str) -> Result<Fault, String> {
             Ok(Fault::Redirect { status, location: "/elsewhere".to_string() })
         }
         _ => {
-            let known: Vec<&str> = KINDS.iter().map(|(name, _)| *name).collect();
-            Err(format!(
-                "`{name}` is not a fault; known faults: error statuses, redirects, latency, {}",
-                known.join(", ")
-            ))
+            let known = KINDS.map(|(name, _)| name).join(", ");
+            Err(format!("`{name}` is not a fault; known faults: error statuses, redirects, latency, {known}"))
         }
     }
 }
 
 fn share(amount: &str) -> Result<f64, String> {
-    let wrong = || format!("`{amount}` must be a percentage from 0% to 100%, such as 2%");
-    let number = amount.strip_suffix('%').map(str::trim).ok_or_else(wrong)?;
-    let plain = !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit() || b == b'.');
-    match number.parse::<f64>() {
-        Ok(share) if plain && (0.0..=100.0).contains(&share) => Ok(share),
-        _ => Err(wrong()),
-    }
+    let number = amount.strip_suffix('%').map(str::trim).filter(|number| decimal::is_plain(number));
+    let share = number.and_then(|number| number.parse().ok()).filter(|share| (0.0..=100.0).contains(share));
+    share.ok_or_else(|| format!("`{amount}` must be a percentage from 0% to 100%, such as 2%"))
 }
 
 fn latency(amount: &str) -> Result<Fault, String> {
-    let Some((low, high)) = amount.split_once("..") else {
-        let time = crate::model::duration(amount)?;
-        return Ok(Fault::SlowBetween(time, time));
-    };
-    let high_time = crate::model::duration(high)?;
+    let (low, high) = amount.split_once("..").unwrap_or((amount, amount));
     // `50..400ms`: the unit of the upper end applies to both.
-    let unit = high.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let unit = high.trim_start_matches(|c: char| c.is_ascii_digit());
     let low = if low.bytes().all(|b| b.is_ascii_digit()) { format!("{low}{unit}") } else { low.to_string() };
-    let low_time = crate::model::duration(&low)?;
-    if low_time > high_time {
+    let (low, high) = (duration(&low)?, duration(high)?);
+    if low > high {
         return Err(format!("`{amount}`: the range ends before it begins"));
     }
-    Ok(Fault::SlowBetween(low_time, high_time))
+    Ok(Fault::SlowBetween(low, high))
 }
 
 #[cfg(test)]

@@ -1,345 +1,248 @@
-//! A nasty workspace from a seed: the same seed gives the same workspace, byte for byte.
+//! Workspaces from a seed: the same seed gives the same workspace, byte for byte.
 //!
-//! It contains the edge cases of real workspaces: imports that share one `updatedAt`, missing timestamps, names in
-//! every script, texts of ten thousand characters, decimals beyond a double, dangling owners and companies, archived
-//! fields, and values of all nine types.
+//! `workspaces.txt` says what the records of both styles consist of, and how its templates are written. The plain one is
+//! for demonstrations and the tests of applications: places and languages match the country, and amounts are realistic.
+//! As everywhere, some people left or do not want to be contacted. The nasty one contains the edge cases of real
+//! workspaces: imports that share one `updatedAt`, missing timestamps, names in every script, texts of ten thousand
+//! characters, decimals beyond a double, dangling owners, archived fields, and values of all nine types.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
 
-use DataType::{Boolean, Date, DateTime, Decimal, Integer, LongText, MultiSelect, SingleSelect};
 use fastrand::Rng;
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
 use super::definition::{CustomDefinition, NewField};
-use super::table::Cell;
-use super::words;
 use super::world::World;
-use crate::model::{DataType, Instant, Object, Resource};
+use crate::model::editable::LONG_TEXT;
+use crate::model::{Instant, Resource};
+
+const FILE: &str = include_str!("workspaces.txt");
+const DAY: u64 = 86_400;
 
 /// Records are created within the last two years.
-const HISTORY: u64 = 2 * 365 * 24 * 3600;
+const HISTORY: u64 = 2 * 365 * DAY;
 
-/// Makes a workspace whose latest change is not after `base_time`.
+/// Makes a nasty workspace whose latest change is not after `base_time`.
 pub fn generate(seed: u64, contacts: usize, companies: usize, base_time: Instant) -> World {
-    let mut maker = Maker::new(seed, base_time);
-    for n in 0..8 + companies.min(4000) / 100 {
-        maker.member(n);
-    }
-    let filled = maker.define();
-    let companies: Vec<_> = (0..companies).map(|n| maker.company(n, &filled)).collect();
-    for n in 0..contacts {
-        maker.contact(n, &companies, &filled);
-    }
-    maker.finish()
+    Maker::new(seed, base_time, "nasty").workspace(contacts, companies)
 }
 
-/// What both generators make a workspace with.
-pub(super) struct Maker {
-    pub(super) rng: Rng,
-    pub(super) world: World,
-    pub(super) base: Instant,
-    pub(super) members: Vec<String>,
+pub(crate) fn generate_plain(seed: u64, contacts: usize, companies: usize, base_time: Instant) -> World {
+    Maker::new(seed, base_time, "plain").workspace(contacts, companies)
+}
+
+struct Maker {
+    rng: Rng,
+    world: World,
+    base: Instant,
+    style: &'static str,
+    /// The entries of each list, and of the records that others refer to.
+    lists: BTreeMap<&'static str, Vec<String>>,
+    /// The place of the entry of each list that the record has.
+    chosen: BTreeMap<String, usize>,
+    /// What the templates set, in the form that it has in JSON.
+    names: BTreeMap<String, String>,
 }
 
 impl Maker {
-    pub(super) fn new(seed: u64, base_time: Instant) -> Maker {
-        let (world, base) = (World::new(base_time), base_time.whole_second());
-        Maker { rng: Rng::with_seed(seed), world, base, members: Vec::new() }
+    fn new(seed: u64, base_time: Instant, style: &'static str) -> Maker {
+        let section = |text: &'static str| {
+            let (name, entries) = text.split_once('\n')?;
+            let entries = entries.lines().map(|line| line.replace("\\n", "\n").replace("\\t", "\t"));
+            Some((name, entries.collect()))
+        };
+        Maker {
+            rng: Rng::with_seed(seed),
+            world: World::new(base_time),
+            base: base_time.whole_second(),
+            style,
+            lists: FILE.split("\n\n").filter_map(|text| section(text.strip_prefix('#')?)).collect(),
+            chosen: BTreeMap::new(),
+            names: BTreeMap::new(),
+        }
     }
 
-    /// A replica that lags has the records too.
-    pub(super) fn finish(mut self) -> World {
+    fn workspace(mut self, contacts: usize, companies: usize) -> World {
+        self.define();
+        for n in 0..6 + companies.min(4000) / 100 {
+            self.record(Resource::TeamMembers, "member", n);
+        }
+        (0..companies).for_each(|n| self.record(Resource::Companies, "company", n));
+        (0..contacts).for_each(|n| self.record(Resource::Contacts, "contact", n));
+        // A replica that lags has the records too.
         self.world.undo.clear();
         self.world
     }
 
-    pub(super) fn one<T: Copy>(&mut self, of: &[T]) -> T {
-        one(&mut self.rng, of)
+    fn entries(&self, list: &str) -> Vec<String> {
+        self.lists.get(list).cloned().unwrap_or_default()
     }
 
-    pub(super) fn chance(&mut self, percent: u32) -> bool {
-        self.rng.u32(..100) < percent
+    fn define(&mut self) {
+        let defined = self.entries(&format!("{} fields", self.style)).into_iter();
+        let defined = defined.filter_map(|line| CustomDefinition::from_json(&serde_json::from_str(&line).ok()?).ok());
+        for (n, mut field) in (0..).zip(defined) {
+            // In this order: the first of two similar keys gets the column with their name.
+            let created = self.base.minus(Duration::from_secs(HISTORY + 90 * DAY)).plus(Duration::from_secs(n * DAY));
+            (field.created_at, field.updated_at) = (Some(created), Some(created));
+            field.archived_at = (!field.active).then_some(self.base.minus(Duration::from_secs(DAY)));
+            self.world.fields().define(NewField(field));
+        }
     }
 
-    pub(super) fn ago(&mut self, seconds: Range<u64>) -> Instant {
+    fn ago(&mut self, seconds: Range<u64>) -> Instant {
         self.base.minus(Duration::from_secs(self.rng.u64(seconds)))
     }
 
-    fn maybe<T>(&mut self, percent: u32, make: impl FnOnce(&mut Rng) -> T) -> Option<T> {
-        self.chance(percent).then(|| make(&mut self.rng))
-    }
-
-    fn member(&mut self, n: usize) {
-        let [first, last, _] = self.one(&words::PEOPLE);
-        let status = self.one(&["ACTIVE", "ACTIVE", "ACTIVE", "INACTIVE", "SUSPENDED", "PENDING"]);
-        let created = self.ago(0..HISTORY).to_wire();
-        let member = json!({
-            "firstName": first, "lastName": last, "username": format!("member{n}"),
-            "email": format!("member{n}@team.example"), "status": status,
-            "createdAt": created, "updatedAt": created, "etag": etag(&created),
-        });
-        self.members.push(self.world.create(Resource::TeamMembers, &member).to_string());
-    }
-
-    /// How many percent of the records have a value of each custom field.
-    fn define(&mut self) -> Vec<u32> {
-        let mut percentages = Vec::new();
-        for [object, key, label, data_type, filled, status, options] in words::FIELDS.iter().copied() {
-            let Some(mut field) = listed_field([object, key, label, data_type, options]) else { continue };
-            let created = self.ago(86_400..40_000_000);
-            (field.0.created_at, field.0.updated_at) = (Some(created), Some(created));
-            field.0.active = status == "active";
-            field.0.archived_at = (!field.0.active).then_some(self.base.minus(Duration::from_secs(86_400)));
-            percentages.push(filled.parse().unwrap_or(0));
-            self.world.fields().define(field);
-        }
-        percentages
-    }
-
-    /// The times of a record, and when it was updated. Every fourth record is part of an import and shares
-    /// its timestamp with many others.
-    fn dated(&mut self, n: usize) -> (Value, String) {
-        let created = self.ago(0..HISTORY);
+    /// When a record was created and updated. Every fourth nasty record is part of an import and shares its timestamp with
+    /// many others.
+    fn dates(&mut self, n: usize) -> (Instant, Instant) {
+        let is_nasty = self.style == "nasty";
+        let created = self.ago(if is_nasty { 0 } else { 40 * DAY }..HISTORY);
         let span = self.base.since(created).as_secs();
-        let mut updated = created.plus(Duration::from_millis(self.rng.u64(..span.max(1) * 1000)));
-        if n.is_multiple_of(4) {
-            let import = (n / 400 % 50) as u64;
-            updated = updated.max(self.base.minus(Duration::from_secs(3600 * (1 + import))));
+        let updated = created.plus(Duration::from_millis(self.rng.u64(..span.max(1) * 1000)));
+        if !is_nasty || !n.is_multiple_of(4) {
+            return (created, updated);
         }
-        let updated = updated.to_wire();
-        let dates = json!({
-            "createdAt": (n % 1499 != 1498).then(|| created.to_wire()),
-            "updatedAt": (n % 997 != 996).then_some(&updated),
-            "etag": etag(&updated),
-        });
-        (dates, updated)
+        let import = (n / 400 % 50) as u64;
+        (created, updated.max(self.base.minus(Duration::from_secs(3600 * (1 + import)))))
     }
 
-    fn owner(&mut self) -> Option<String> {
-        if self.chance(80) && !self.members.is_empty() {
-            return Some(self.members[self.rng.usize(..self.members.len())].clone());
+    fn record(&mut self, resource: Resource, kind: &'static str, n: usize) {
+        self.chosen.clear();
+        let (created, updated) = self.dates(n);
+        for (name, value) in [("n", n.to_string()), ("created", created.to_wire()), ("updated", updated.to_wire())] {
+            self.names.insert(name.to_string(), value);
         }
-        self.maybe(5, |_| "tm_left_long_ago".into())
-    }
-
-    fn customs(&mut self, object: Object, filled: &[u32]) -> Map<String, Value> {
-        let Maker { rng, world, base, .. } = self;
-        let mut custom = Map::new();
-        for (field, filled) in world.definitions().iter().zip(filled).filter(|(field, _)| field.object == object) {
-            if rng.u32(..100) < *filled {
-                custom.insert(field.key.clone(), value(field, rng, *base));
+        let mut members = Vec::new();
+        for line in self.entries(&format!("{} {kind}", self.style)) {
+            let (share, template) = line.split_once(' ').unwrap_or_default();
+            let applies = match share.strip_prefix('@').and_then(|every| every.parse::<usize>().ok()) {
+                Some(every) => n % every == every - 1,
+                None => self.rng.u32(..100) < share.parse().unwrap_or(0),
+            };
+            let Some(text) = applies.then(|| self.filled(template)).flatten() else { continue };
+            match text.strip_prefix('$').and_then(|setting| setting.split_once('=')) {
+                Some((name, value)) => drop(self.names.insert(name.to_string(), value.to_string())),
+                None => members.push(text),
             }
         }
-        custom
+        let id = self.world.create_from(resource, &format!("{{{}}}", members.join(", ")));
+        let columns = self.names.remove("row").map(|row| format!(" | {row}")).unwrap_or_default();
+        if resource != Resource::Contacts {
+            self.lists.entry(kind).or_default().push(format!("{id}{columns}"));
+        }
     }
 
-    /// Returns its id and its name.
-    fn company(&mut self, n: usize, filled: &[u32]) -> (String, String) {
-        let (dates, updated) = self.dated(n);
-        let [kind, industry] = self.one(&words::COMPANY_KINDS);
-        let name = format!("{} {kind} {n}", self.one(&words::COMPANIES));
-        let host: String = name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase();
-        let mut digits = None;
-        let mut record = json!({
-            "name": name, "registeredName": format!("{name} {}", self.one(&words::LEGAL)), "industry": industry,
-            "subIndustry": self.maybe(60, |_| kind),
-            "employeeCount": self.maybe(90, |rng| (1 << rng.u32(..18)) + rng.i64(0..50)),
-            "revenue": match self.rng.u32(..6) {
-                0 => Value::Null,
-                1 => {
-                    digits = Some(format!("{}.10", self.rng.u32(1000..9_000_000)));
-                    Value::Null
-                }
-                2 => format!("{}M", self.rng.u32(1..900)).into(),
-                3 => json!({"amount": self.rng.u32(..9_000_000), "currency": "EUR"}),
-                _ => self.rng.i64(10_000..5_000_000_000).into(),
-            },
-            "hqCountry": self.one(&words::CITIES)[0], "yearFounded": self.maybe(85, |rng| rng.i64(1850..2026)),
-            "ownerId": self.owner(), "logo": self.maybe(50, |_| format!("https://cdn.example/{host}.png")),
-            "enrichmentStatus": self.one(&words::ENRICHMENT),
-        });
-        if self.chance(70) {
-            let sent = self.ago(0..HISTORY / 4).to_wire();
-            fill(&mut record, json!({"lastMessageSentAt": sent, "lastInteractionAt": sent}));
+    /// A template with its parts in `<…>` replaced; `None` if one of them has no value.
+    fn filled(&mut self, template: &str) -> Option<String> {
+        let mut parts = template.split(['<', '>']);
+        let mut text = parts.next()?.to_string();
+        while let Some(part) = parts.next() {
+            text.push_str(&self.value(part)?);
+            text.push_str(parts.next().unwrap_or_default());
         }
-        if self.chance(60) {
-            record["customerFitScore"] = (f64::from(self.rng.u32(..1000)) / 1000.0).into();
-            record["customerFitScoreReason"] = self.one(&words::SENTENCES).into();
-        }
-        if self.chance(90) {
-            let www = if self.chance(50) { "www." } else { "" };
-            record["websiteUrl"] = format!("https://{www}{host}.example/").into();
-            record["domain"] = format!("{host}.example").into();
-        }
-        record["notes"] = self.maybe(40, long_text).into();
-        record["customFields"] = self.customs(Object::Company, filled).into();
-        stamp(&mut record, &updated);
-        fill(&mut record, dates);
-        let id = self.world.create(Object::Company, &record).to_string();
-        if let Some(digits) = digits {
-            // Answers show a number with its zero at the end, which no JSON value has.
-            self.world.change(Resource::Companies, &id, |world, record| {
-                world.set_slot(Resource::Companies, record, "revenue", Some(Cell::Source(digits.into())));
-            });
-        }
-        (id, name)
+        Some(text)
     }
 
-    fn contact(&mut self, n: usize, companies: &[(String, String)], filled: &[u32]) {
-        let (dates, updated) = self.dated(n);
-        let [first, last, country] = self.one(&words::PEOPLE);
-        // A duplicate in capitals, as workspaces often have.
-        let email = match n % 150 {
-            149 => format!("CONTACT{}@mail{}.example", n - 1, (n - 1) % 40),
-            _ => format!("contact{n}@mail{}.example", n % 40),
+    /// The value of a part, in the form that it has inside a JSON string.
+    fn value(&mut self, part: &str) -> Option<String> {
+        if let Some(value) = self.names.get(part) {
+            return Some(value.clone());
+        }
+        match part.split_once(' ').unwrap_or((part, "")) {
+            ("long", list) => {
+                let text: String = self.entries(list).join(" ").chars().cycle().take(LONG_TEXT).collect();
+                Some(escaped(&text))
+            }
+            ("some", list) => self.some(list),
+            ("any", of) => {
+                let of = self.value(of)?;
+                let choices: Vec<&str> = of.split(", ").collect();
+                Some(choices[self.rng.usize(..choices.len())].to_string())
+            }
+            ("time", range) => self.time(range),
+            ("date", range) => self.time(range)?.split('T').next().map(String::from),
+            ("day", of) => self.value(of)?.split('T').next().map(String::from),
+            ("head", of) => self.value(of)?.split('/').next().map(String::from),
+            ("tail", of) => self.value(of)?.split('/').nth(1).map(String::from),
+            ("upper", of) => Some(self.value(of)?.to_uppercase()),
+            ("ascii", of) => Some(ascii(&self.value(of)?)),
+            _ if part.contains("..") || part.trim_start_matches('-').contains(OPERATORS) => {
+                Some(self.number(part)?.to_string())
+            }
+            _ => self.column(part),
+        }
+    }
+
+    fn column(&mut self, part: &str) -> Option<String> {
+        let (list, column) = part.split_once('.').unwrap_or((part, "1"));
+        let entries = self.lists.get(list).filter(|entries| !entries.is_empty())?;
+        let place = match self.chosen.get(list) {
+            Some(place) => *place,
+            // The first companies have more people than the last, and some have none.
+            None if list == "company" => self.rng.usize(..entries.len()).min(self.rng.usize(..entries.len())),
+            None => self.rng.usize(..entries.len()),
         };
-        let mut record = json!({
-            "name": format!("{first} {last}"), "firstName": first, "lastName": last,
-            "email": self.maybe(95, |_| email),
-            "mobile": self.maybe(60, |_| format!("+{}", 440_000_000_000 + n as u64 * 37)),
-            "position": self.maybe(85, |rng| one(rng, &words::POSITIONS)),
-        });
-        if self.chance(70) && !companies.is_empty() {
-            let (id, name) = &companies[self.rng.usize(..companies.len())];
-            fill(&mut record, json!({"company": name, "companyId": id}));
-        }
-        record["ownerId"] = self.owner().into();
-        record["qualification"] = self.maybe(75, Rng::bool).into();
-        if self.chance(50) {
-            record["intentType"] = self.one(&words::INTENTS).into();
-            record["intentLevel"] = self.one(&words::LEVELS).into();
-        }
-        if self.chance(65) {
-            let last = self.ago(0..HISTORY / 2).to_wire();
-            fill(&mut record, json!({"lastInteractionAt": last, "lastMessageReceivedAt": last}));
-        }
-        record["enrichmentStatus"] = self.one(&words::ENRICHMENT).into();
-        let [_, region, city] = self.one(&words::CITIES);
-        record["location"] = json!({"country": country});
-        if self.chance(80) {
-            record["location"] = json!({"country": country, "region": region, "city": city});
-        }
-        fill(&mut record, self.contact_detail());
-        record["customFields"] = self.customs(Object::Contact, filled).into();
-        stamp(&mut record, &updated);
-        fill(&mut record, dates);
-        self.world.create(Object::Contact, &record);
+        self.chosen.insert(list.to_string(), place);
+        let entry = &entries[place];
+        let text = if column == "all" { entry } else { entry.split(" | ").nth(column.parse::<usize>().ok()? - 1)? };
+        Some(escaped(text)).filter(|text| !text.is_empty())
     }
 
-    fn contact_detail(&mut self) -> Value {
-        let mut record = json!({
-            "industry": self.one(&words::COMPANY_KINDS)[1], "language": self.one(&words::LANGUAGES),
-            "timezone": self.one(&words::ZONES), "recordSource": self.one(&words::SOURCES),
-            "notes": self.maybe(40, long_text),
-        });
-        if self.chance(20) {
-            record["score"] = self.rng.i64(0..101).into();
-            record["reasoning"] = self.one(&words::SENTENCES).into();
-            record["qualificationConfidence"] = (f64::from(self.rng.u32(..100)) / 100.0).into();
+    fn number(&mut self, part: &str) -> Option<i64> {
+        if let Some((low, high)) = part.split_once("..") {
+            let (low, high) = (self.number(low)?, self.number(high)?);
+            return Some(self.rng.i64(low..high));
         }
-        if self.chance(30) {
-            record["sessionSummaryDiscussed"] = self.one(&words::SENTENCES).into();
-            record["sessionSummaryRequests"] = json!([self.one(&words::SENTENCES)]);
+        let Some(at) = part.rfind(OPERATORS).filter(|at| *at > 0) else {
+            return part.parse().ok().or_else(|| self.value(part)?.parse().ok());
+        };
+        let (left, right) = (self.number(&part[..at])?, self.number(&part[at + 1..])?);
+        match &part[at..=at] {
+            "+" => left.checked_add(right),
+            "-" => left.checked_sub(right),
+            "*" => left.checked_mul(right),
+            "/" => left.checked_div(right),
+            _ => left.checked_rem(right),
         }
-        let never = self.chance(5);
-        record["doNotContact"] = never.into();
-        record["doNotContactReason"] = never.then_some("asked not to be contacted").into();
-        record["emailMarketingConsentStatus"] = self.one(&words::CONSENT).into();
-        record["whatsappMarketingConsentStatus"] = self.one(&words::CONSENT).into();
-        let channels: Vec<&str> = words::CHANNELS.iter().copied().filter(|_| self.rng.bool()).collect();
-        record["contactable"] = (!channels.is_empty()).into();
-        record["contactableChannels"] = channels.into();
-        record["emailReachabilityStatus"] = self.one(&words::REACHABILITY).into();
-        record
+    }
+
+    fn time(&mut self, range: &str) -> Option<String> {
+        let seconds = self.number(range)?;
+        let by = Duration::from_secs(seconds.unsigned_abs());
+        Some(if seconds < 0 { self.base.minus(by) } else { self.base.plus(by) }.to_wire())
+    }
+
+    fn some(&mut self, list: &str) -> Option<String> {
+        let mut entries = self.entries(list);
+        let first = entries.first().cloned();
+        entries.retain(|_| self.rng.bool());
+        entries.extend(first.filter(|_| entries.is_empty()));
+        Some(Value::from(entries).to_string())
     }
 }
 
-pub(super) fn etag(updated: &str) -> String {
-    format!("\"{updated}\"")
+const OPERATORS: [char; 5] = ['+', '-', '*', '/', '%'];
+
+fn escaped(text: &str) -> String {
+    let json = Value::from(text).to_string();
+    json[1..json.len() - 1].to_string()
 }
 
-fn one<T: Copy>(rng: &mut Rng, of: &[T]) -> T {
-    of[rng.usize(..of.len())]
-}
-
-fn fill(record: &mut Value, fields: Value) {
-    if let (Some(record), Value::Object(fields)) = (record.as_object_mut(), fields) {
-        record.extend(fields);
-    }
-}
-
-/// The times of values: all of a record were set when it was last updated.
-fn stamp(record: &mut Value, updated: &str) {
-    for (value, at) in [
-        ("notes", "notesAt"),
-        ("intentType", "intentInferredAt"),
-        ("sessionSummaryDiscussed", "sessionSummaryAt"),
-        ("doNotContactReason", "doNotContactAt"),
-        ("emailMarketingConsentStatus", "emailMarketingConsentUpdatedAt"),
-        ("whatsappMarketingConsentStatus", "consentUpdatedAt"),
-        ("contactableChannels", "contactabilityUpdatedAt"),
-    ] {
-        if !record[value].is_null() {
-            record[at] = updated.into();
-        }
-    }
-    if record["enrichmentStatus"] == "completed" {
-        record["enrichmentAt"] = updated.into();
-    }
-}
-
-pub(crate) fn listed_field([object, key, label, data_type, options]: [&str; 5]) -> Option<NewField> {
-    let options: Vec<&str> = options.split(", ").filter(|option| !option.is_empty()).collect();
-    Some(NewField::new(object.parse().ok()?, key, DataType::from_name(data_type)).label(label).options(&options))
-}
-
-fn value(field: &CustomDefinition, rng: &mut Rng, base: Instant) -> Value {
-    match field.kind() {
-        LongText => long_text(rng).into(),
-        Integer => match rng.u32(..500) {
-            0 => i64::MAX.into(),
-            1 => i64::MIN.into(),
-            _ => rng.i64(-20..1000).into(),
-        },
-        Decimal => match rng.u32(..40) {
-            0 => one(rng, &words::DECIMALS).into(),
-            _ => format!("{}.{:02}", rng.i64(-5000..900_000), rng.u32(..100)).into(),
-        },
-        Boolean => rng.bool().into(),
-        Date => format!("{}-{:02}-{:02}", rng.u32(1940..2030), rng.u32(1..13), rng.u32(1..29)).into(),
-        DateTime => base.plus(Duration::from_secs(rng.u64(..30_000_000))).to_wire().into(),
-        SingleSelect => field.options[rng.usize(..field.options.len())].value.as_str().into(),
-        MultiSelect => {
-            let options = || field.options.iter().map(|option| option.value.as_str());
-            let chosen: Vec<&str> = options().filter(|_| rng.bool()).collect();
-            if chosen.is_empty() { options().take(1).collect() } else { chosen.into() }
-        }
-        _ => format!("{} {}", one(rng, &words::COMPANIES), rng.u32(..10_000)).into(),
-    }
-}
-
-/// A few sentences; one text in two hundred is as long as texts can be.
-fn long_text(rng: &mut Rng) -> String {
-    let most = if rng.u32(..200) == 0 { 10_000 } else { 40 + rng.usize(..300) };
-    let mut text = String::new();
-    let mut characters = 0;
-    loop {
-        let sentence = one(rng, &words::SENTENCES);
-        characters += sentence.chars().count() + 1;
-        if characters > most && !text.is_empty() {
-            return text;
-        }
-        if !text.is_empty() {
-            text.push(' ');
-        }
-        text.push_str(sentence);
-    }
+/// A name in the form of an address: lower case, letters and digits.
+fn ascii(name: &str) -> String {
+    let accents = || "áäãéèíîóöõúüñç".chars().zip("aaaeeiiooouunc".chars());
+    let folded = |c| accents().find(|(accented, _)| *accented == c).map_or(c, |(_, plain)| plain);
+    name.to_lowercase().chars().map(folded).filter(char::is_ascii_alphanumeric).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Object;
 
     #[test]
     fn seed_determines_the_workspace() {
@@ -363,6 +266,54 @@ mod tests {
             for (field, most) in [("employeeCount", 1 << 18), ("score", 100)] {
                 assert!(json[field].as_i64().is_none_or(|n| (0..=most).contains(&n)), "{text}");
             }
+        }
+    }
+
+    #[test]
+    fn every_member_of_a_template_is_a_field() {
+        for style in ["nasty", "plain"] {
+            let mut maker = Maker::new(1, "2026-03-01T12:00:00Z".parse().unwrap(), style);
+            maker.define();
+            for (resource, kind) in
+                [(Resource::TeamMembers, "member"), (Resource::Companies, "company"), (Resource::Contacts, "contact")]
+            {
+                for n in (0..150).chain([399, 499, 996, 1498]) {
+                    maker.record(resource, kind, n);
+                }
+                assert_eq!(maker.world.count(resource), 154);
+                let unknown = maker.world.table(resource).iter().find(|record| !record.raw.is_empty());
+                assert!(unknown.is_none(), "{unknown:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn plain_workspace_is_consistent_and_determined_by_its_seed() {
+        let base: Instant = "2026-03-01T12:00:00Z".parse().unwrap();
+        let world = generate_plain(5, 200, 30, base);
+        let again = generate_plain(5, 200, 30, base);
+        let countries = Maker::new(5, base, "plain").entries("countries");
+        for id in world.ids(Resource::Contacts) {
+            let contact = world.detail_json(Object::Contact, &id).unwrap();
+            assert_eq!(Some(&contact), again.detail_json(Object::Contact, &id).as_ref());
+            let of_code = |country: &&String| country.split(" | ").next() == contact["location"]["country"].as_str();
+            let country: Vec<&str> = countries.iter().find(of_code).unwrap().split(" | ").collect();
+            let place = format!("{}/{}", contact["location"]["region"], contact["location"]["city"]).replace('"', "");
+            assert!(country[6].split(", ").any(|known| known == place), "{contact}");
+            assert_eq!(contact["timezone"], country[2]);
+            if let Some(employer) = contact["companyId"].as_str() {
+                let employer = world.detail_json(Object::Company, employer).unwrap();
+                assert_eq!(employer["name"], contact["company"]);
+                assert_eq!(employer["hqCountry"], contact["location"]["country"]);
+            }
+            let value: f64 = contact["customFields"]["lifetime_value"].as_str().unwrap().parse().unwrap();
+            assert!((200.0..80_001.0).contains(&value), "{contact}");
+            assert!(contact["etag"].as_str().unwrap().contains(contact["updatedAt"].as_str().unwrap()));
+        }
+        for id in world.ids(Resource::Companies) {
+            let company = world.detail_json(Object::Company, &id).unwrap();
+            let each = company["revenue"].as_i64().unwrap() / company["employeeCount"].as_i64().unwrap();
+            assert!((50_000..=300_000).contains(&each), "{company}");
         }
     }
 }

@@ -1,17 +1,13 @@
 //! A handle to a sandbox, shared by the server that answers and the test or demo that inspects and changes it.
 
-use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
-use crate::model::Clock;
+use crate::model::{Clock, Ru};
 
-use super::exchange::{IncomingRequest, Log, LoggedRequest, RequestLine, Served};
-use super::fault::Fault;
-use super::faults::{FaultLine, Faults};
+use super::exchange::{Answer, IncomingRequest, Log, LoggedRequest, REPLAYED, RequestLine};
+use super::fault::{Fault, TakenFaults};
+use super::faults::Faults;
 use super::keys::SCOPES;
-use super::origin::Origin;
-use super::patch::Replays;
 use super::service::{self, Memory, SandboxSettings};
 use super::state::StateError;
 use super::world::World;
@@ -29,6 +25,14 @@ struct SandboxShared {
     world: Mutex<World>,
     hook: Mutex<Option<Hook>>,
     memory: Mutex<Memory>,
+}
+
+/// What the server does with a request.
+pub(crate) struct Served {
+    /// `None` if the connection closes without an answer.
+    pub(crate) answer: Option<Answer>,
+    pub(crate) faults: TakenFaults,
+    pub(crate) settings: SandboxSettings,
 }
 
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -68,11 +72,11 @@ impl Sandbox {
     }
 
     pub fn log(&self) -> Log {
-        locked(&self.0.memory).log.clone()
+        self.memory().log.clone()
     }
 
     pub fn clear_log(&self) {
-        locked(&self.0.memory).log = Log::default();
+        self.memory().log = Log::default();
     }
 
     pub fn faults(&self) -> &Faults {
@@ -80,12 +84,14 @@ impl Sandbox {
     }
 
     pub fn add_key(&self, scopes: &[&str]) -> String {
-        locked(&self.0.memory).keys.add(None, scopes)
+        let secret = self.memory().keys.new_secret();
+        self.set_key(&secret, scopes);
+        secret
     }
 
     /// Adds a key with a chosen secret, or changes the scopes of that key.
     pub fn set_key(&self, secret: &str, scopes: &[&str]) {
-        locked(&self.0.memory).keys.add(Some(secret), scopes);
+        self.memory().keys.set(secret, Some(scopes));
     }
 
     pub fn full_key(&self) -> String {
@@ -93,76 +99,39 @@ impl Sandbox {
     }
 
     pub fn revoke_key(&self, secret: &str) {
-        locked(&self.0.memory).keys.revoke(secret);
-    }
-
-    pub fn settings(&self) -> SandboxSettings {
-        locked(&self.0.memory).settings.clone()
+        self.memory().keys.set(secret, None);
     }
 
     pub fn configure(&self, change: impl FnOnce(&mut SandboxSettings)) {
-        change(&mut locked(&self.0.memory).settings);
+        change(&mut self.memory().settings);
     }
 
     pub fn clock(&self) -> &Arc<dyn Clock> {
         &self.0.clock
     }
 
-    /// Replaces the faults by those of a fault line.
-    pub fn apply_faults(&self, line: &FaultLine) {
-        self.faults().clear();
-        line.rules.iter().for_each(|rule| self.faults().add(rule.clone()));
-    }
-
-    pub(crate) fn has_admin(&self) -> bool {
-        locked(&self.0.memory).origin.is_some()
+    pub(super) fn memory(&self) -> MutexGuard<'_, Memory> {
+        locked(&self.0.memory)
     }
 
     /// Changes the world, and writes what changed, or all of it, into the state file.
-    fn write<T>(&self, whole: bool, change: impl FnOnce(&mut World, &mut Memory) -> T) -> Result<T, StateError> {
+    pub(super) fn write<T>(
+        &self,
+        whole: bool,
+        change: impl FnOnce(&mut World, &mut Memory) -> T,
+    ) -> Result<T, StateError> {
         let mut world = self.world();
-        let mut memory = locked(&self.0.memory);
+        let mut memory = self.memory();
         let changed = change(&mut world, &mut memory);
         memory.write(&mut world, whole)?;
         Ok(changed)
     }
 
-    /// Sets what a reset restores, and writes the state file for the first time.
-    pub(crate) fn begin(&self, origin: Origin, replays: Replays) -> Result<(), StateError> {
-        self.write(true, |world, memory| {
-            world.touched = origin.file.is_some().then(BTreeSet::new);
-            (memory.replays, memory.origin) = (replays, Some(origin));
-        })
-    }
-
-    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut World) -> T) -> Result<T, StateError> {
+    pub(super) fn change<T>(&self, change: impl FnOnce(&mut World) -> T) -> Result<T, StateError> {
         self.write(false, |world, _| change(world))
     }
 
-    pub(crate) fn reset(&self) -> Result<(), StateError> {
-        self.write(true, |world, memory| {
-            let Some(origin) = &memory.origin else { return };
-            // The fixture was valid when the sandbox started.
-            if let Ok(begun) = origin.world() {
-                *world = begun;
-            }
-            world.touched = origin.file.is_some().then(BTreeSet::new);
-            origin.clock.set_advanced(Duration::ZERO);
-            self.faults().seed(origin.development.seed);
-            self.apply_faults(&origin.development.faults);
-            memory.forget();
-        })
-    }
-
-    pub(crate) fn advance(&self, by: Duration) -> Result<(), StateError> {
-        self.write(false, |_, memory| {
-            if let Some(Origin { clock, .. }) = &memory.origin {
-                clock.set_advanced(clock.advanced() + by);
-            }
-        })
-    }
-
-    pub(crate) fn serve(&self, request: IncomingRequest) -> Served {
+    pub(super) fn serve(&self, request: IncomingRequest) -> Served {
         let mut world = self.world();
         // The hook is taken out while it runs, so that it can use other handles of the sandbox.
         let hook = locked(&self.0.hook).take();
@@ -172,34 +141,41 @@ impl Sandbox {
         }
         let at = self.0.clock.now();
         let faults = self.0.faults.take(&request.asked, at);
-        let mut memory = locked(&self.0.memory);
-        let (key, mut result) = service::execute(&mut world, &mut memory, &request, &faults);
+        let mut memory = self.memory();
+        let (key, mut answer) = service::execute(&mut world, &mut memory, &request, &faults);
         if let Err(error) = memory.write(&mut world, false) {
             tracing::warn!("{error}");
-            result = Err(error.into());
+            answer = error.into();
         }
-        memory.requests += 1;
-        let replayed = result.as_ref().ok().and_then(|success| success.replayed);
-        let served = service::served(result, &faults, &memory.settings, memory.requests);
-        let status = served.answer.as_ref().map(|answer| answer.status().as_u16());
+        let replayed = answer.header(REPLAYED).map(|replayed| replayed == "true");
+        let ru = match (&faults.answer, replayed) {
+            (Some(Fault::ErrorAfterApply(_)), _) => memory.settings.failed_ru,
+            _ if answer.status != 200 => memory.settings.failed_ru,
+            // The reference does not specify the cost of a replayed PATCH.
+            (_, Some(_)) => Ru::PATCH,
+            (_, None) => Ru::GET,
+        };
+        let answer = faults.deliver(answer);
+        let status = answer.as_ref().map(|answer| answer.status);
         let shown = status.map_or_else(|| "no answer".to_string(), |status| status.to_string());
-        tracing::debug!("{} {} {shown} {}", request.asked.method, request.asked.line(), served.ru);
+        tracing::debug!("{} {} {shown} {ru}", request.asked.method, request.asked.line());
         let is_patch = request.asked.method == "PATCH";
+        let header = |name| request.header(name).map(String::from);
         let entry = LoggedRequest {
             at,
-            asked: request.asked,
-            if_match: request.if_match,
-            idempotency_key: request.idempotency_key,
+            if_match: header("if-match"),
+            idempotency_key: header("idempotency-key"),
             body: is_patch.then(|| String::from_utf8_lossy(&request.body).into_owned()),
             status,
-            ru: served.ru,
+            ru,
             key,
-            cut: served.is_cut(),
+            cut: answer.is_none() || faults.cuts(),
             replayed: replayed == Some(true),
             changed: replayed == Some(false) && faults.answer != Some(Fault::NotApplied),
+            asked: request.asked,
         };
         let limit = memory.settings.log_limit;
         memory.log.push(entry, limit);
-        served
+        Served { answer, faults, settings: memory.settings.clone() }
     }
 }

@@ -1,8 +1,9 @@
 //! API keys and their scopes (reference, *Authentication*).
 
+use serde_json::json;
 use sha2::{Digest, Sha256};
 
-use super::exchange::ErrorAnswer;
+use super::exchange::Answer;
 
 pub const SCOPES: [&str; 6] =
     ["contacts:read", "contacts:write", "companies:read", "companies:write", "custom-fields:read", "team-members:read"];
@@ -13,21 +14,24 @@ pub fn key_of_seed(seed: u64) -> String {
     format!("crm_test_v1_{digits}")
 }
 
-/// The scopes are sorted.
 #[derive(Clone, Debug)]
 pub(crate) struct TenantKey {
     secret: String,
-    pub(crate) scopes: Vec<String>,
-    revoked: bool,
+    /// Sorted; `None` of a revoked key.
+    scopes: Option<Vec<String>>,
 }
 
 impl TenantKey {
-    pub(crate) fn require(&self, scope: &str) -> Result<(), ErrorAnswer> {
-        if self.scopes.iter().any(|s| s == scope) {
+    pub(crate) fn scopes(&self) -> &[String] {
+        self.scopes.as_deref().unwrap_or_default()
+    }
+
+    pub(crate) fn require(&self, scope: &str) -> Result<(), Answer> {
+        if self.scopes().iter().any(|known| known == scope) {
             return Ok(());
         }
-        Err(ErrorAnswer::new(403, format!("The API key lacks the scope {scope}"))
-            .with_details(&format!("missing scope: {scope}")))
+        let details = json!({"details": format!("missing scope: {scope}")});
+        Err(Answer::error(403, &format!("The API key lacks the scope {scope}"), &details))
     }
 }
 
@@ -36,41 +40,27 @@ impl TenantKey {
 pub(crate) struct TenantKeys(Vec<TenantKey>);
 
 impl TenantKeys {
-    pub(crate) fn add(&mut self, secret: Option<&str>, scopes: &[&str]) -> String {
-        let secret = match secret {
-            Some(secret) => secret.to_string(),
-            None => format!("crm_test_v1_{:04}{:016x}", self.0.len(), fastrand::u64(..)),
-        };
-        let mut scopes: Vec<String> = scopes.iter().map(|s| s.to_string()).collect();
-        scopes.sort();
-        scopes.dedup();
-        let key = TenantKey { secret: secret.clone(), scopes, revoked: false };
-        // A known secret keeps its index in the log and gets the new scopes.
-        match self.0.iter_mut().find(|k| k.secret == secret) {
+    pub(crate) fn new_secret(&self) -> String {
+        format!("crm_test_v1_{:04}{:016x}", self.0.len(), fastrand::u64(..))
+    }
+
+    /// Sets the scopes of a key, or revokes it; a known one keeps its index in the log.
+    pub(crate) fn set(&mut self, secret: &str, scopes: Option<&[&str]>) {
+        let mut scopes: Option<Vec<String>> = scopes.map(|scopes| scopes.iter().map(|s| s.to_string()).collect());
+        scopes.iter_mut().for_each(|scopes| scopes.sort());
+        let key = TenantKey { secret: secret.to_string(), scopes };
+        match self.0.iter_mut().find(|known| known.secret == secret) {
             Some(known) => *known = key,
             None => self.0.push(key),
         }
-        secret
     }
 
-    pub(crate) fn revoke(&mut self, secret: &str) {
-        for key in self.0.iter_mut().filter(|key| key.secret == secret) {
-            key.revoked = true;
-        }
-    }
-
-    pub(crate) fn find(&self, authorization: Option<&str>) -> Result<(usize, &TenantKey), ErrorAnswer> {
-        let Some(header) = authorization else {
-            return Err(ErrorAnswer::new(401, "The Authorization header is missing"));
-        };
-        let secret = match header.split_once(' ') {
-            Some((scheme, secret)) if scheme.eq_ignore_ascii_case("bearer") => secret.trim(),
-            _ => return Err(ErrorAnswer::new(401, "The Authorization header must be a bearer API key")),
-        };
-        self.0
-            .iter()
-            .enumerate()
-            .find(|(_, key)| key.secret == secret && !key.revoked)
-            .ok_or_else(|| ErrorAnswer::new(401, "The API key is invalid"))
+    pub(crate) fn find(&self, authorization: Option<&str>) -> Result<(usize, &TenantKey), Answer> {
+        let bearer = authorization.and_then(|header| header.split_once(' '));
+        let secret =
+            bearer.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, secret)| secret.trim());
+        let is_given = |key: &TenantKey| Some(&*key.secret) == secret && key.scopes.is_some();
+        let found = self.0.iter().enumerate().find(|(_, key)| is_given(key));
+        found.ok_or_else(|| Answer::refused(401, "The API key is missing or invalid"))
     }
 }

@@ -7,63 +7,53 @@
 //! rule 9). The reference does not specify whether they contain the last row's sort values or count rows. Tokens begin
 //! with `+`, `/` and `=`, so a client that does not percent-encode them fails.
 
+use std::cmp::Ordering;
+
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::exchange::ErrorAnswer;
+use super::exchange::Answer;
 use super::fault::Fault;
-use super::rules::{self, Condition, ListRequest, Test};
-use super::table::{Cell, Order, WorldRecord, WorldTable, compare, sort_key};
+use super::rules::{ListRequest, agrees};
+use super::table::{TimeLimits, WorldRecord, WorldTable, compare, type_of};
 use super::world::World;
-use crate::model::{FieldKind, Instant, Op, Resource};
+use crate::model::{Field, Op};
 
-#[derive(Debug)]
-pub(crate) struct ServedPage<'a> {
-    pub(crate) rows: Vec<&'a WorldRecord>,
-    pub(crate) next: Option<PagePosition>,
-    pub(crate) total: Option<usize>,
-}
+/// The values that a row is sorted by; one that is missing comes last in both directions.
+type SortKeys = Vec<Option<String>>;
 
-/// With `counts_rows` the next position is a row count instead of sort values.
+/// The rows, the next position, and the total. With `counts_rows` the position is a row count instead of sort values.
 pub(crate) fn page<'a>(
     world: &'a World,
     query: &ListRequest,
     place: &PagePosition,
     counts_rows: bool,
-) -> ServedPage<'a> {
+) -> (Vec<&'a WorldRecord>, Option<PagePosition>, Option<usize>) {
     let table = world.table(query.resource);
-    let skip = match place {
-        PagePosition::Offset(rows) => *rows,
-        PagePosition::Start | PagePosition::After(..) => 0,
+    let (skip, after) = match place {
+        PagePosition::Start => (0, None),
+        PagePosition::Offset(rows) => (*rows, None),
+        PagePosition::After(keys, id) => (0, Some((keys, id.as_str()))),
     };
-    let rows: Box<dyn Iterator<Item = &'a WorldRecord>> = match indexed(table, query) {
-        Some((order, slot, descending)) => {
-            let after = match place {
-                PagePosition::After(keys, id) => Some((keys.first().and_then(|key| key.as_ref()?.time()), id.as_str())),
-                _ => None,
-            };
-            let (low, high) = bounds(query, slot);
-            let records = order.walk(descending, after, low, high).filter_map(|(_, id)| table.get(id));
-            Box::new(records.filter(|record| matches(table, query, record)))
+    // The order serves the query without sorting, unless it filters by ids: those are looked up.
+    let order = match query.sort.as_slice() {
+        [(field, is_descending)] if !query.is_coarse && ids(query).is_none() => {
+            table.order(field.wire).map(|order| (order, field.wire, *is_descending))
+        }
+        _ => None,
+    };
+    let rows: Box<dyn Iterator<Item = &'a WorldRecord> + '_> = match order {
+        Some((order, wire, is_descending)) => {
+            let after = after.map(|(keys, id)| (keys.first().and_then(|key| key.as_ref()?.parse().ok()), id));
+            let records = order.walk(is_descending, limits(query, wire), after).filter_map(|id| table.get(id));
+            Box::new(records.filter(|record| query.matches(record)))
         }
         None => {
-            let mut all: Vec<(Vec<Option<Cell>>, &WorldRecord)> = candidates(table, query)
-                .filter(|record| matches(table, query, record))
-                .map(|record| (keys(table, query, record), record))
-                .collect();
-            let compare = |a: &[Option<Cell>], a_id: &str, b: &[Option<Cell>], b_id: &str| {
-                let by_keys = query.sort.iter().zip(a.iter().zip(b));
-                by_keys
-                    .map(|((slot, descending), (a, b))| {
-                        compare(a.as_ref(), b.as_ref(), table.fields[*slot].kind, *descending)
-                    })
-                    .find(|order| order.is_ne())
-                    .unwrap_or_else(|| a_id.cmp(b_id))
-            };
-            all.sort_by(|a, b| compare(&a.0, &a.1.id, &b.0, &b.1.id));
-            let is_next = move |(keys, record): &(Vec<Option<Cell>>, &WorldRecord)| match place {
-                PagePosition::After(after, id) => compare(keys, &record.id, after, id).is_gt(),
-                _ => true,
+            let matching = candidates(table, query).filter(|record| query.matches(record));
+            let mut all: Vec<_> = matching.map(|record| (keys(query, record), record)).collect();
+            all.sort_by(|a, b| in_order(query, (&a.0, &a.1.id), (&b.0, &b.1.id)));
+            let is_next = move |(keys, record): &(SortKeys, &WorldRecord)| {
+                after.is_none_or(|after| in_order(query, (keys, &record.id), after).is_gt())
             };
             Box::new(all.into_iter().filter(is_next).map(|(_, record)| record))
         }
@@ -71,48 +61,27 @@ pub(crate) fn page<'a>(
     let mut rows: Vec<&WorldRecord> = rows.skip(skip).take(query.limit + 1).collect();
     let more = rows.len() > query.limit;
     rows.truncate(query.limit);
-    let next = rows.last().filter(|_| more).map(|last| {
-        if counts_rows {
-            PagePosition::Offset(skip + query.limit)
-        } else {
-            PagePosition::After(keys(table, query, last), last.id.to_string())
-        }
+    let next = rows.last().filter(|_| more).map(|last| match counts_rows {
+        true => PagePosition::Offset(skip + query.limit),
+        false => PagePosition::After(keys(query, last), last.id.to_string()),
     });
-    let total = query.count.then(|| count(table, query));
-    ServedPage { rows, next, total }
-}
-
-/// A row that does not meet the conditions, for a service that violates its own rules.
-pub(crate) fn outsider<'a>(world: &'a World, query: &ListRequest) -> Option<&'a WorldRecord> {
-    let table = world.table(query.resource);
-    table.iter().find(|record| !matches(table, query, record))
+    (rows, next, query.count.then(|| count(table, query)))
 }
 
 fn count(table: &WorldTable, query: &ListRequest) -> usize {
-    if query.predicates.is_empty() && query.search.is_none() {
+    if query.conditions.is_empty() && query.search.is_none() {
         return table.len();
     }
-    for (slot, order) in &table.orders {
+    let wire = &query.conditions.first().map_or("", |condition| &condition.name);
+    let times: Option<Vec<_>> = query.conditions.iter().map(|c| Some((c.op, c.time()?))).collect();
+    let is_range = query.search.is_none() && !query.is_coarse && query.conditions.iter().all(|c| c.name == *wire);
+    match (table.order(wire).filter(|_| is_range), times) {
         // A range of one timestamp, as audits count it: the order alone gives the result.
-        let timed = |p: &Condition| p.slot == *slot && matches!(p.test, Test::Time(..));
-        if query.search.is_none() && query.predicates.iter().all(timed) {
-            let (low, high) = bounds(query, *slot);
-            let tests = |time: &Instant| query.predicates.iter().all(|p| p.test.holds_at(*time));
-            return order.times(low, high).filter(tests).count();
+        (Some(order), Some(times)) => {
+            let is_within = |at: &Option<_>| times.iter().all(|(op, time)| agrees(*op, at.cmp(&Some(*time))));
+            order.times(limits(query, wire)).filter(|(at, _)| is_within(at)).map(|(_, ids)| ids.len()).sum()
         }
-    }
-    candidates(table, query).filter(|record| matches(table, query, record)).count()
-}
-
-/// The order that serves the query without sorting, unless it filters by ids: those are looked up.
-fn indexed<'a>(table: &'a WorldTable, query: &ListRequest) -> Option<(&'a Order, usize, bool)> {
-    match query.sort.as_slice() {
-        _ if query.is_coarse || ids(query).is_some() => None,
-        [(slot, descending)] => {
-            let found = table.orders.iter().find(|(of, _)| of == slot);
-            found.map(|(slot, order)| (order, *slot, *descending))
-        }
-        _ => None,
+        _ => candidates(table, query).filter(|record| query.matches(record)).count(),
     }
 }
 
@@ -127,65 +96,54 @@ fn candidates<'a: 'q, 'q>(
         ids.dedup();
         return Box::new(ids.into_iter().filter_map(|id| table.get(id)));
     }
-    for (slot, order) in &table.orders {
-        let (low, high) = bounds(query, *slot);
-        if low.is_some() || high.is_some() {
-            return Box::new(order.walk(false, None, low, high).filter_map(|(_, id)| table.get(id)));
+    for condition in &query.conditions {
+        let limits = limits(query, &condition.name);
+        if let (Some(order), true) = (table.order(&condition.name), limits != (None, None)) {
+            return Box::new(order.walk(false, limits, None).filter_map(|id| table.get(id)));
         }
     }
     Box::new(table.iter())
 }
 
 fn ids(query: &ListRequest) -> Option<&[String]> {
-    query.predicates.iter().find_map(|p| match &p.test {
-        Test::OneOf(ids) if query.resource.fields().get(p.slot)?.kind == FieldKind::Id => Some(ids.as_slice()),
-        _ => None,
-    })
+    let by_id = |op| matches!(op, Op::Eq | Op::In);
+    let condition = query.conditions.iter().find(|condition| condition.name == "id" && by_id(condition.op))?;
+    Some(&condition.values)
 }
 
-/// The timestamp range outside of which some predicate rejects every row.
-fn bounds(query: &ListRequest, slot: usize) -> (Option<Instant>, Option<Instant>) {
-    let (mut low, mut high) = (None::<Instant>, None::<Instant>);
-    for predicate in query.predicates.iter().filter(|p| p.slot == slot) {
-        if let Test::Time(op, time) = predicate.test {
-            if matches!(op, Op::Gt | Op::Gte | Op::Eq) {
-                low = Some(low.map_or(time, |low| low.max(time)));
-            }
-            if matches!(op, Op::Lt | Op::Lte | Op::Eq) {
-                high = Some(high.map_or(time, |high| high.min(time)));
-            }
+/// The timestamps outside of which some condition rejects every row.
+fn limits(query: &ListRequest, wire: &str) -> TimeLimits {
+    let (mut low, mut high) = (None, None);
+    for condition in query.conditions.iter().filter(|c| c.name == wire && !query.is_coarse) {
+        let Some(time) = condition.time() else { continue };
+        if matches!(condition.op, Op::Gt | Op::Gte | Op::Eq) {
+            low = low.max(Some(time));
+        }
+        if matches!(condition.op, Op::Lt | Op::Lte | Op::Eq) {
+            high = Some(high.map_or(time, |high| time.min(high)));
         }
     }
     (low, high)
 }
 
-fn keys(table: &WorldTable, query: &ListRequest, record: &WorldRecord) -> Vec<Option<Cell>> {
-    let key = |(slot, _): &(usize, bool)| match sort_key(record.cell(*slot), table.fields[*slot].kind) {
-        Some(Cell::Time(time)) if query.is_coarse => Some(Cell::Time(time.whole_second())),
-        key => key,
-    };
-    query.sort.iter().map(key).collect()
+fn keys(query: &ListRequest, record: &WorldRecord) -> SortKeys {
+    let key = |field: &Field| query.value(record, field.wire, type_of(field.kind)).map(String::from);
+    query.sort.iter().map(|(field, _)| key(field)).collect()
 }
 
-fn matches(table: &WorldTable, query: &ListRequest, record: &WorldRecord) -> bool {
-    let meets = |p: &Condition| p.holds(table, record);
-    query.predicates.iter().all(meets) && query.search.as_ref().is_none_or(|q| found(table, query, record, q))
-}
-
-/// The fields that `q` searches (reference, *Search fields for q*).
-fn found(table: &WorldTable, query: &ListRequest, record: &WorldRecord, q: &str) -> bool {
-    let fields: &[&str] = match query.resource {
-        Resource::Contacts => &["name", "firstName", "lastName", "email", "mobile", "position", "company"],
-        Resource::Companies => &["name", "registeredName", "websiteUrl"],
-        Resource::TeamMembers => &["firstName", "lastName", "username", "email"],
-        Resource::CustomFields => &[],
-    };
-    let holds = |wire: &&str| {
-        let cell = table.slot(wire).and_then(|slot| record.cell(slot));
-        cell.and_then(Cell::text).is_some_and(|text| text.to_lowercase().contains(q))
-    };
-    fields.iter().any(holds)
-        || query.resource == Resource::Companies && rules::host(table, record).is_some_and(|host| host.contains(q))
+/// The order of two rows, each by its keys and its id.
+fn in_order(query: &ListRequest, a: (&SortKeys, &str), b: (&SortKeys, &str)) -> Ordering {
+    for ((field, is_descending), keys) in query.sort.iter().zip(a.0.iter().zip(b.0)) {
+        let order = match keys {
+            (Some(a), Some(b)) if *is_descending => compare(type_of(field.kind), b, a),
+            (Some(a), Some(b)) => compare(type_of(field.kind), a, b),
+            (a, b) => Some(a.is_none().cmp(&b.is_none())),
+        };
+        if let Some(order) = order.filter(|order| order.is_ne()) {
+            return order;
+        }
+    }
+    a.1.cmp(b.1)
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -193,7 +151,7 @@ pub(crate) enum PagePosition {
     #[serde(rename = "s")]
     Start,
     #[serde(rename = "k")]
-    After(Vec<Option<Cell>>, String),
+    After(SortKeys, String),
     #[serde(rename = "o")]
     Offset(usize),
 }
@@ -203,56 +161,37 @@ const MARK: &str = "+/=";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Binding(String);
 
-#[derive(Serialize, Deserialize)]
-struct Token {
-    b: String,
-    p: PagePosition,
-    /// Distinguishes tokens of the same position: the next token of an empty page differs from the token of the
-    /// request.
-    n: u64,
-}
-
 impl Binding {
     /// Every parameter except the cursor is a condition, including the page size, as "the same conditions" implies.
     pub(crate) fn new(tenant: &str, path: &str, scopes: &[String], query: &[(String, String)]) -> Binding {
         let mut conditions: Vec<&(String, String)> = query.iter().filter(|(name, _)| name != "cursor").collect();
         conditions.sort_unstable();
-        let mut hash = Sha256::new();
-        for part in [tenant, path]
-            .into_iter()
-            .chain(scopes.iter().map(String::as_str))
-            .chain(conditions.into_iter().flat_map(|(name, value)| [name.as_str(), value]))
-        {
-            hash.update(part.len().to_le_bytes());
-            hash.update(part.as_bytes());
-        }
-        Binding(hash.finalize()[..9].iter().map(|byte| format!("{byte:02x}")).collect())
+        let bound = serde_json::to_vec(&(tenant, path, scopes, conditions)).unwrap_or_default();
+        Binding(Sha256::digest(bound)[..9].iter().map(|byte| format!("{byte:02x}")).collect())
     }
 
+    /// The nonce distinguishes tokens of the same position: the next token of an empty page differs from the token of
+    /// the request.
     pub(crate) fn token(&self, place: &PagePosition, nonce: u64) -> String {
-        let token = Token { b: self.0.clone(), p: place.clone(), n: nonce };
-        let json = serde_json::to_vec(&token).unwrap_or_default();
+        let json = serde_json::to_vec(&(&self.0, place, nonce)).unwrap_or_default();
         let digits = json.iter().map(|byte| format!("{byte:02x}"));
         std::iter::once(MARK.to_string()).chain(digits).collect()
     }
 
     /// The position of a token. With [`Fault::PageWindow`], the service refuses cursors behind its window of rows.
-    pub(crate) fn read(&self, token: &str, fault: Option<&Fault>) -> Result<(PagePosition, u64), ErrorAnswer> {
+    pub(crate) fn read(&self, token: &str, fault: Option<&Fault>) -> Result<(PagePosition, u64), Answer> {
         let byte = |digits: &[u8]| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok();
         let bytes: Option<Vec<u8>> =
             token.strip_prefix(MARK).and_then(|hex| hex.as_bytes().chunks(2).map(byte).collect());
-        let read = bytes.and_then(|bytes| serde_json::from_slice::<Token>(&bytes).ok());
+        let read = bytes.and_then(|bytes| serde_json::from_slice::<(String, PagePosition, u64)>(&bytes).ok());
+        let window = if let Some(Fault::PageWindow(most)) = fault { *most } else { usize::MAX };
         let wrong = match read {
-            Some(token) if token.b == self.0 => match (&token.p, fault) {
-                (PagePosition::Offset(rows), Some(Fault::PageWindow(most))) if rows >= most => {
-                    "is behind the last row that can be listed"
-                }
-                _ => return Ok((token.p, token.n)),
-            },
-            Some(_) => "belongs to other conditions or to another key",
+            Some((binding, ..)) if binding != self.0 => "belongs to other conditions or to another key",
+            Some((_, PagePosition::Offset(rows), _)) if rows >= window => "is behind the last row that can be listed",
+            Some((_, place, nonce)) => return Ok((place, nonce)),
             None => "is not a cursor of this list",
         };
-        Err(ErrorAnswer::invalid("cursor", wrong))
+        Err(Answer::of_field(400, "cursor", wrong))
     }
 }
 
@@ -266,7 +205,7 @@ mod tests {
         let scopes = ["contacts:read".to_string()];
         let ten = Binding::new("t", "/contacts", &scopes, &params("10"));
         for id in ["a", "ab", "abc", "Zoë 東京"] {
-            let place = PagePosition::After(vec![None, Some(Cell::Text("x".into()))], id.into());
+            let place = PagePosition::After(vec![None, Some("x".into())], id.into());
             assert_eq!(ten.read(&ten.token(&place, 7), None).unwrap(), (place.clone(), 7));
             for other in [
                 Binding::new("t", "/contacts", &scopes, &params("11")),

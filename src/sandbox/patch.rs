@@ -10,15 +10,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
-use super::definition::CustomDefinition;
-use super::exchange::{Complaints, ErrorAnswer, IncomingRequest, Success};
+use super::exchange::{Answer, IncomingRequest, REPLAYED};
 use super::render::{self, RecordProjection};
-use super::table::{Cell, slot};
+use super::table::{JsonSource, ValueName, field};
+use super::values::{CheckedValue, checked};
 use super::world::World;
-use crate::model::editable::{CUSTOM_KEYS, LONG_TEXT, MULTI_SELECT, SHORT_TEXT};
-use crate::model::{DataType, Instant, Object, decimal, field_value};
+use crate::model::editable::CUSTOM_KEYS;
+use crate::model::{Instant, Object};
 
 /// How long a stored answer is kept (reference, *Limits*).
 const RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
@@ -41,30 +41,8 @@ pub(crate) struct StoredReplay {
 }
 
 impl StoredReplay {
-    fn answer(&self, replayed: bool) -> Success {
-        Success { body: self.answer.clone(), etag: self.etag.clone(), replayed: Some(replayed), rows: 1 }
-    }
-}
-
-impl Replays {
-    fn find(
-        &mut self,
-        key: &str,
-        if_match: &str,
-        request: &IncomingRequest,
-        now: Instant,
-    ) -> Result<Option<Success>, ErrorAnswer> {
-        self.stored.retain(|_, stored| now.since(stored.at) < RETENTION);
-        let Some(stored) = self.stored.get(key) else { return Ok(None) };
-        if stored.path != request.asked.path || stored.if_match != if_match || stored.body != request.body {
-            return Err(ErrorAnswer::new(409, "The Idempotency-Key was used with a different request"));
-        }
-        Ok(Some(stored.answer(true)))
-    }
-
-    fn insert(&mut self, key: &str, stored: StoredReplay) {
-        self.stored.insert(key.to_string(), stored);
-        self.new.insert(key.to_string());
+    fn answer(&self, replayed: bool) -> Answer {
+        Answer::record(&self.answer, self.etag.as_ref()).with(REPLAYED, Some(replayed))
     }
 }
 
@@ -76,209 +54,134 @@ pub(crate) fn patch(
     object: Object,
     id: &str,
     request: &IncomingRequest,
-) -> Result<Success, ErrorAnswer> {
-    let mut wrong = Complaints::default();
-    for (name, _) in &request.asked.query {
-        wrong.add(name, "is not a parameter of an update");
+) -> Result<Answer, Answer> {
+    if let Some((name, _)) = request.asked.query.first() {
+        return Err(Answer::of_field(400, name, "is not a parameter of an update"));
     }
-    wrong.or(())?;
+    let (now, etag) = (world.now(), world.etag(object, id));
+    let (if_match, key) = (request.header("if-match"), request.header("idempotency-key"));
+    let missing = || Answer::refused(404, format!("There is no such {object}"));
     // A stored answer is kept even if its record is removed.
-    let stored = request.idempotency_key.as_ref().is_some_and(|key| replays.stored.contains_key(key));
-    let etag = world.etag(object, id);
-    if etag.is_none() && !stored {
-        return Err(ErrorAnswer::new(404, format!("There is no such {object}")));
+    if etag.is_none() && !key.as_ref().is_some_and(|key| replays.stored.contains_key(&**key)) {
+        return Err(missing());
     }
-    let Some(if_match) = request.if_match.as_deref() else {
-        return Err(ErrorAnswer::new(428, "The If-Match header is required"));
+    let if_match = if_match.ok_or_else(|| Answer::refused(428, "The If-Match header is required"))?.into_owned();
+    let key = match key {
+        Some(key) if (1..=255).contains(&key.len()) => key.into_owned(),
+        Some(_) => return Err(Answer::of_field(400, "Idempotency-Key", "must be 1 to 255 characters")),
+        None => return Err(Answer::of_field(400, "Idempotency-Key", "is required")),
     };
-    let key = match request.idempotency_key.as_deref() {
-        Some(key) if (1..=255).contains(&key.len()) => key,
-        Some(_) => return Err(ErrorAnswer::of_field(400, "Idempotency-Key", "must be 1 to 255 characters")),
-        None => return Err(ErrorAnswer::of_field(400, "Idempotency-Key", "is required")),
-    };
-    if let Some(stored) = replays.find(key, if_match, request, world.now())? {
-        return Ok(stored);
+    replays.stored.retain(|_, stored| now.since(stored.at) < RETENTION);
+    if let Some(stored) = replays.stored.get(&key) {
+        if stored.path != request.asked.path || stored.if_match != if_match || stored.body != request.body {
+            return Err(Answer::refused(409, "The Idempotency-Key was used with a different request"));
+        }
+        return Ok(stored.answer(true));
     }
-    let Some(etag) = etag else {
-        return Err(ErrorAnswer::new(404, format!("There is no such {object}")));
-    };
+    let etag = etag.ok_or_else(missing)?;
     let changes = changes(world, custom, object, &body(request)?)?;
     if etag != if_match {
-        return Err(ErrorAnswer::new(412, "The record has changed since")
-            .with_details("If-Match does not match the current etag"));
+        let details = json!({"details": "If-Match does not match the current etag"});
+        return Err(Answer::error(412, "The record has changed since", &details));
     }
     let answer = carry_out(changes, world, object, id);
-    let stored = StoredReplay {
-        at: world.now(),
-        path: request.asked.path.clone(),
-        if_match: if_match.to_string(),
-        body: request.body.clone(),
-        answer,
-        etag: world.etag(object, id),
-    };
-    let success = stored.answer(false);
-    replays.insert(key, stored);
-    Ok(success)
+    let (path, body, etag) = (request.asked.path.clone(), request.body.clone(), world.etag(object, id));
+    let stored = StoredReplay { at: now, path, if_match, body, answer, etag };
+    let answer = stored.answer(false);
+    replays.stored.insert(key.clone(), stored);
+    replays.new.insert(key);
+    Ok(answer)
 }
-
-/// New values by slot, all of them valid; `None` clears.
-type PatchChanges = Vec<(usize, Option<Cell>)>;
 
 fn changes(
     world: &World,
     is_editable: bool,
     object: Object,
     body: &Map<String, Value>,
-) -> Result<PatchChanges, ErrorAnswer> {
-    let mut changes = standard(object, body)?;
-    changes.extend(match body.get("customFields") {
-        None => Vec::new(),
-        Some(Value::Object(values)) if values.len() > CUSTOM_KEYS => {
-            return Err(ErrorAnswer::of_field(400, "customFields", "has more than 100 keys"));
-        }
-        Some(Value::Object(_)) if !is_editable => {
-            return Err(ErrorAnswer::new(403, "The plan does not allow custom fields to be edited"));
-        }
-        Some(Value::Object(values)) => custom(world, object, values)?,
-        Some(_) => return Err(ErrorAnswer::of_field(400, "customFields", "must be an object")),
-    });
+) -> Result<Vec<CheckedValue>, Answer> {
+    let mut changes = standard(world, object, body)?;
+    let values = match body.get("customFields") {
+        None => return Ok(changes),
+        Some(Value::Object(values)) => values,
+        Some(_) => return Err(Answer::of_field(400, "customFields", "must be an object")),
+    };
+    if values.len() > CUSTOM_KEYS {
+        return Err(Answer::of_field(400, "customFields", "has more than 100 keys"));
+    }
+    if !is_editable {
+        return Err(Answer::refused(403, "The plan does not allow custom fields to be edited"));
+    }
+    for (key, value) in values {
+        changes.push(custom(world, object, key, value)?);
+    }
     Ok(changes)
 }
 
-fn carry_out(changes: PatchChanges, world: &mut World, object: Object, id: &str) -> String {
+fn carry_out(changes: Vec<CheckedValue>, world: &mut World, object: Object, id: &str) -> String {
     let resource = object.resource();
-    let submitted: Vec<usize> = changes.iter().map(|(slot, _)| *slot).collect();
-    let now = world.tick();
+    let submitted: Vec<ValueName> = changes.iter().map(|(name, _)| name.clone()).collect();
+    let submitted: Vec<&str> = submitted.iter().map(|name| &**name).collect();
+    let now = JsonSource::of_text(&world.tick().to_wire());
     world.change(resource, id, |world, record| {
-        world.bump_etag(resource, record);
-        world.set_slot(resource, record, "updatedAt", Some(Cell::Time(now)));
-        if world.table(resource).slot("notes").is_some_and(|notes| submitted.contains(&notes)) {
-            world.set_slot(resource, record, "notesAt", Some(Cell::Time(now)));
+        world.bump_etag(record);
+        if submitted.contains(&"notes") {
+            record.set("notesAt", Some(now.clone()));
         }
-        for (slot, cell) in changes {
-            record.set(slot, cell);
+        record.set("updatedAt", Some(now));
+        for (name, value) in changes {
+            record.set(name, value);
         }
     });
-    let shown = world.table(resource).get(id).map_or_else(
-        || "null".to_string(),
-        |record| render::record(world, resource, record, RecordProjection::Confirmation(&submitted), &[]),
-    );
-    format!("{{\"data\":{shown}}}")
+    let shown = RecordProjection::Confirmation(&submitted);
+    let record = world.table(resource).get(id);
+    record.map_or_else(String::new, |record| render::record(world, resource, record, shown, &[]))
 }
 
-fn body(request: &IncomingRequest) -> Result<Map<String, Value>, ErrorAnswer> {
-    let json = request
-        .content_type
-        .as_deref()
-        .is_some_and(|t| t.split(';').next().is_some_and(|t| t.trim().eq_ignore_ascii_case("application/json")));
-    if !json {
-        return Err(ErrorAnswer::of_field(400, "Content-Type", "must be application/json"));
+fn body(request: &IncomingRequest) -> Result<Map<String, Value>, Answer> {
+    let content_type = request.header("content-type").unwrap_or_default();
+    let media_type = content_type.split(';').next().unwrap_or_default().trim();
+    if !media_type.eq_ignore_ascii_case("application/json") {
+        return Err(Answer::of_field(400, "Content-Type", "must be application/json"));
     }
     match serde_json::from_slice(&request.body) {
-        Ok(Value::Object(body)) if body.is_empty() => Err(ErrorAnswer::new(400, "The body names nothing to update")),
+        Ok(Value::Object(body)) if body.is_empty() => Err(Answer::refused(400, "The body names nothing to update")),
         Ok(Value::Object(body)) => Ok(body),
-        Ok(_) => Err(ErrorAnswer::new(400, "The body must be a JSON object")),
-        Err(_) => Err(ErrorAnswer::new(400, "The body is not valid JSON")),
+        Ok(_) => Err(Answer::refused(400, "The body must be a JSON object")),
+        Err(_) => Err(Answer::refused(400, "The body is not valid JSON")),
     }
 }
 
-fn standard(object: Object, body: &Map<String, Value>) -> Result<PatchChanges, ErrorAnswer> {
+fn standard(world: &World, object: Object, body: &Map<String, Value>) -> Result<Vec<CheckedValue>, Answer> {
     let identity = |wire: &&str| object == Object::Contact && body.contains_key(*wire);
     if let Some(wire) = ["email", "mobile"].iter().find(|wire| identity(wire)) {
         let message = format!("CONTACT_IDENTITY_READ_ONLY: {wire} cannot be changed here");
-        return Err(ErrorAnswer::new(422, message).with_details("CONTACT_IDENTITY_READ_ONLY"));
+        return Err(Answer::error(422, &message, &json!({"details": "CONTACT_IDENTITY_READ_ONLY"})));
     }
-    let mut wrong = Complaints::default();
+    let refused = |wire: &str, why: &str| Answer::of_field(400, wire, why);
     let mut changes = Vec::new();
     for (wire, value) in body.iter().filter(|(wire, _)| *wire != "customFields") {
-        let slot = slot(object.fields(), wire).filter(|slot| object.fields()[*slot].writable);
-        match (slot, value) {
-            (None, _) => wrong.add(wire, "cannot be updated"),
-            (Some(slot), Value::Null) => changes.push((slot, None)),
-            (_, Value::String(text)) if text.contains('\0') => wrong.add(wire, "must not contain U+0000"),
-            (Some(slot), Value::String(text)) => changes.push((slot, Some(Cell::Text(text.clone().into())))),
-            _ => wrong.add(wire, "must be a string or null"),
-        }
+        let writable = field(object, wire).filter(|field| field.writable);
+        writable.ok_or_else(|| refused(wire, "cannot be updated"))?;
+        changes.push(checked(world, object.resource(), wire, value).map_err(|why| refused(wire, &why))?);
     }
-    let changes = wrong.or(changes)?;
-    let texts: Vec<&Cell> = changes.iter().filter_map(|(_, cell)| cell.as_ref()).collect();
-    let blank = |cell: &&Cell| cell.text().is_none_or(|text| text.trim().is_empty());
-    if object == Object::Company && !texts.is_empty() && texts.iter().all(blank) {
-        let field = object.fields()[changes[0].0].wire;
-        return Err(ErrorAnswer::of_field(422, field, "must contain a character that is not white space"));
+    let texts: Vec<&JsonSource> = changes.iter().filter_map(|(_, value)| value.as_ref()).collect();
+    let is_blank = |value: &&JsonSource| value.text().is_none_or(|text| text.trim().is_empty());
+    if object == Object::Company && !texts.is_empty() && texts.iter().all(is_blank) {
+        return Err(Answer::of_field(422, &changes[0].0, "must contain a character that is not white space"));
     }
     Ok(changes)
 }
 
-fn custom(world: &World, object: Object, values: &Map<String, Value>) -> Result<PatchChanges, ErrorAnswer> {
-    let mut cells = Vec::new();
-    for (key, value) in values {
-        let field = format!("customFields.{key}");
-        let Some((slot, definition)) = world.active(object, key) else {
-            return Err(ErrorAnswer::of_field(422, &field, "is not an active custom field"));
-        };
-        if !definition.writable {
-            return Err(ErrorAnswer::of_field(422, &field, "is not writable"));
-        }
-        let cell = cell(definition, value).map_err(|message| ErrorAnswer::of_field(422, &field, &message))?;
-        if cell.is_none() && (definition.required || !definition.nullable) {
-            return Err(ErrorAnswer::of_field(422, &field, "cannot be cleared"));
-        }
-        cells.push((slot, cell));
+fn custom(world: &World, object: Object, key: &str, value: &Value) -> Result<CheckedValue, Answer> {
+    let wire = format!("customFields.{key}");
+    let refused = |why: &str| Answer::of_field(422, &wire, why);
+    let definition = world.active(object, key).ok_or_else(|| refused("is not an active custom field"))?;
+    if !definition.writable {
+        return Err(refused("is not writable"));
     }
-    Ok(cells)
-}
-
-/// Parses one value of a field; `None` clears it.
-pub(crate) fn cell(definition: &CustomDefinition, value: &Value) -> Result<Option<Cell>, String> {
-    use DataType::{
-        Boolean, Date, DateTime, Decimal, Integer, LongText, MultiSelect, ShortText, SingleSelect, Unknown,
-    };
-    let data_type = definition.kind();
-    let is_option = |value: &Value| definition.options.iter().any(|option| value.as_str() == Some(&option.value));
-    let has_twice = |items: &[Value]| (1..items.len()).any(|n| items[..n].contains(&items[n]));
-    let is_valid = match (data_type, value) {
-        (_, Value::Null) => return Ok(None),
-        (_, Value::String(t)) if t.contains('\0') => return Err("must not contain U+0000".to_string()),
-        // Empty text and an empty multi-select are stored as cleared values (rule 6).
-        (ShortText | LongText | SingleSelect, Value::String(t)) if t.is_empty() => return Ok(None),
-        (MultiSelect, Value::Array(items)) if items.is_empty() => return Ok(None),
-        (ShortText, Value::String(t)) => is_within(t, SHORT_TEXT)?,
-        (LongText, Value::String(t)) => is_within(t, LONG_TEXT)?,
-        (Integer, _) => value.is_i64(),
-        // Trailing zeros are removed, because the reference does not promise to keep them.
-        (Decimal, Value::String(t)) if decimal::is_within_bounds(t) && t.contains('.') => {
-            return Ok(Some(Cell::Text(t.trim_end_matches('0').trim_end_matches('.').to_string().into())));
-        }
-        (Decimal, _) => value.as_str().is_some_and(decimal::is_within_bounds),
-        (Boolean, _) => value.is_boolean(),
-        (Date, _) => value.as_str().is_some_and(|t| field_value::is_date(t) && !t.starts_with("0000")),
-        (DateTime, _) => value.as_str().is_some_and(|t| t.parse::<Instant>().is_ok()),
-        (SingleSelect, _) => is_option(value),
-        (MultiSelect, Value::Array(items)) if items.len() > MULTI_SELECT => {
-            return Err("has more than 100 items".to_string());
-        }
-        (MultiSelect, Value::Array(items)) if has_twice(items) => return Err("has an item twice".to_string()),
-        (MultiSelect, _) => value.as_array().is_some_and(|items| items.iter().all(is_option)),
-        (ShortText | LongText, _) => false,
-        (Unknown, _) => true,
-    };
-    if is_valid {
-        return Ok(Cell::from_json(value, data_type == DateTime));
+    let change = checked(world, object.resource(), &wire, value).map_err(|why| refused(&why))?;
+    if change.1.is_none() && (definition.required || !definition.nullable) {
+        return Err(refused("cannot be cleared"));
     }
-    let wanted = match data_type {
-        ShortText | LongText | Unknown => "a string",
-        Integer => "a 64-bit integer",
-        Decimal => "a decimal string of up to 20 integer and 10 fractional digits",
-        Boolean => "true or false",
-        Date => "a real date, YYYY-MM-DD",
-        DateTime => "an ISO timestamp with a timezone",
-        SingleSelect => "the value of an option",
-        MultiSelect => "an array of the values of options",
-    };
-    Err(format!("must be {wanted}"))
-}
-
-fn is_within(text: &str, most: usize) -> Result<bool, String> {
-    if text.chars().count() > most { Err(format!("has more than {most} characters")) } else { Ok(true) }
+    Ok(change)
 }

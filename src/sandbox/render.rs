@@ -1,13 +1,12 @@
 //! Records in answers (reference, *Projections by response*), written as text to preserve raw source; and the `include`
 //! parameter: related records, and legacy names that add nothing (*Versioning*).
 
-use std::collections::BTreeSet;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
-use super::exchange::ErrorAnswer;
-use super::keys::TenantKey;
-use super::table::{Cell, WorldRecord, custom_slot, slot, write_text};
+use super::table::{JsonSource, WorldRecord, custom_name, field};
 use super::world::World;
 use crate::model::{FieldProjection, Object, Resource};
 
@@ -15,9 +14,12 @@ use crate::model::{FieldProjection, Object, Resource};
 pub(crate) enum RecordProjection<'a> {
     List,
     Detail,
-    /// The compact confirmation of a PATCH, with the detail fields of these slots, which were submitted.
-    Confirmation(&'a [usize]),
+    /// The compact confirmation of a PATCH, with these detail fields, which were submitted.
+    Confirmation(&'a [&'a str]),
 }
+
+/// The members of an object in their order, each with the source of its value.
+type MemberSources<'a> = Vec<(&'a str, Cow<'a, str>)>;
 
 /// A record's JSON; `related` is appended verbatim.
 pub(crate) fn record(
@@ -27,128 +29,100 @@ pub(crate) fn record(
     projection: RecordProjection<'_>,
     related: &[(&str, String)],
 ) -> String {
-    let fields = resource.fields();
-    let shown = fields.iter().enumerate().filter(|(slot, field)| match (field.projection, projection) {
+    let is_shown = |wire: &str, of: FieldProjection| match (of, projection) {
         (FieldProjection::FilterOnly, _) | (FieldProjection::Detail, RecordProjection::List) => false,
-        (FieldProjection::Detail, RecordProjection::Confirmation(submitted)) => submitted.contains(slot),
+        (FieldProjection::Detail, RecordProjection::Confirmation(submitted)) => submitted.contains(&wire),
         // The confirmation of a company has no fit data.
-        (FieldProjection::List, RecordProjection::Confirmation(_)) => field.wire != "customerFitScore",
+        (FieldProjection::List, RecordProjection::Confirmation(_)) => wire != "customerFitScore",
         _ => true,
-    });
-    let mut out = String::new();
-    object(&mut out, |out| {
-        let mut written = "";
-        for (slot, field) in shown {
-            match field.wire.split_once('.') {
-                None => value(out, record, field.wire, field.wire, record.cell(slot)),
-                Some((name, _)) if name == written => {}
-                Some((name, _)) => {
-                    written = name;
-                    let parts = fields.iter().enumerate().filter(|(_, part)| is_in(part.wire, name).is_some());
-                    let write = |out: &mut String| {
-                        parts.for_each(|(n, part)| value(out, record, part.wire, part.filter_name(), record.cell(n)));
-                    };
-                    group(out, record, name, write, |wire| fields.iter().any(|field| field.wire == wire));
-                }
+    };
+    let fields = || resource.fields().iter().filter(|field| is_shown(field.wire, field.projection));
+    let mut members = MemberSources::new();
+    for shown in fields() {
+        match shown.wire.split_once('.') {
+            None => members.push((shown.wire, source(record.get(shown.wire)))),
+            Some((group, _)) if members.iter().any(|(name, _)| *name == group) => {}
+            Some((group, _)) => {
+                let parts =
+                    fields().filter_map(|part| Some((inside(part.wire, group)?, source(record.get(part.wire)))));
+                let is_hidden = |part: &str| field(resource, &format!("{group}.{part}")).is_some();
+                let parts = overridden(parts.collect(), &record.raw, |wire| inside(wire, group), is_hidden);
+                members.push((group, object(&parts).into()));
             }
         }
-        if let Some(object) = resource.object() {
-            custom(out, world, record, object, projection == RecordProjection::List);
-        }
-        for (wire, source) in &record.raw {
-            let is_part = ["customFields", "location"].iter().any(|name| is_in(wire, name).is_some());
-            let is_group = wire == "customFields" && resource.object().is_some() || wire == written;
-            // A raw value of a catalogue field outside of this projection is omitted.
-            if let Some(source) = source
-                && !is_part
-                && !is_group
-                && slot(fields, wire).is_none()
-            {
-                member(out, wire, |out| out.push_str(source));
-            }
-        }
-        for (name, source) in related {
-            member(out, name, |out| out.push_str(source));
-        }
-    });
-    out
+    }
+    if let Some(of) = resource.object() {
+        let custom = custom(world, record, of, projection == RecordProjection::List);
+        members.push((CUSTOM, custom.into()));
+    }
+    let is_group = |wire: &str| resource.object().is_some_and(|object| object.has_group(wire));
+    let outside = |wire: &'_ str| wire.split_once('.').is_none_or(|(group, _)| !is_group(group));
+    // A raw value of a catalogue field outside of this projection is omitted.
+    let is_hidden = |wire: &str| field(resource, wire).is_some();
+    let mut members = overridden(members, &record.raw, |wire| outside(wire).then_some(wire), is_hidden);
+    members.extend(related.iter().map(|(name, source)| (*name, source.into())));
+    object(&members)
 }
 
+const CUSTOM: &str = "customFields";
+
 /// The rest of a wire name, if it is a member of this object.
-fn is_in<'w>(wire: &'w str, object: &str) -> Option<&'w str> {
+fn inside<'w>(wire: &'w str, object: &str) -> Option<&'w str> {
     wire.strip_prefix(object)?.strip_prefix('.')
 }
 
-fn custom(out: &mut String, world: &World, record: &WorldRecord, object: Object, is_list: bool) {
-    let of_object = || world.definitions().iter().enumerate().filter(|(_, definition)| definition.object == object);
-    let write = |out: &mut String| {
-        for (place, definition) in of_object() {
-            if !definition.active || !definition.readable || is_list && definition.kind().detail_only() {
-                continue;
-            }
-            let (wire, cell) = (format!("customFields.{}", definition.key), record.cell(custom_slot(place)));
-            if is_list && world.lists_omit_nulls && cell.is_none() && record.raw(&wire).is_none() {
-                continue;
-            }
-            value(out, record, &wire, &definition.key, cell);
+fn source(value: Option<&JsonSource>) -> Cow<'_, str> {
+    value.map_or("null", JsonSource::as_str).into()
+}
+
+fn custom(world: &World, record: &WorldRecord, object_type: Object, is_list: bool) -> String {
+    let of_object = || world.definitions().iter().filter(|definition| definition.object == object_type);
+    let shown = of_object().filter(|d| d.active && d.readable && !(is_list && d.kind().detail_only()));
+    let mut members = MemberSources::new();
+    for definition in shown {
+        let value = record.get(&custom_name(&definition.id));
+        let is_omitted = is_list && world.lists_omit_nulls && value.is_none();
+        if !is_omitted || record.raw.contains_key(&format!("{CUSTOM}.{}", definition.key)) {
+            members.push((&definition.key, source(value)));
         }
-    };
-    let is_defined =
-        |wire: &str| of_object().any(|(_, definition)| is_in(wire, "customFields") == Some(&definition.key));
-    group(out, record, "customFields", write, is_defined);
-}
-
-fn value(out: &mut String, record: &WorldRecord, wire: &str, name: &str, cell: Option<&Cell>) {
-    overridden(out, record, wire, name, |out| match cell {
-        Some(cell) => cell.write(out),
-        None => out.push_str("null"),
-    });
-}
-
-/// Writes an object with its members, and the raw ones that are not known.
-fn group(
-    out: &mut String,
-    record: &WorldRecord,
-    name: &str,
-    write: impl FnOnce(&mut String),
-    is_known: impl Fn(&str) -> bool,
-) {
-    overridden(out, record, name, name, |out| {
-        object(out, |out| {
-            write(out);
-            for (wire, source) in record.raw.iter().filter(|(wire, _)| !is_known(wire)) {
-                if let (Some(key), Some(source)) = (is_in(wire, name), source) {
-                    member(out, key, |out| out.push_str(source));
-                }
-            }
-        });
-    });
-}
-
-/// Writes a member, unless its raw source overrides it or leaves it out.
-fn overridden(out: &mut String, record: &WorldRecord, wire: &str, name: &str, write: impl FnOnce(&mut String)) {
-    match record.raw(wire) {
-        None => member(out, name, write),
-        Some(Some(source)) => member(out, name, |out| out.push_str(source)),
-        Some(None) => {}
     }
+    let is_hidden = |key: &str| of_object().any(|definition| definition.key == key);
+    object(&overridden(members, &record.raw, |wire| inside(wire, CUSTOM), is_hidden))
 }
 
-fn member(out: &mut String, name: &str, write: impl FnOnce(&mut String)) {
-    write_text(name, out);
-    out.push(':');
-    write(out);
-    out.push(',');
+/// The members with the raw sources of a record in their places. `member` is the name of a raw source, if it belongs to the
+/// object; a hidden one is shown only if the object has the member anyway.
+fn overridden<'a>(
+    mut members: MemberSources<'a>,
+    raw: &'a BTreeMap<String, Option<String>>,
+    member: impl Fn(&'a str) -> Option<&'a str>,
+    is_hidden: impl Fn(&str) -> bool,
+) -> MemberSources<'a> {
+    for (wire, source) in raw {
+        let Some(name) = member(wire) else { continue };
+        let place = members.iter().position(|(known, _)| *known == name);
+        match (place, source) {
+            (Some(place), Some(source)) => members[place].1 = source.into(),
+            (Some(place), None) => drop(members.remove(place)),
+            (None, Some(source)) if !is_hidden(name) => members.push((name, source.into())),
+            (None, _) => {}
+        }
+    }
+    members
 }
 
-fn object(out: &mut String, write_members: impl FnOnce(&mut String)) {
-    out.push('{');
-    write_members(out);
-    // The comma behind the last member.
-    if out.ends_with(',') {
-        out.pop();
+fn object(members: &MemberSources<'_>) -> String {
+    let mut out = String::from("{");
+    for (name, source) in members {
+        if out.len() > 1 {
+            out.push(',');
+        }
+        out.push_str(&Value::from(*name).to_string());
+        out.push(':');
+        out.push_str(source);
     }
     out.push('}');
+    out
 }
 
 impl World {
@@ -195,20 +169,12 @@ pub(crate) fn includes(object: Object, value: &str) -> Result<BTreeSet<Resource>
     Ok(includes)
 }
 
-pub(crate) fn require(key: &TenantKey, includes: &BTreeSet<Resource>) -> Result<(), ErrorAnswer> {
-    includes.iter().try_for_each(|related| key.require(related.read_scope()))
-}
-
 /// What the includes of an answer add to a record. The reference does not specify the inner structure of these members.
 pub(crate) fn related(
     world: &World,
     includes: &BTreeSet<Resource>,
-    of: Resource,
     record: &WorldRecord,
 ) -> Vec<(&'static str, String)> {
-    let points_to = |of: Resource, record: &WorldRecord, pointer: &str| -> Option<String> {
-        Some(record.cell(slot(of.fields(), pointer)?)?.text()?.into_owned())
-    };
     let mut members = Vec::new();
     let mut related = Map::new();
     for resource in includes {
@@ -217,13 +183,13 @@ pub(crate) fn related(
             Resource::Companies => ("company", "companyId"),
             Resource::Contacts | Resource::CustomFields => {
                 let contacts = world.table(*resource).iter();
-                let companies = contacts.filter_map(|contact| points_to(*resource, contact, "companyId"));
-                let total = companies.filter(|company| **company == *record.id).count();
+                let is_of = |contact: &&WorldRecord| contact.text("companyId").is_some_and(|id| *id == *record.id);
+                let total = contacts.filter(is_of).count();
                 members.push(("contactSummary", json!({"total": total}).to_string()));
                 continue;
             }
         };
-        let found = points_to(of, record, pointer).and_then(|id| world.list_json(*resource, &id));
+        let found = record.text(pointer).and_then(|id| world.list_json(*resource, &id));
         related.insert(name.into(), found.unwrap_or_default());
     }
     if !related.is_empty() {

@@ -1,17 +1,16 @@
 //! The rules of list requests (reference, *List query conventions* and each list's own parameters), from the catalogue.
 //!
-//! A [`ListRequest`] has passed every rule; nothing after it checks again. All errors of a request are reported
-//! together. Its conditions say how a filter's value is parsed, and whether a record meets it.
+//! A [`ListRequest`] has passed every rule; nothing after it checks again. Its conditions say how a filter's value is checked, and whether a record meets it.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
-use std::time::Duration;
 
-use super::exchange::{Complaints, ErrorAnswer, RequestLine};
+use super::exchange::{Answer, RequestLine};
 use super::render;
-use super::table::{Cell, NO_SLOT, WorldRecord, WorldTable, slot};
+use super::table::{ValueName, WorldRecord, compare, custom_name, field, type_of};
 use super::world::World;
-use crate::model::{DataType, Field, FieldKind, Instant, Object, Op, Resource, decimal, field_value};
+use crate::model::{DataType, Field, Instant, Object, Op, Resource, decimal, field_value};
 
 #[derive(Clone, Debug)]
 pub(crate) struct ListRequest {
@@ -20,131 +19,135 @@ pub(crate) struct ListRequest {
     pub(crate) count: bool,
     /// Lower case.
     pub(crate) search: Option<String>,
-    /// Slots, and whether each is sorted in descending order.
-    pub(crate) sort: Vec<(usize, bool)>,
-    pub(crate) predicates: Vec<Condition>,
+    /// Whether each field is sorted in descending order.
+    pub(crate) sort: Vec<(&'static Field, bool)>,
+    pub(crate) conditions: Vec<Condition>,
     pub(crate) include: BTreeSet<Resource>,
+    /// Whether times are compared in whole seconds.
     pub(crate) is_coarse: bool,
 }
 
-const MAX_PREDICATES: usize = 10;
-const MAX_CUSTOM: usize = 3;
-
 impl ListRequest {
-    pub(crate) fn in_whole_seconds(mut self) -> ListRequest {
-        self.is_coarse = true;
-        for condition in &mut self.predicates {
-            if let Test::Time(op, time) = &condition.test {
-                let (second, next) = (time.whole_second(), time.whole_second().plus(Duration::from_secs(1)));
-                condition.test = match op {
-                    Op::Gt => Test::Time(Op::Gte, next),
-                    Op::Lte => Test::Time(Op::Lt, next),
-                    other => Test::Time(*other, second),
-                };
-            }
-        }
-        self
-    }
-
-    pub(crate) fn read(world: &World, resource: Resource, asked: &RequestLine) -> Result<ListRequest, ErrorAnswer> {
-        let mut wrong = Complaints::default();
+    pub(crate) fn read(
+        world: &World,
+        resource: Resource,
+        asked: &RequestLine,
+        is_coarse: bool,
+    ) -> Result<ListRequest, Answer> {
         let mut query = ListRequest {
             resource,
             limit: 50,
             count: false,
             search: None,
             sort: sort(resource, "-createdAt").unwrap_or_default(),
-            predicates: Vec::new(),
+            conditions: Vec::new(),
             include: BTreeSet::new(),
-            is_coarse: false,
+            is_coarse,
         };
         let definitions = resource == Resource::CustomFields;
-        let mut predicates = 0;
-        let mut custom = 0;
         for (name, value) in &asked.query {
             let read = match name.as_str() {
                 "cursor" => Ok(()),
                 "limit" => limit(value).map(|limit| query.limit = limit),
-                "count" if value == "exact" => {
-                    query.count = true;
-                    Ok(())
-                }
-                "count" => Err("must be exact".to_string()),
+                "count" => must(value == "exact", "exact").map(|()| query.count = true),
                 "sort" => sort(resource, value).map(|sort| query.sort = sort),
                 "q" if resource.searchable() => search(value).map(|q| query.search = Some(q)),
                 "include" if resource == Resource::Companies => {
                     render::includes(Object::Company, value).map(|include| query.include = include)
                 }
-                "objectType" | "status" if definitions => {
-                    let [one, other] = if name == "status" { ["ACTIVE", "ARCHIVED"] } else { ["contact", "company"] };
-                    let is_known = value == one || value == other;
-                    query.predicates.extend(is_known.then(|| equals(resource, name, value)));
-                    is_known.then_some(()).ok_or_else(|| format!("must be {one} or {other}"))
+                "objectType" if definitions => {
+                    equal(name, value, &["contact", "company"]).map(|c| query.conditions.push(c))
+                }
+                "status" if definitions => {
+                    equal(name, value, &["ACTIVE", "ARCHIVED"]).map(|c| query.conditions.push(c))
                 }
                 _ if name.starts_with("filter[") && !definitions => {
-                    predicates += 1;
-                    custom += usize::from(name.starts_with("filter[customFields."));
-                    condition(world, resource, name, value).map(|p| query.predicates.push(p))
+                    Condition::read(world, &query, name, value).map(|c| query.conditions.push(c))
                 }
                 _ => Err("is not a parameter of this list".to_string()),
             };
-            if let Err(message) = read {
-                wrong.add(name, message);
+            read.map_err(|why| Answer::of_field(400, name, &why))?;
+        }
+        for (begin, most, what) in
+            [("filter[", 10, "predicates"), ("filter[customFields.", 3, "custom-field predicates")]
+        {
+            if asked.query.iter().filter(|(name, _)| name.starts_with(begin)).count() > most {
+                return Err(Answer::of_field(400, "filter", &format!("has more than {most} {what}")));
             }
         }
-        if predicates > MAX_PREDICATES {
-            wrong.add("filter", format!("has more than {MAX_PREDICATES} predicates"));
+        if definitions && asked.param("objectType").is_none() {
+            return Err(Answer::of_field(400, "objectType", "is required"));
         }
-        if custom > MAX_CUSTOM {
-            wrong.add("filter", format!("has more than {MAX_CUSTOM} custom-field predicates"));
+        if definitions && asked.param("status").is_none() {
+            query.conditions.extend(equal("status", "ACTIVE", &["ACTIVE"]));
         }
-        if definitions {
-            if asked.param("objectType").is_none() {
-                wrong.add("objectType", "is required");
-            }
-            if asked.param("status").is_none() {
-                query.predicates.push(equals(resource, "status", "ACTIVE"));
-            }
+        Ok(query)
+    }
+
+    /// A record's value, for conditions and orders; `None` if it has none of this type.
+    pub(crate) fn value<'r>(&self, record: &'r WorldRecord, name: &str, data_type: DataType) -> Option<Cow<'r, str>> {
+        if name == DOMAIN {
+            return host(record).map(Cow::Owned);
         }
-        wrong.or(query)
+        let text = record.text(name)?;
+        compare(data_type, &text, &text)?;
+        Some(if self.is_coarse && data_type == DataType::DateTime { whole_second(&text).into() } else { text })
+    }
+
+    /// Whether a record meets the conditions, and contains the text that is searched for.
+    pub(crate) fn matches(&self, record: &WorldRecord) -> bool {
+        self.conditions.iter().all(|condition| condition.holds(self, record))
+            && self.search.as_ref().is_none_or(|q| self.found(record, q))
+    }
+
+    /// The fields that `q` searches (reference, *Search fields for q*).
+    fn found(&self, record: &WorldRecord, q: &str) -> bool {
+        let fields: &[&str] = match self.resource {
+            Resource::Contacts => &["name", "firstName", "lastName", "email", "mobile", "position", "company"],
+            Resource::Companies => &["name", "registeredName", "websiteUrl"],
+            Resource::TeamMembers => &["firstName", "lastName", "username", "email"],
+            Resource::CustomFields => &[],
+        };
+        fields.iter().any(|wire| record.text(wire).is_some_and(|text| text.to_lowercase().contains(q)))
+            || self.resource == Resource::Companies && host(record).is_some_and(|host| host.contains(q))
     }
 }
 
-fn equals(resource: Resource, wire: &str, value: &str) -> Condition {
-    // If the field is not in the catalogue, nothing matches.
-    let slot = slot(resource.fields(), wire).unwrap_or(NO_SLOT);
-    Condition { slot, test: Test::OneOf(vec![value.to_string()]) }
+fn whole_second(time: &str) -> String {
+    time.parse().map_or_else(|_| time.to_string(), |time: Instant| time.whole_second().to_wire())
+}
+
+fn must(is_valid: bool, be: &str) -> Result<(), String> {
+    if is_valid { Ok(()) } else { Err(format!("must be {be}")) }
+}
+
+fn equal(wire: &str, value: &str, known: &[&str]) -> Result<Condition, String> {
+    must(known.contains(&value), &known.join(" or "))?;
+    let name = ValueName::Owned(wire.to_string());
+    Ok(Condition { name, data_type: DataType::ShortText, op: Op::Eq, values: vec![value.to_string()] })
 }
 
 fn limit(value: &str) -> Result<usize, String> {
-    let digits = !value.is_empty() && value.bytes().all(|b| b.is_ascii_digit());
-    match value.parse() {
-        Ok(limit @ 1..=100) if digits => Ok(limit),
-        _ => Err("must be an integer from 1 to 100".to_string()),
-    }
+    let limit = value.parse().unwrap_or(0);
+    must((1..=100).contains(&limit) && !value.starts_with('+'), "an integer from 1 to 100").map(|()| limit)
 }
 
 fn search(value: &str) -> Result<String, String> {
-    let trimmed = value.trim();
-    if (2..=100).contains(&trimmed.chars().count()) {
-        Ok(trimmed.to_lowercase())
-    } else {
-        Err("must be 2 to 100 characters".to_string())
-    }
+    let text = value.trim().to_lowercase();
+    must((2..=100).contains(&value.trim().chars().count()), "2 to 100 characters").map(|()| text)
 }
 
-fn sort(resource: Resource, value: &str) -> Result<Vec<(usize, bool)>, String> {
-    let mut order: Vec<(usize, bool)> = Vec::new();
+fn sort(resource: Resource, value: &str) -> Result<Vec<(&'static Field, bool)>, String> {
+    let mut order: Vec<(&'static Field, bool)> = Vec::new();
     for part in value.split(',') {
         let (name, descending) = part.strip_prefix('-').map_or((part, false), |name| (name, true));
-        let field = slot(resource.fields(), name).filter(|slot| resource.fields()[*slot].sortable);
-        let Some(slot) = field else {
+        let Some(field) = field(resource, name).filter(|field| field.sortable) else {
             return Err(format!("cannot be by `{name}`"));
         };
-        if order.iter().any(|(s, _)| *s == slot) {
+        if order.iter().any(|(known, _)| known.wire == name) {
             return Err(format!("names `{name}` twice"));
         }
-        order.push((slot, descending));
+        order.push((field, descending));
     }
     if order.len() > 2 {
         return Err("has more than two fields".to_string());
@@ -152,171 +155,92 @@ fn sort(resource: Resource, value: &str) -> Result<Vec<(usize, bool)>, String> {
     Ok(order)
 }
 
-/// Parses `filter[field]`, `filter[field][op]` and `filter[customFields.KEY][op]`.
-fn condition(world: &World, resource: Resource, name: &str, value: &str) -> Result<Condition, String> {
-    let inner = name.strip_prefix("filter[").and_then(|rest| rest.strip_suffix(']'));
-    let Some(inner) = inner else {
-        return Err("is not of the form filter[field][operator]".to_string());
-    };
-    let (field, op) = inner.rsplit_once("][").unwrap_or((inner, "eq"));
-    let Ok(op) = op.parse::<Op>() else {
-        return Err(format!("has an unknown operator `{op}`"));
-    };
-    if let Some(key) = field.strip_prefix("customFields.") {
-        return custom_condition(world, resource, key, op, value);
-    }
-    let Some(slot) = resource.fields().iter().position(|f| !f.filter.is_empty() && f.filter_name() == field) else {
-        return Err(format!("cannot filter by `{field}`"));
-    };
-    let field: &Field = &resource.fields()[slot];
-    if !field.filter.allows(op) {
-        return Err(format!("cannot use the operator {}", op.as_str()));
-    }
-    if field.wire == "domain" && field.kind == FieldKind::Text {
-        return Ok(Condition { slot, test: hosts(op, value)? });
-    }
-    let test = test(type_of(field.kind), op, value)?;
-    if let (Resource::TeamMembers, Test::OneOf(values)) = (resource, &test)
-        && let Some(unknown) = values.iter().find(|v| !MEMBER_STATUS.contains(&v.as_str()))
-    {
-        return Err(format!("has no value `{unknown}`"));
-    }
-    Ok(Condition { slot, test })
-}
-
-const MEMBER_STATUS: [&str; 4] = ["ACTIVE", "INACTIVE", "SUSPENDED", "PENDING"];
-
-fn custom_condition(world: &World, resource: Resource, key: &str, op: Op, value: &str) -> Result<Condition, String> {
-    let found = resource.object().and_then(|object| world.active(object, key));
-    let Some((slot, definition)) = found else {
-        return Err(format!("has no active custom field `{key}`"));
-    };
-    if !definition.filters_by(op) {
-        return Err(format!("cannot use the operator {} on `{key}`", op.as_str()));
-    }
-    Ok(Condition { slot, test: test(definition.kind(), op, value)? })
-}
-
 /// The maximum number of characters of a text predicate (*Limits*).
 pub(crate) const MAX_TEXT: usize = 320;
+const MEMBER_STATUS: [&str; 4] = ["ACTIVE", "INACTIVE", "SUSPENDED", "PENDING"];
+const DOMAIN: &str = "domain";
 
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Test {
-    Missing(bool),
-    Flag(bool),
-    OneOf(Vec<String>),
-    AnyOf(Vec<String>),
-    /// Lower-case text that the value contains, ignoring case.
-    Holds(String),
-    Time(Op, Instant),
-    Number(Op, String),
-    Date(Op, String),
-    Host(Vec<String>),
-}
-
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Condition {
-    pub(crate) slot: usize,
-    pub(crate) test: Test,
-}
-
-fn type_of(kind: FieldKind) -> DataType {
-    match kind {
-        FieldKind::Boolean => DataType::Boolean,
-        FieldKind::Integer => DataType::Integer,
-        FieldKind::Number => DataType::Decimal,
-        FieldKind::Instant => DataType::DateTime,
-        FieldKind::Id | FieldKind::Text | FieldKind::Etag | FieldKind::Value { .. } | FieldKind::Json => {
-            DataType::ShortText
-        }
-    }
-}
-
-fn test(data_type: DataType, op: Op, value: &str) -> Result<Test, String> {
-    match (op, data_type) {
-        (Op::IsNull, _) => flag(value).map(Test::Missing),
-        (Op::In, _) => list(value).map(Test::OneOf),
-        (Op::HasAny, _) => list(value).map(Test::AnyOf),
-        (Op::Contains, _) => phrase(value).map(|text| Test::Holds(text.to_lowercase())),
-        (_, DataType::Boolean) => flag(value).map(Test::Flag),
-        (_, DataType::Integer) => match value.parse::<i64>() {
-            Ok(integer) if !value.starts_with('+') => Ok(Test::Number(op, integer.to_string())),
-            _ => Err("must be an integer".to_string()),
-        },
-        (_, DataType::Decimal) if decimal::is_plain(value) => Ok(Test::Number(op, value.to_string())),
-        (_, DataType::Decimal) => Err("must be a number".to_string()),
-        (_, DataType::DateTime) => match value.parse() {
-            Ok(instant) => Ok(Test::Time(op, instant)),
-            Err(_) => Err("must be an ISO timestamp with a timezone".to_string()),
-        },
-        (_, DataType::Date) if field_value::is_date(value) => Ok(Test::Date(op, value.to_string())),
-        (_, DataType::Date) => Err("must be a real date, YYYY-MM-DD".to_string()),
-        _ => phrase(value).map(|text| Test::OneOf(vec![text.to_string()])),
-    }
-}
-
-fn hosts(op: Op, value: &str) -> Result<Test, String> {
-    let values = if op == Op::In { list(value)? } else { vec![value.to_string()] };
-    values.iter().map(|value| filter_value(value)).collect::<Result<_, _>>().map(Test::Host)
-}
-
-fn flag(value: &str) -> Result<bool, String> {
-    match value {
-        "true" => Ok(true),
-        "false" => Ok(false),
-        _ => Err("must be true or false".to_string()),
-    }
-}
-
-fn phrase(value: &str) -> Result<&str, String> {
-    if (1..=MAX_TEXT).contains(&value.chars().count()) {
-        Ok(value)
-    } else {
-        Err("must be 1 to 320 characters".to_string())
-    }
-}
-
-fn list(value: &str) -> Result<Vec<String>, String> {
-    let values: Result<Vec<String>, String> = value.split(',').map(|v| phrase(v).map(String::from)).collect();
-    let values = values?;
-    if values.len() > 50 {
-        return Err("must be 1 to 50 comma-separated values".to_string());
-    }
-    Ok(values)
+    pub(crate) name: ValueName,
+    data_type: DataType,
+    pub(crate) op: Op,
+    /// Of the type; one, unless the operator takes a list.
+    pub(crate) values: Vec<String>,
 }
 
 impl Condition {
+    /// Parses `filter[field]`, `filter[field][op]` and `filter[customFields.KEY][op]`.
+    fn read(world: &World, query: &ListRequest, name: &str, value: &str) -> Result<Condition, String> {
+        let resource = query.resource;
+        let inner = name.strip_prefix("filter[").and_then(|rest| rest.strip_suffix(']'));
+        let inner = inner.ok_or("is not of the form filter[field][operator]")?;
+        let (field, op) = inner.rsplit_once("][").unwrap_or((inner, "eq"));
+        let op: Op = op.parse().map_err(|_| format!("has an unknown operator `{op}`"))?;
+        let (name, data_type, is_allowed) = match field.strip_prefix("customFields.") {
+            Some(key) => {
+                let definition = resource.object().and_then(|object| world.active(object, key));
+                let definition = definition.ok_or_else(|| format!("has no active custom field `{key}`"))?;
+                (custom_name(&definition.id), definition.kind(), definition.filters_by(op))
+            }
+            None => {
+                let field = resource.filter_field(field).ok_or_else(|| format!("cannot filter by `{field}`"))?;
+                (ValueName::Borrowed(field.wire), type_of(field.kind), field.filter.allows(op))
+            }
+        };
+        if !is_allowed {
+            return Err(format!("cannot use the operator {} on `{field}`", op.as_str()));
+        }
+        let mut values: Vec<String> = match op {
+            Op::In | Op::HasAny => value.split(',').map(String::from).collect(),
+            _ => vec![value.to_string()],
+        };
+        must(values.len() <= 50, "1 to 50 comma-separated values")?;
+        for value in &mut values {
+            match op {
+                Op::IsNull => check(DataType::Boolean, value)?,
+                _ if name == DOMAIN => *value = filter_host(value)?,
+                _ => check(data_type, value)?,
+            }
+            if resource == Resource::TeamMembers && op != Op::IsNull && !MEMBER_STATUS.contains(&value.as_str()) {
+                return Err(format!("has no value `{value}`"));
+            }
+            if op == Op::Contains {
+                *value = value.to_lowercase();
+            }
+            if query.is_coarse && data_type == DataType::DateTime {
+                *value = whole_second(value);
+            }
+        }
+        Ok(Condition { name, data_type, op, values })
+    }
+
+    /// The timestamp that a record's time is compared with.
+    pub(crate) fn time(&self) -> Option<Instant> {
+        let is_timed = self.data_type == DataType::DateTime && self.op != Op::IsNull;
+        self.values.first().filter(|_| is_timed)?.parse().ok()
+    }
+
     /// A missing value meets only `isNull=true`.
-    pub(crate) fn holds(&self, table: &WorldTable, record: &WorldRecord) -> bool {
-        match (&self.test, record.cell(self.slot)) {
-            (Test::Host(hosts), _) => host(table, record).is_some_and(|host| hosts.contains(&host)),
-            (Test::Missing(missing), cell) => cell.is_none() == *missing,
-            (_, None) => false,
-            (Test::Flag(flag), Some(cell)) => *cell == Cell::Bool(*flag),
-            (Test::OneOf(values), Some(cell)) => cell.text().is_some_and(|text| values.iter().any(|v| *v == text)),
-            (Test::AnyOf(values), Some(Cell::List(items))) => {
-                items.iter().any(|item| values.iter().any(|v| **v == **item))
+    fn holds(&self, query: &ListRequest, record: &WorldRecord) -> bool {
+        match self.op {
+            Op::IsNull => record.get(&self.name).is_none() == (self.values[0] == "true"),
+            Op::HasAny => {
+                let items = record.get(&self.name).map(|source| source.items()).unwrap_or_default();
+                items.iter().any(|item| self.values.contains(item))
             }
-            (Test::AnyOf(_), Some(_)) => false,
-            (Test::Holds(part), Some(cell)) => cell.text().is_some_and(|text| text.to_lowercase().contains(part)),
-            (Test::Time(..), Some(cell)) => cell.time().is_some_and(|time| self.test.holds_at(time)),
-            (Test::Number(op, number), Some(cell)) => {
-                cell.number().and_then(|n| decimal::compare(&n, number)).is_some_and(|order| agrees(*op, order))
-            }
-            (Test::Date(op, date), Some(cell)) => {
-                cell.text().is_some_and(|text| agrees(*op, text.as_ref().cmp(date.as_str())))
+            Op::Contains => record.text(&self.name).is_some_and(|text| text.to_lowercase().contains(&self.values[0])),
+            _ => {
+                let Some(text) = query.value(record, &self.name, self.data_type) else { return false };
+                let holds =
+                    |value: &String| compare(self.data_type, &text, value).is_some_and(|order| agrees(self.op, order));
+                self.values.iter().any(holds)
             }
         }
     }
 }
 
-impl Test {
-    pub(crate) fn holds_at(&self, at: Instant) -> bool {
-        matches!(self, Test::Time(op, time) if agrees(*op, at.cmp(time)))
-    }
-}
-
-fn agrees(op: Op, order: Ordering) -> bool {
+pub(crate) fn agrees(op: Op, order: Ordering) -> bool {
     match op {
         Op::Gt => order.is_gt(),
         Op::Gte => order.is_ge(),
@@ -326,12 +250,24 @@ fn agrees(op: Op, order: Ordering) -> bool {
     }
 }
 
+/// Refuses a text that is not a value of the type.
+pub(crate) fn check(data_type: DataType, text: &str) -> Result<(), String> {
+    let (is_valid, wanted) = match data_type {
+        DataType::Boolean => (["true", "false"].contains(&text), "true or false"),
+        DataType::Integer => (text.parse::<i64>().is_ok() && !text.starts_with('+'), "an integer"),
+        DataType::Decimal => (decimal::is_plain(text), "a number"),
+        DataType::DateTime => (text.parse::<Instant>().is_ok(), "an ISO timestamp with a timezone"),
+        DataType::Date => (field_value::is_date(text), "a real date, YYYY-MM-DD"),
+        _ => ((1..=MAX_TEXT).contains(&text.chars().count()), "1 to 320 characters"),
+    };
+    must(is_valid, wanted)
+}
+
 /// A company's host name: the given one, else that of its web site.
-pub(crate) fn host(table: &WorldTable, record: &WorldRecord) -> Option<String> {
-    let text = |wire| table.slot(wire).and_then(|slot| record.cell(slot)?.text());
-    match text("domain") {
+fn host(record: &WorldRecord) -> Option<String> {
+    match record.text(DOMAIN) {
         Some(domain) => Some(normalized(&domain)),
-        None => text("websiteUrl").and_then(|address| of_website(&address)),
+        None => record.text("websiteUrl").and_then(|address| of_website(&address)),
     }
 }
 
@@ -348,13 +284,11 @@ fn of_website(address: &str) -> Option<String> {
     (!host.is_empty()).then_some(host)
 }
 
-fn filter_value(value: &str) -> Result<String, String> {
-    let plain = !value.contains(|c: char| c.is_whitespace() || "/\\:@?#,".contains(c));
+fn filter_host(value: &str) -> Result<String, String> {
+    let is_plain = !value.contains(|c: char| c.is_whitespace() || "/\\:@?#,".contains(c));
     let host = normalized(value);
-    if !plain || host.is_empty() || host.len() > 253 || host.split('.').any(str::is_empty) {
-        return Err("must be a host name, without path, port, credentials or query".to_string());
-    }
-    Ok(host)
+    let is_host = is_plain && host.len() <= 253 && !host.split('.').any(str::is_empty);
+    must(is_host, "a host name, without path, port, credentials or query").map(|()| host)
 }
 
 #[cfg(test)]
@@ -375,7 +309,7 @@ mod tests {
             ("", None),
             ("a..b", None),
         ] {
-            assert_eq!(filter_value(given).ok().as_deref(), host, "{given}");
+            assert_eq!(filter_host(given).ok().as_deref(), host, "{given}");
         }
         assert_eq!(of_website("https://www.Acme.io:8080/x?y").as_deref(), Some("acme.io"));
     }

@@ -1,32 +1,27 @@
 //! The sandbox on a socket. Answers may be damaged on purpose.
 
 use std::io::{self, ErrorKind, Write};
-use std::sync::{Arc, Mutex};
 
 use axum::body::{Body, Bytes};
-use axum::http::request::Parts;
-use axum::http::{HeaderMap, Request, Response, header};
+use axum::http::{HeaderValue, Request, Response, StatusCode, header};
 use futures_util::{StreamExt, stream};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinSet;
 
 use super::admin;
-use super::exchange::{IncomingRequest, JSON, RequestLine, Served, answer, put};
-use super::fault::Fault;
-use super::handle::{Sandbox, locked};
-
-type Connections = Arc<Mutex<JoinSet<()>>>;
+use super::exchange::{Answer, IncomingRequest, RequestLine};
+use super::fault::{Fault, TakenFaults};
+use super::handle::{Sandbox, Served};
 
 /// Dropping it stops the server and breaks its connections.
 pub struct SandboxServer {
     /// The base URL, `/v1` included.
     pub base_url: String,
     sandbox: Sandbox,
-    connections: Connections,
-    accepting: JoinHandle<()>,
+    _accepting: JoinSet<()>,
 }
 
 impl SandboxServer {
@@ -35,33 +30,25 @@ impl SandboxServer {
     }
 }
 
-impl Drop for SandboxServer {
-    fn drop(&mut self) {
-        self.accepting.abort();
-        locked(&self.connections).abort_all();
-    }
-}
-
 impl Sandbox {
     /// Serves on 127.0.0.1; port 0 picks a free one. The sandbox can be served more than once, also after a stop.
     pub async fn start(&self, port: u16) -> io::Result<SandboxServer> {
         let listener = TcpListener::bind(("127.0.0.1", port)).await?;
-        let port = listener.local_addr()?.port();
-        let connections = Connections::default();
-        let accepting = tokio::spawn(accept(self.clone(), listener, connections.clone()));
-        let base_url = format!("http://127.0.0.1:{port}/v1");
-        Ok(SandboxServer { base_url, sandbox: self.clone(), connections, accepting })
+        let base_url = format!("http://127.0.0.1:{}/v1", listener.local_addr()?.port());
+        let mut accepting = JoinSet::new();
+        accepting.spawn(accept(self.clone(), listener));
+        Ok(SandboxServer { base_url, sandbox: self.clone(), _accepting: accepting })
     }
 }
 
-async fn accept(sandbox: Sandbox, listener: TcpListener, connections: Connections) {
+async fn accept(sandbox: Sandbox, listener: TcpListener) {
+    let mut connections = JoinSet::new();
     loop {
         // A connection that fails before it is accepted is ignored.
         let Ok((stream, _)) = listener.accept().await else {
             tokio::task::yield_now().await;
             continue;
         };
-        let mut connections = locked(&connections);
         while connections.try_join_next().is_some() {}
         connections.spawn(serve(sandbox.clone(), stream));
     }
@@ -83,80 +70,69 @@ async fn serve(sandbox: Sandbox, stream: TcpStream) {
 }
 
 const MAX_BODY: usize = 16 << 20;
-/// Bodies up to this size are not worth compressing.
-const SMALL: usize = 256;
 
 /// An error closes the connection without an answer.
 async fn respond(sandbox: Sandbox, http: Request<Body>) -> io::Result<Response<Body>> {
     let (head, body) = http.into_parts();
+    let (method, path) = (head.method.as_str(), head.uri.path());
     // Longer than any valid update: a truncated body is not valid JSON, and is refused.
     let body = axum::body::to_bytes(body, MAX_BODY).await.unwrap_or_default();
-    if head.uri.path().starts_with(admin::PREFIX) {
-        let answered = admin::answer(&sandbox, head.method.as_str(), head.uri.path(), &body);
-        let answer = answered.map_or_else(|error| error.answer(0), |data| answer(200, JSON, data.to_string()));
-        return Ok(answer.map(Body::from));
+    if path.starts_with(admin::PREFIX) {
+        let answered = admin::answer(&sandbox, method, path, &body);
+        let answer = answered.map_or_else(|refusal| refusal, |data| Answer::json(200, &data.to_string()));
+        return message(answer, &TakenFaults::default(), false);
     }
-    let served = sandbox.serve(incoming(&head, body.to_vec()));
-    if !served.drag.is_zero() {
-        let clock = sandbox.clock();
-        clock.sleep_until(clock.now().plus(served.drag)).await;
+    let encodings = head.headers.get_all(header::ACCEPT_ENCODING).iter();
+    let gzip = encodings.filter_map(|value| value.to_str().ok()).any(|value| value.contains("gzip"));
+    let asked = RequestLine::new(method, path, head.uri.query().unwrap_or_default());
+    let served = sandbox.serve(IncomingRequest { asked, headers: head.headers, body: body.to_vec() });
+    let Served { answer, faults, settings } = served;
+    let (clock, mut delay) = (sandbox.clock(), settings.latency);
+    match faults.delay {
+        Some(Fault::Drag(time)) => clock.sleep_until(clock.now().plus(time)).await,
+        Some(Fault::Slow(time)) => delay += time,
+        _ => {}
     }
-    if !served.slow.is_zero() {
-        tokio::time::sleep(served.slow).await;
+    if !delay.is_zero() {
+        tokio::time::sleep(delay).await;
     }
-    let date = served.date.at(sandbox.clock().now());
-    let gzip = served.is_gzip_allowed && accepts_gzip(&head.headers);
-    let mut response = deliver(served, gzip).ok_or(ErrorKind::ConnectionReset)?;
-    if let Some(date) = date {
-        put(response.headers_mut(), header::DATE, &date);
-    }
-    Ok(response)
+    let answer = answer.ok_or(ErrorKind::ConnectionReset)?;
+    let date = match &faults.date {
+        Some(Fault::Date(date)) => date.at(clock.now()),
+        _ => settings.date_header.at(clock.now()),
+    };
+    message(answer.with("date", date), &faults, gzip && settings.gzip)
 }
 
-fn incoming(head: &Parts, body: Vec<u8>) -> IncomingRequest {
-    let text = |name: &str| head.headers.get(name).and_then(|v| v.to_str().ok()).map(str::to_string);
-    IncomingRequest {
-        asked: RequestLine::new(head.method.as_str(), head.uri.path(), head.uri.query().unwrap_or_default()),
-        authorization: text("authorization"),
-        // Etags may contain any character; the bytes of the header are compared.
-        if_match: head.headers.get("if-match").map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()),
-        idempotency_key: text("idempotency-key"),
-        content_type: text("content-type"),
-        body,
-    }
-}
-
-fn accepts_gzip(headers: &HeaderMap) -> bool {
-    headers
-        .get_all(header::ACCEPT_ENCODING)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .any(|coding| coding.trim().starts_with("gzip") && !coding.contains("q=0"))
-}
-
-fn deliver(served: Served, gzip: bool) -> Option<Response<Body>> {
-    let (mut head, body) = served.answer?.into_parts();
-    let body = match served.fault {
-        Some(Fault::Truncated) => {
-            put(&mut head.headers, header::CONTENT_LENGTH, &body.len().to_string());
-            broken(&body)
-        }
-        Some(Fault::TruncatedChunked) => broken(&body),
-        Some(Fault::TruncatedGzip) => {
-            let mut bytes = compressed(body.as_bytes()).ok()?;
-            bytes.truncate(bytes.len() / 2);
-            put(&mut head.headers, header::CONTENT_ENCODING, "gzip");
+/// The answer as HTTP, with what its faults do to the body.
+fn message(mut answer: Answer, faults: &TakenFaults, gzip: bool) -> io::Result<Response<Body>> {
+    let (padding, fault, text) =
+        (faults.padding(answer.rows), faults.answer.as_ref(), std::mem::take(&mut answer.body));
+    let is_compressed = fault == Some(&Fault::TruncatedGzip) || gzip && !faults.cuts() && padding == 0;
+    let body = match fault {
+        _ if is_compressed => {
+            answer = answer.with("content-encoding", Some("gzip"));
+            let mut bytes = compressed(text.as_bytes())?;
+            bytes.truncate(if faults.cuts() { bytes.len() / 2 } else { bytes.len() });
             Body::from(bytes)
         }
-        _ if served.padding > 0 => padded(&body, served.padding),
-        _ if gzip && body.len() > SMALL => {
-            put(&mut head.headers, header::CONTENT_ENCODING, "gzip");
-            Body::from(compressed(body.as_bytes()).ok()?)
+        Some(Fault::Truncated) => {
+            answer = answer.with("content-length", Some(text.len()));
+            broken(&text)
         }
-        _ => Body::from(body),
+        Some(Fault::TruncatedChunked) => broken(&text),
+        _ if padding > 0 => padded(&text, padding),
+        _ => Body::from(text),
     };
-    Some(Response::from_parts(head, body))
+    let mut message = Response::new(body);
+    *message.status_mut() = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    for (name, value) in &answer.headers {
+        // An etag that no header can carry is left out.
+        if let Ok(value) = HeaderValue::from_bytes(value.as_bytes()) {
+            message.headers_mut().insert(*name, value);
+        }
+    }
+    Ok(message)
 }
 
 fn compressed(bytes: &[u8]) -> io::Result<Vec<u8>> {

@@ -3,28 +3,21 @@
 //!
 //! Nothing here awaits: a request is one step of the world. The server executes what happens to the answer on its way.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use axum::http::header::LOCATION;
-
 use crate::model::{Object, Resource, Ru};
 
-use super::exchange::{Complaints, ErrorAnswer, IncomingRequest, Log, Route, Served, Success, answer, put};
-use super::fault::{BodyRewrite, DateHeader, Fault, TakenFaults};
+use super::exchange::{Answer, IncomingRequest, Log, REPLAYED, Route};
+use super::fault::{DateHeader, Fault, TakenFaults};
 use super::keys::{TenantKey, TenantKeys};
-use super::list::{self, Binding, PagePosition, ServedPage};
+use super::list::{self, Binding, PagePosition};
 use super::origin::Origin;
 use super::patch;
 use super::render::{self, RecordProjection};
 use super::rules::{ListRequest, MAX_TEXT};
 use super::state::StateError;
 use super::world::World;
-
-const INJECTED: &str = "This failure was injected";
-
-const MAINTENANCE: &str = "<html><body><h1>Scheduled maintenance</h1></body></html>";
 
 /// The behaviour of the sandbox where the reference is open, or where a test needs something else;
 /// [`SandboxSettings::default`] is a well-behaved service.
@@ -72,7 +65,6 @@ pub(crate) struct Memory {
     pub(crate) settings: SandboxSettings,
     pub(crate) replays: patch::Replays,
     pub(crate) log: Log,
-    pub(crate) requests: u64,
     /// Of a standalone service: what a reset restores.
     pub(crate) origin: Option<Origin>,
     last_pages: BTreeMap<Resource, String>,
@@ -104,89 +96,15 @@ pub(crate) fn execute(
     memory: &mut Memory,
     request: &IncomingRequest,
     faults: &TakenFaults,
-) -> (Option<usize>, Result<Success, ErrorAnswer>) {
-    let key = memory.keys.find(request.authorization.as_deref()).map(|(index, key)| (index, key.clone()));
+) -> (Option<usize>, Answer) {
+    let authorization = request.header("authorization");
+    let key = memory.keys.find(authorization.as_deref()).map(|(index, key)| (index, key.clone()));
     let index = key.as_ref().ok().map(|(index, _)| *index);
-    let mut result = match faults.answer.as_ref().and_then(refusal) {
+    let answer = match faults.refusal() {
         Some(refusal) => Err(refusal),
         None => key.and_then(|(_, key)| Asked { key: &key, request, faults }.answer(world, memory)),
     };
-    if let Ok(Success { body, .. }) = &mut result {
-        match &faults.answer {
-            Some(Fault::Body(other)) => body.clone_from(other),
-            Some(Fault::Rewritten(BodyRewrite(rewrite), with)) => *body = rewrite(body, with),
-            _ => {}
-        }
-    }
-    (index, result)
-}
-
-/// The answer to the request of this number, as its faults let it leave.
-pub(crate) fn served(
-    result: Result<Success, ErrorAnswer>,
-    faults: &TakenFaults,
-    settings: &SandboxSettings,
-    number: u64,
-) -> Served {
-    let fault = faults.answer.as_ref();
-    let ru = match (fault, &result) {
-        (Some(Fault::ErrorAfterApply(_)), _) | (_, Err(_)) => settings.failed_ru,
-        // The reference does not specify the cost of a replayed PATCH.
-        (_, Ok(Success { replayed: Some(_), .. })) => Ru::PATCH,
-        (_, Ok(_)) => Ru::GET,
-    };
-    let padding = match (fault, &result) {
-        (Some(Fault::HugeBody(bytes)), _) => *bytes,
-        (Some(Fault::HeavyRows(bytes)), Ok(success)) => bytes.saturating_mul(success.rows),
-        _ => 0,
-    };
-    let html = |status| answer(status, "text/html", MAINTENANCE.to_string());
-    let answer = match (fault, result) {
-        (Some(Fault::Reset | Fault::ResetAfterApply), _) => None,
-        (Some(Fault::Html(status) | Fault::StatusAfterApply(status)), _) => Some(html(*status)),
-        (Some(Fault::NotJson), _) => Some(html(200)),
-        (Some(Fault::Redirect { status, location }), _) => {
-            let mut redirect = answer(*status, "text/html", String::new());
-            put(redirect.headers_mut(), LOCATION, location);
-            Some(redirect)
-        }
-        (Some(Fault::ErrorAfterApply(status)), _) => Some(ErrorAnswer::new(*status, INJECTED).answer(number)),
-        (_, Ok(success)) => Some(success.answer()),
-        (_, Err(error)) => Some(error.answer(number)),
-    };
-    let date = match &faults.date {
-        Some(Fault::Date(date)) => date.clone(),
-        _ => settings.date_header.clone(),
-    };
-    let (slow, drag) = match &faults.delay {
-        Some(Fault::Slow(time)) => (*time, Duration::ZERO),
-        Some(Fault::Drag(time)) => (Duration::ZERO, *time),
-        _ => (Duration::ZERO, Duration::ZERO),
-    };
-    let slow = settings.latency + slow;
-    Served { answer, fault: fault.cloned(), padding, is_gzip_allowed: settings.gzip, date, ru, slow, drag }
-}
-
-/// The answer of a fault that lets the request have no effect, as far as there is one.
-fn refusal(fault: &Fault) -> Option<ErrorAnswer> {
-    let (status, message, retry_after) = match fault {
-        Fault::TooMany { body, header } => (429, "Rate limit exceeded", (*body, *header)),
-        Fault::StatusWithRetry { status, body, header } => (*status, INJECTED, (*body, *header)),
-        Fault::Status(status) => (*status, INJECTED, (None, None)),
-        Fault::Html(_) | Fault::Redirect { .. } | Fault::Reset => (500, INJECTED, (None, None)),
-        _ => return None,
-    };
-    Some(ErrorAnswer { retry_after, ..ErrorAnswer::new(status, message) })
-}
-
-/// The world as seen by the replica that answers this request.
-fn seen<'w>(world: &'w World, faults: &TakenFaults) -> Cow<'w, World> {
-    match &faults.view {
-        Some(Fault::Lag(by)) => Cow::Owned(world.as_of(world.now().minus(*by))),
-        Some(Fault::AsOf(at)) => Cow::Owned(world.as_of(*at)),
-        Some(Fault::Hide(hidden)) => Cow::Owned(world.without(hidden)),
-        _ => Cow::Borrowed(world),
-    }
+    (index, answer.unwrap_or_else(|refusal| refusal))
 }
 
 struct Asked<'a> {
@@ -196,61 +114,55 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    fn answer(&self, world: &mut World, memory: &mut Memory) -> Result<Success, ErrorAnswer> {
+    fn answer(&self, world: &mut World, memory: &mut Memory) -> Result<Answer, Answer> {
         let Asked { key, request, faults } = self;
         match (&request.asked.route, request.asked.method.as_str()) {
-            (Route::Unknown, _) => Err(ErrorAnswer::new(404, "There is no such path")),
+            (Route::Unknown, _) => Err(Answer::refused(404, "There is no such path")),
             (Route::List(resource), "GET" | "HEAD") => {
                 key.require(resource.read_scope())?;
-                self.list(&seen(world, faults), memory, *resource)
+                self.list(&faults.seen(world), memory, *resource)
             }
             (Route::One(object, id), "GET" | "HEAD") => {
                 key.require(object.resource().read_scope())?;
-                self.detail(&seen(world, faults), *object, id)
+                self.detail(&faults.seen(world), *object, id)
             }
             (Route::One(object, id), "PATCH") => {
                 if let Some(scope) = object.resource().write_scope() {
                     key.require(scope)?;
                 }
                 if faults.answer == Some(Fault::NotApplied) {
-                    let unchanged = self.detail(world, *object, id)?;
-                    return Ok(Success { replayed: Some(false), ..unchanged });
+                    return Ok(self.detail(world, *object, id)?.with(REPLAYED, Some(false)));
                 }
                 let custom = memory.settings.custom_fields_editable;
                 patch::patch(world, custom, &mut memory.replays, *object, id, request)
             }
-            (_, method) => Err(ErrorAnswer::new(405, format!("{method} is not supported here"))),
+            (_, method) => Err(Answer::refused(405, format!("{method} is not supported here"))),
         }
     }
 
-    fn list(&self, world: &World, memory: &mut Memory, resource: Resource) -> Result<Success, ErrorAnswer> {
+    fn list(&self, world: &World, memory: &mut Memory, resource: Resource) -> Result<Answer, Answer> {
         let (key, asked, fault) = (self.key, &self.request.asked, self.faults.answer.as_ref());
         asked.check()?;
-        let query = ListRequest::read(world, resource, asked)?;
-        let mut query = if fault == Some(&Fault::CoarseTimes) { query.in_whole_seconds() } else { query };
+        let mut query = ListRequest::read(world, resource, asked, fault == Some(&Fault::CoarseTimes))?;
         let is_long = |(name, value): &(String, String)| name.ends_with("[in]") && value.chars().count() > MAX_TEXT;
         if memory.settings.limits_whole_lists && asked.query.iter().any(is_long) {
-            return Err(ErrorAnswer::new(400, "A list of values must be 1 to 320 characters"));
+            return Err(Answer::refused(400, "A list of values must be 1 to 320 characters"));
         }
-        render::require(key, &query.include)?;
-        let binding = Binding::new(&memory.settings.tenant, resource.path(), &key.scopes, &asked.query);
-        let (place, nonce) = match asked.param("cursor") {
-            Some(_) if fault == Some(&Fault::RefusedCursor) => {
-                return Err(ErrorAnswer::invalid("cursor", "has expired"));
-            }
-            Some(token) => binding.read(token, fault)?,
-            None => (PagePosition::Start, 0),
-        };
+        query.include.iter().try_for_each(|related| key.require(related.read_scope()))?;
+        let binding = Binding::new(&memory.settings.tenant, resource.path(), key.scopes(), &asked.query);
+        let cursor = asked.param("cursor");
+        if cursor.is_some() && fault == Some(&Fault::RefusedCursor) {
+            return Err(Answer::of_field(400, "cursor", "has expired"));
+        }
+        let (place, nonce) = cursor.map_or(Ok((PagePosition::Start, 0)), |token| binding.read(token, fault))?;
         query.limit = memory.settings.page_cap.map_or(query.limit, |cap| query.limit.min(cap.max(1)));
-        let ServedPage { rows, next, total } = list::page(world, &query, &place, memory.settings.counts_rows);
-        let mut rows: Vec<String> = rows
-            .into_iter()
-            .map(|record| {
-                let related = render::related(world, &query.include, resource, record);
-                render::record(world, resource, record, RecordProjection::List, &related)
-            })
-            .collect();
-        let mut next = next.map(|place| binding.token(&place, 0));
+        let (rows, next, total) = list::page(world, &query, &place, memory.settings.counts_rows);
+        let shown = |record| {
+            let related = render::related(world, &query.include, record);
+            render::record(world, resource, record, RecordProjection::List, &related)
+        };
+        let mut rows: Vec<String> = rows.into_iter().map(shown).collect();
+        let (mut next, mut total) = (next.map(|place| binding.token(&place, 0)), total);
         match fault {
             Some(Fault::EmptyPageWithCursor) => {
                 memory.nonce = memory.nonce.max(nonce) + 1;
@@ -259,53 +171,42 @@ impl Asked<'_> {
             }
             Some(Fault::EmptyList) => {
                 rows.clear();
-                next = None;
+                (next, total) = (None, total.map(|_| 0));
             }
-            Some(Fault::SameCursor) => {
-                next = asked.param("cursor").map(str::to_string).or(next);
-            }
+            Some(Fault::SameCursor) => next = cursor.map(str::to_string).or(next),
             Some(Fault::Unordered) => rows.reverse(),
-            Some(Fault::RowOutsideFilter) => rows.extend(
-                list::outsider(world, &query)
-                    .map(|record| render::record(world, resource, record, RecordProjection::List, &[])),
-            ),
+            Some(Fault::RowOutsideFilter) => {
+                rows.extend(world.table(resource).iter().find(|record| !query.matches(record)).map(shown));
+            }
+            Some(Fault::NoTotal) => total = None,
             _ => {}
         }
         let next = next.map_or("null".to_string(), |token| format!("\"{token}\""));
-        let total = match (total, fault) {
-            (Some(_), Some(Fault::EmptyList)) => ",\"total\":0".to_string(),
-            (Some(_), Some(Fault::NoTotal)) | (None, _) => String::new(),
-            (Some(total), _) => format!(",\"total\":{total}"),
-        };
+        let total = total.map_or_else(String::new, |total| format!(",\"total\":{total}"));
         let mut body = format!("{{\"data\":[{}],\"nextCursor\":{next}{total}}}", rows.join(","));
         if let (Some(Fault::RepeatedPage), Some(last)) = (fault, memory.last_pages.get(&resource)) {
             body.clone_from(last);
         }
         memory.last_pages.insert(resource, body.clone());
-        Ok(Success { body, etag: None, replayed: None, rows: rows.len() as u64 })
+        Ok(Answer { rows: rows.len() as u64, ..Answer::json(200, &body) })
     }
 
-    fn detail(&self, world: &World, object: Object, id: &str) -> Result<Success, ErrorAnswer> {
+    fn detail(&self, world: &World, object: Object, id: &str) -> Result<Answer, Answer> {
         let asked = &self.request.asked;
         asked.check()?;
-        let mut wrong = Complaints::default();
         let mut includes = Default::default();
         for (name, value) in &asked.query {
-            match name.as_str() {
-                "include" => match render::includes(object, value) {
-                    Ok(read) => includes = read,
-                    Err(message) => wrong.add(name, message),
-                },
-                _ => wrong.add(name, "is not a parameter of a detail"),
-            }
+            let read = match name.as_str() {
+                "include" => render::includes(object, value).map(|read| includes = read),
+                _ => Err("is not a parameter of a detail".to_string()),
+            };
+            read.map_err(|why| Answer::of_field(400, name, &why))?;
         }
-        let includes = wrong.or(includes)?;
-        render::require(self.key, &includes)?;
-        let resource = object.resource();
-        let record = world.table(resource).get(id);
-        let record = record.ok_or_else(|| ErrorAnswer::new(404, format!("There is no such {object}")))?;
-        let related = render::related(world, &includes, resource, record);
-        let body = render::record(world, resource, record, RecordProjection::Detail, &related);
-        Ok(Success { body: format!("{{\"data\":{body}}}"), etag: world.etag(object, id), replayed: None, rows: 1 })
+        includes.iter().try_for_each(|related: &Resource| self.key.require(related.read_scope()))?;
+        let record = world.table(object.resource()).get(id);
+        let record = record.ok_or_else(|| Answer::refused(404, format!("There is no such {object}")))?;
+        let related = render::related(world, &includes, record);
+        let body = render::record(world, object.resource(), record, RecordProjection::Detail, &related);
+        Ok(Answer::record(&body, world.etag(object, id).as_ref()))
     }
 }

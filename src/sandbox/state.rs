@@ -7,29 +7,27 @@
 //! - Two processes cannot use the same file: SQLite's exclusive lock is held until the process ends.
 //! - Every value is restored byte for byte, including source text that no JSON value in memory can represent.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::types::Type;
-use rusqlite::{Connection, ErrorCode, Row, params};
+use rusqlite::{Connection, ErrorCode, Row};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 
 use crate::model::Resource;
 
-use super::definition::CustomDefinition;
-use super::exchange::ErrorAnswer;
+use super::exchange::Answer;
 use super::patch::Replays;
-use super::table::{Cell, WorldRecord, WorldTable, custom_slot};
+use super::table::WorldRecord;
 use super::world::World;
 
 /// Marks the file as a state file (`CRMS`).
 const APPLICATION_ID: i32 = 0x4352_4D53;
 
 const TABLES: &str = "
-    CREATE TABLE IF NOT EXISTS world (seed TEXT, born TEXT, advanced TEXT, definitions TEXT);
+    CREATE TABLE IF NOT EXISTS world (seed_ids_advance_definitions TEXT);
     CREATE TABLE IF NOT EXISTS records (list TEXT, id TEXT, record TEXT, PRIMARY KEY (list, id)) WITHOUT ROWID;
     CREATE TABLE IF NOT EXISTS replays (key TEXT PRIMARY KEY, answer TEXT) WITHOUT ROWID;";
 
@@ -44,33 +42,20 @@ pub enum StateError {
     Unreadable { path: PathBuf, why: String },
 }
 
-impl From<StateError> for ErrorAnswer {
-    fn from(error: StateError) -> ErrorAnswer {
-        ErrorAnswer::new(500, error.to_string())
+impl From<StateError> for Answer {
+    fn from(error: StateError) -> Answer {
+        Answer::refused(500, error.to_string())
     }
 }
 
-#[derive(Default, Serialize, Deserialize)]
-struct StoredRecord {
-    cells: BTreeMap<String, Cell>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    custom: Vec<(usize, Cell)>,
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    raw: BTreeMap<String, Option<String>>,
-}
-
-#[derive(Debug)]
-pub(crate) struct StoredState {
-    pub world: World,
-    pub seed: u64,
-    pub advanced: Duration,
-    pub(crate) replays: Replays,
-}
+/// The world, the stored answers, and the advance of the clock.
+pub(crate) type StoredState = (World, Replays, Duration);
 
 #[derive(Debug)]
 pub(crate) struct StateFile {
     path: PathBuf,
-    seed: u64,
+    /// The seed of the stored world, which determines its key.
+    pub(crate) seed: u64,
     conn: Connection,
     /// The advance of the clock that was written last.
     advanced: Option<Duration>,
@@ -88,9 +73,9 @@ impl StateFile {
             _ => StateError::Sqlite { what: "open", path: path.to_path_buf(), source },
         };
         let conn = connect(path).map_err(failed)?;
-        let stored = read(&conn, empty).map_err(failed)?;
-        let seed = stored.as_ref().map_or(seed, |stored| stored.seed);
-        Ok((StateFile { path: path.to_path_buf(), seed, conn, advanced: None }, stored))
+        let mut file = StateFile { path: path.to_path_buf(), seed, conn, advanced: None };
+        let stored = file.read(empty).map_err(failed)?;
+        Ok((file, stored))
     }
 
     /// Writes what changed since the last call, and the clock; `whole` writes the whole world in place of the stored one.
@@ -107,16 +92,15 @@ impl StateFile {
         if !is_new && !whole {
             return Ok(());
         }
-        let seed = self.seed.to_string();
         let stored = self.conn.transaction().and_then(|tx| {
             if whole {
                 tx.execute_batch("DELETE FROM records; DELETE FROM replays")?;
-                for table in world.tables.values() {
-                    table.iter().try_for_each(|record| put(&tx, table, &record.id))?;
+                for resource in Resource::ALL {
+                    world.table(resource).iter().try_for_each(|record| put(&tx, world, resource, &record.id))?;
                 }
             }
             for (resource, id) in world.touched.iter().flatten() {
-                put(&tx, world.table(*resource), id)?;
+                put(&tx, world, *resource, id)?;
             }
             let mut stmt = tx.prepare_cached("INSERT OR REPLACE INTO replays VALUES (?1, ?2)")?;
             for (key, answer) in replays.stored.iter().filter(|(key, _)| whole || replays.new.contains(*key)) {
@@ -124,15 +108,38 @@ impl StateFile {
             }
             drop(stmt);
             tx.execute("DELETE FROM world", [])?;
-            let values = params![seed, text(&world.born), text(&advanced), text(&definitions(world))];
-            tx.execute("INSERT INTO world VALUES (?1, ?2, ?3, ?4)", values)?;
+            tx.execute(
+                "INSERT INTO world VALUES (?1)",
+                [text(&(self.seed, world.born, advanced, &world.definitions))],
+            )?;
             tx.commit()
         });
         stored.map_err(|source| StateError::Sqlite { what: "write", path: self.path.clone(), source })?;
-        world.touched.iter_mut().for_each(BTreeSet::clear);
+        world.touched.iter_mut().for_each(|touched| touched.clear());
         replays.new.clear();
         self.advanced = Some(advanced);
         Ok(())
+    }
+
+    fn read(&mut self, mut world: World) -> rusqlite::Result<Option<StoredState>> {
+        let mut stmt = self.conn.prepare("SELECT * FROM world")?;
+        let mut found = stmt.query([])?;
+        let Some(row) = found.next()? else { return Ok(None) };
+        let advanced;
+        (self.seed, world.born, advanced, world.definitions) = parsed(row, 0)?;
+        let mut stmt = self.conn.prepare("SELECT list, id, record FROM records")?;
+        let mut rows = stmt.query([])?;
+        while let Some(row) = rows.next()? {
+            let (list, id): (String, String) = (row.get(0)?, row.get(1)?);
+            let resource = Resource::ALL.into_iter().find(|resource| resource.path() == list);
+            let resource = resource.ok_or_else(|| unreadable(format!("`{list}` is not a list of the service")))?;
+            let mut record: WorldRecord = parsed(row, 2)?;
+            record.id = id.into();
+            world.table_mut(resource).put(record.into());
+        }
+        let mut stmt = self.conn.prepare("SELECT key, answer FROM replays")?;
+        let stored = stmt.query_map([], |row| Ok((row.get(0)?, parsed(row, 1)?)))?.collect::<rusqlite::Result<_>>()?;
+        Ok(Some((world, Replays { stored, ..Replays::default() }, advanced)))
     }
 }
 
@@ -161,70 +168,19 @@ fn text(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }
 
-/// Stores a record as it is now, or that it is gone. Definitions are stored with the world.
-fn put(conn: &Connection, table: &WorldTable, id: &str) -> rusqlite::Result<()> {
-    let list = table.resource.path();
-    match table.get(id) {
-        _ if table.resource == Resource::CustomFields => Ok(0),
-        Some(record) => conn.prepare_cached("INSERT OR REPLACE INTO records VALUES (?1, ?2, ?3)")?.execute(params![
-            list,
+/// Stores a record as it is now, or that it is gone.
+fn put(conn: &Connection, world: &World, resource: Resource, id: &str) -> rusqlite::Result<()> {
+    match world.table(resource).get(id) {
+        Some(record) => conn.prepare_cached("INSERT OR REPLACE INTO records VALUES (?1, ?2, ?3)")?.execute([
+            resource.path(),
             id,
-            text(&stored_record(table, record))
+            &text(record),
         ]),
-        None => conn.execute("DELETE FROM records WHERE list = ?1 AND id = ?2", [list, id]),
+        None => conn.execute("DELETE FROM records WHERE list = ?1 AND id = ?2", [resource.path(), id]),
     }
     .map(drop)
 }
 
-/// The definitions, and whether lists of definitions contain each.
-fn definitions(world: &World) -> Vec<(&CustomDefinition, bool)> {
-    let is_listed = |definition: &CustomDefinition| world.table(Resource::CustomFields).get(&definition.id).is_some();
-    world.definitions().iter().map(|definition| (definition, is_listed(definition))).collect()
-}
-
-fn stored_record(table: &WorldTable, record: &WorldRecord) -> StoredRecord {
-    let mut stored = StoredRecord { raw: record.raw.clone(), ..StoredRecord::default() };
-    for (slot, cell) in &record.cells {
-        match table.fields.get(*slot as usize) {
-            Some(field) => drop(stored.cells.insert(field.wire.into(), cell.clone())),
-            None => stored.custom.push((*slot as usize - custom_slot(0), cell.clone())),
-        }
-    }
-    stored
-}
-
-fn read(conn: &Connection, mut world: World) -> rusqlite::Result<Option<StoredState>> {
-    let mut stmt = conn.prepare("SELECT seed, born, advanced, definitions FROM world")?;
-    let mut found = stmt.query([])?;
-    let Some(row) = found.next()? else { return Ok(None) };
-    world.fields().restore(parsed(row, 3)?);
-    world.born = parsed(row, 1)?;
-    let (seed, advanced) = (parsed(row, 0)?, parsed(row, 2)?);
-    let mut stmt = conn.prepare("SELECT list, id, record FROM records")?;
-    let mut rows = stmt.query([])?;
-    while let Some(row) = rows.next()? {
-        let (list, id): (String, String) = (row.get(0)?, row.get(1)?);
-        restore(&mut world, &list, &id, parsed(row, 2)?).map_err(unreadable)?;
-    }
-    let mut stmt = conn.prepare("SELECT key, answer FROM replays")?;
-    let stored = stmt.query_map([], |row| Ok((row.get(0)?, parsed(row, 1)?)))?.collect::<rusqlite::Result<_>>()?;
-    Ok(Some(StoredState { world, seed, advanced, replays: Replays { stored, ..Replays::default() } }))
-}
-
 fn parsed<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
     serde_json::from_str(row.get_ref(column)?.as_str()?).map_err(unreadable)
-}
-
-fn restore(world: &mut World, list: &str, id: &str, stored: StoredRecord) -> Result<(), String> {
-    let resource = Resource::ALL.into_iter().find(|resource| resource.path() == list);
-    let resource = resource.ok_or_else(|| format!("`{list}` is not a list of the service"))?;
-    let mut record = WorldRecord::new(id.into());
-    for (wire, cell) in stored.cells {
-        let slot = world.table(resource).slot(&wire).ok_or_else(|| format!("`{wire}` is not a field"))?;
-        record.set(slot, Some(cell));
-    }
-    stored.custom.into_iter().for_each(|(place, cell)| record.set(custom_slot(place), Some(cell)));
-    record.raw = stored.raw;
-    world.table_mut(resource).put(record);
-    Ok(())
 }

@@ -9,15 +9,15 @@
 //!   values.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::definition::{CustomDefinition, NewField};
-use super::fault::Hidden;
-use super::table::{Cell, Id, WorldRecord, WorldTable, custom_slot};
-use crate::model::catalogue::FieldKind;
-use crate::model::{DataType, Instant, Object, RecordId, Resource};
+use super::table::{Id, JsonSource, ValueName, WorldRecord, WorldTable, custom_name, field};
+use crate::model::{Instant, Object, RecordId, Resource};
 
 const MAX_UNDO: usize = 10_000;
 
@@ -27,13 +27,13 @@ pub(super) struct PastRecord {
     changed_at: Instant,
     resource: Resource,
     id: Id,
-    before: Option<WorldRecord>,
+    before: Option<Arc<WorldRecord>>,
 }
 
 #[derive(Clone, Debug)]
 pub struct World {
     now: Instant,
-    pub(super) tables: BTreeMap<Resource, WorldTable>,
+    tables: BTreeMap<Resource, WorldTable>,
     pub(super) definitions: Vec<CustomDefinition>,
     pub(super) born: u64,
     /// Earlier states of the records that changed last, oldest first: a lagging replica answers from them.
@@ -43,11 +43,16 @@ pub struct World {
     pub(crate) lists_omit_nulls: bool,
 }
 
+/// The members of a JSON object, with the source of each; none of anything else.
+fn members(source: &str) -> BTreeMap<String, Box<RawValue>> {
+    serde_json::from_str(source).unwrap_or_default()
+}
+
 impl World {
     pub fn new(now: Instant) -> World {
         World {
             now,
-            tables: Resource::ALL.map(|r| (r, WorldTable::new(r))).into(),
+            tables: Resource::ALL.map(|r| (r, WorldTable::new())).into(),
             definitions: Vec::new(),
             born: 0,
             undo: VecDeque::new(),
@@ -73,23 +78,22 @@ impl World {
     /// Creates a record or a team member from its fields by wire name, including `customFields` and nested objects. A
     /// missing `id` is generated; missing timestamps are now. An explicit null stays null.
     pub fn create(&mut self, of: impl Into<Resource>, fields: &Value) -> RecordId {
-        let resource = of.into();
-        let id: Id = match fields.get("id").and_then(Value::as_str) {
-            Some(id) => id.into(),
-            None => self.new_id(resource).into(),
-        };
-        let mut record = WorldRecord::new(id.clone());
-        let now = self.tick();
-        for wire in ["createdAt", "updatedAt"] {
-            if let Some(slot) = self.table(resource).slot(wire) {
-                record.set(slot, Some(Cell::Time(now)));
-            }
-        }
-        self.bump_etag(resource, &mut record);
-        self.apply(resource, &mut record, fields);
-        self.set_slot(resource, &mut record, "id", Some(Cell::Text(id.to_string().into())));
+        self.create_from(of.into(), &fields.to_string())
+    }
+
+    /// As [`World::create`], from source: numbers keep their digits.
+    pub(crate) fn create_from(&mut self, resource: Resource, source: &str) -> RecordId {
+        let id = members(source).get("id").and_then(|id| serde_json::from_str::<String>(id.get()).ok());
+        let id = id.unwrap_or_else(|| self.new_id(resource));
+        let mut record = WorldRecord::new(id.as_str().into());
+        let now = JsonSource::of_text(&self.tick().to_wire());
+        record.set("createdAt", Some(now.clone()));
+        record.set("updatedAt", Some(now));
+        self.bump_etag(&mut record);
+        self.apply(resource, &mut record, source);
+        record.set("id", Some(JsonSource::of_text(&id)));
         self.put(resource, record);
-        RecordId::new(id.as_ref())
+        RecordId::new(id.as_str())
     }
 
     /// Changes fields by wire name; `customFields` merges by key. Returns false if there is no such record.
@@ -102,16 +106,17 @@ impl World {
     pub fn edit_at(&mut self, of: impl Into<Resource>, id: &str, changes: &Value, updated_at: Option<Instant>) -> bool {
         let resource = of.into();
         self.change(resource, id, |world, record| {
-            world.set_slot(resource, record, "updatedAt", updated_at.map(Cell::Time));
+            record.set("updatedAt", updated_at.map(|at| JsonSource::of_text(&at.to_wire())));
             // Before the changes, so that a test can set the etag too.
-            world.bump_etag(resource, record);
-            world.apply(resource, record, changes);
+            world.bump_etag(record);
+            world.apply(resource, record, &changes.to_string());
         })
     }
 
     /// Changes fields without moving `updatedAt` or the etag, as a service should not do.
     pub fn edit_silently(&mut self, object: Object, id: &str, changes: &Value) -> bool {
-        self.change(object.resource(), id, |world, record| world.apply(object.resource(), record, changes))
+        let resource = object.resource();
+        self.change(resource, id, |world, record| world.apply(resource, record, &changes.to_string()))
     }
 
     /// Sets `updatedAt`: ties, the future, the past or null. The etag changes too.
@@ -159,17 +164,15 @@ impl World {
     }
 
     pub fn etag(&self, object: Object, id: &str) -> Option<String> {
-        let table = self.table(object.resource());
-        let record = table.get(id)?;
-        match record.raw("etag") {
-            Some(raw) => serde_json::from_str(raw?).ok(),
-            None => record.cell(table.slot("etag")?)?.text().map(|text| text.into_owned()),
+        let record = self.table(object.resource()).get(id)?;
+        match record.raw.get("etag") {
+            Some(raw) => serde_json::from_str(raw.as_deref()?).ok(),
+            None => Some(record.text("etag")?.into_owned()),
         }
     }
 
     pub fn updated_at(&self, object: Object, id: &str) -> Option<Instant> {
-        let table = self.table(object.resource());
-        table.get(id)?.cell(table.slot("updatedAt")?)?.time()
+        self.table(object.resource()).get(id)?.time("updatedAt")
     }
 
     pub(crate) fn table(&self, resource: Resource) -> &WorldTable {
@@ -177,15 +180,19 @@ impl World {
     }
 
     pub(crate) fn table_mut(&mut self, resource: Resource) -> &mut WorldTable {
-        self.tables.entry(resource).or_insert_with(|| WorldTable::new(resource))
+        self.tables.entry(resource).or_insert_with(WorldTable::new)
     }
 
-    pub(crate) fn active(&self, object: Object, key: &str) -> Option<(usize, &CustomDefinition)> {
-        let place = self.definitions.iter().position(|d| d.active && d.object == object && d.key == key)?;
-        Some((custom_slot(place), &self.definitions[place]))
+    pub(crate) fn active(&self, object: Object, key: &str) -> Option<&CustomDefinition> {
+        self.definitions.iter().find(|d| d.active && d.object == object && d.key == key)
     }
 
-    /// The definition that a key has: the newest active one, else the first that had it.
+    /// The definition that a key has.
+    pub(crate) fn defined(&self, object: Object, key: &str) -> Option<&CustomDefinition> {
+        self.newest(object, key).map(|place| &self.definitions[place])
+    }
+
+    /// The newest active one, else the first that had the key.
     fn newest(&self, object: Object, key: &str) -> Option<usize> {
         let has_key = |d: &CustomDefinition| d.object == object && d.key == key;
         let active = self.definitions.iter().rposition(|d| d.active && has_key(d));
@@ -202,7 +209,7 @@ impl World {
         let Some(mut record) = self.take(resource, id) else {
             return false;
         };
-        change(self, &mut record);
+        change(self, Arc::make_mut(&mut record));
         // The undo log already contains the earlier state, since the record was taken out.
         self.table_mut(resource).put(record);
         true
@@ -210,10 +217,10 @@ impl World {
 
     pub(super) fn put(&mut self, resource: Resource, record: WorldRecord) {
         self.remember(resource, &record.id);
-        self.table_mut(resource).put(record);
+        self.table_mut(resource).put(Arc::new(record));
     }
 
-    pub(super) fn take(&mut self, resource: Resource, id: &str) -> Option<WorldRecord> {
+    fn take(&mut self, resource: Resource, id: &str) -> Option<Arc<WorldRecord>> {
         self.table(resource).get(id)?;
         self.remember(resource, &Id::from(id));
         self.table_mut(resource).remove(id)
@@ -226,7 +233,7 @@ impl World {
         if self.undo.len() == MAX_UNDO {
             self.undo.pop_front();
         }
-        let before = self.table(resource).get(id).cloned();
+        let before = self.table(resource).snapshot(id);
         self.undo.push_back(PastRecord { changed_at: self.now, resource, id: id.clone(), before });
     }
 
@@ -246,10 +253,10 @@ impl World {
         world
     }
 
-    pub(crate) fn without(&self, hidden: &Hidden) -> World {
+    pub(crate) fn without(&self, is_hidden: impl Fn(&str) -> bool) -> World {
         let mut world = self.without_undo();
         for resource in Resource::ALL {
-            for id in world.ids(resource).iter().filter(|id| hidden.hides(id)) {
+            for id in world.ids(resource).iter().filter(|id| is_hidden(id)) {
                 world.table_mut(resource).remove(id);
             }
         }
@@ -261,52 +268,38 @@ impl World {
         World { tables, definitions, undo: VecDeque::new(), touched: None, ..*self }
     }
 
-    fn apply(&self, resource: Resource, record: &mut WorldRecord, changes: &Value) {
-        for (wire, value) in changes.as_object().into_iter().flatten() {
-            match value {
-                Value::Object(parts)
-                    if wire == "customFields" || wire == "location" && resource == Resource::Contacts =>
-                {
-                    for (part, value) in parts {
-                        self.apply_one(resource, record, &format!("{wire}.{part}"), value);
+    /// Sets the members of a JSON object; `location` and `customFields` merge.
+    pub(crate) fn apply(&self, resource: Resource, record: &mut WorldRecord, changes: &str) {
+        for (wire, source) in members(changes) {
+            let is_group = wire == "customFields" || wire == "location" && resource == Resource::Contacts;
+            match source.get() {
+                object if is_group && object.starts_with('{') => {
+                    for (part, source) in members(object) {
+                        self.apply_one(resource, record, &format!("{wire}.{part}"), source.get());
                     }
                 }
-                _ => self.apply_one(resource, record, wire, value),
+                source => self.apply_one(resource, record, &wire, source),
             }
         }
     }
 
-    fn apply_one(&self, resource: Resource, record: &mut WorldRecord, wire: &str, value: &Value) {
-        let custom = wire.strip_prefix("customFields.").and_then(|key| {
-            let place = self.newest(resource.object()?, key)?;
-            Some((custom_slot(place), self.definitions[place].kind() == DataType::DateTime))
-        });
-        let standard =
-            || self.table(resource).slot(wire).map(|slot| (slot, resource.fields()[slot].kind == FieldKind::Instant));
-        match custom.or_else(standard) {
-            Some((slot, is_time)) => record.set(slot, Cell::from_json(value, is_time)),
-            None => drop(record.raw.insert(wire.to_string(), Some(value.to_string()))),
+    fn apply_one(&self, resource: Resource, record: &mut WorldRecord, wire: &str, source: &str) {
+        let custom = wire.strip_prefix("customFields.").and_then(|key| self.defined(resource.object()?, key));
+        let name = match custom {
+            Some(definition) => Some(custom_name(&definition.id)),
+            None => field(resource, wire).map(|field| ValueName::Borrowed(field.wire)),
+        };
+        match name {
+            Some(name) => record.set(name, JsonSource::of_json(source)),
+            None => drop(record.raw.insert(wire.to_string(), Some(source.to_string()))),
         }
     }
 
-    pub(crate) fn set_slot(&self, resource: Resource, record: &mut WorldRecord, wire: &str, cell: Option<Cell>) {
-        if let Some(slot) = self.table(resource).slot(wire) {
-            record.set(slot, cell);
-        }
-    }
-
-    pub(crate) fn bump_etag(&self, resource: Resource, record: &mut WorldRecord) {
-        let Some(slot) = self.table(resource).slot("etag") else {
-            return;
-        };
-        let old = match record.cell(slot) {
-            Some(Cell::Etag(old)) => Some(*old),
-            // An etag of a fixture or a test may be a timestamp too.
-            Some(Cell::Text(text)) => text.trim_matches('"').parse().ok(),
-            _ => None,
-        };
+    pub(crate) fn bump_etag(&self, record: &mut WorldRecord) {
+        // An etag of a fixture or a test may be a timestamp too.
+        let old: Option<Instant> = record.text("etag").and_then(|etag| etag.trim_matches('"').parse().ok());
         let etag = old.map_or(self.tick(), |old| self.tick().max(old.plus(Duration::from_micros(1))));
-        record.set(slot, Some(Cell::Etag(etag)));
+        record.set("etag", Some(JsonSource::of_text(&format!("\"{}\"", etag.to_wire()))));
     }
 
     /// Now, in the precision of the timestamps that the service makes.
@@ -315,7 +308,7 @@ impl World {
     }
 
     /// Identifiers do not increase with time, so that no client relies on their order.
-    pub(crate) fn new_id(&mut self, resource: Resource) -> String {
+    fn new_id(&mut self, resource: Resource) -> String {
         self.born += 1;
         let scrambled = self.born.wrapping_mul(0x9E37_79B9_7F4A_7C15) & 0xFFFF_FFFF_FFFF;
         let prefix = match resource {
@@ -348,7 +341,7 @@ impl Fields<'_> {
         definition.created_at = definition.created_at.or(Some(now));
         definition.updated_at = definition.updated_at.or(Some(now));
         let id = RecordId::new(definition.id.as_str());
-        self.world.put(Resource::CustomFields, definition.row());
+        self.list(&definition);
         self.world.definitions.push(definition);
         id
     }
@@ -359,9 +352,16 @@ impl Fields<'_> {
         let definition = &mut self.world.definitions[place];
         definition.updated_at = Some(now);
         change(definition);
-        let row = definition.row();
-        self.world.put(Resource::CustomFields, row);
+        let definition = definition.clone();
+        self.list(&definition);
         true
+    }
+
+    /// Makes lists of definitions contain it.
+    fn list(&mut self, definition: &CustomDefinition) {
+        let mut record = WorldRecord::new(definition.id.as_str().into());
+        self.world.apply(Resource::CustomFields, &mut record, &definition.to_json().to_string());
+        self.world.put(Resource::CustomFields, record);
     }
 
     /// Archives a field: its values are omitted from records until it is reactivated.
@@ -387,14 +387,5 @@ impl Fields<'_> {
         definition.active = false;
         let id = definition.id.clone();
         self.world.take(Resource::CustomFields, &id).is_some()
-    }
-
-    /// Replaces all definitions; the flag says whether lists of definitions contain it.
-    pub(crate) fn restore(&mut self, definitions: Vec<(CustomDefinition, bool)>) {
-        self.world.tables.insert(Resource::CustomFields, WorldTable::new(Resource::CustomFields));
-        for (definition, _) in definitions.iter().filter(|(_, listed)| *listed) {
-            self.world.table_mut(Resource::CustomFields).put(definition.row());
-        }
-        self.world.definitions = definitions.into_iter().map(|(definition, _)| definition).collect();
     }
 }

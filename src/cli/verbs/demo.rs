@@ -21,7 +21,7 @@ use crate::exit::Exit;
 use crate::format;
 use crate::model::{Instant, Object, RecordId, Resource, Ru, SystemClock};
 use crate::outbox::{EditRequest, EditSource, queue};
-use crate::sandbox::{ChurnRate, Development, FaultLine, Sandbox, SandboxServer, World, WorldOrigin};
+use crate::sandbox::{Development, FaultLine, Sandbox, SandboxServer, World, WorldOrigin};
 use crate::store::{
     ReadTx, Reader, RunOutcome, StateKey, StoreError, beside, open, record, remove_database, report, write_beside,
 };
@@ -98,7 +98,7 @@ async fn serve(path: &Path, running: &SandboxServer, page: SocketAddr) -> Result
     output::text(&format!("\nThe status page is at http://{page}/ until you press Ctrl-C.\n"))?;
     tokio::select! {
         ended = daemon::run(sources, Arc::new(SystemClock), signals) => ended?,
-        () = running.sandbox().churn(ChurnRate { every: CHURN }, SEED) => {}
+        () = running.sandbox().churn(CHURN, SEED) => {}
     }
     Ok(Exit::Done)
 }

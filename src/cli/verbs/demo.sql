@@ -15,8 +15,8 @@ SELECT o.name AS company, o.hq_country AS country, count(*) AS contacts
 
 -- What changed since the first copy, field by field?
 SELECT seq, object_type AS object, kind, f.key AS field,
-  substr(json_extract(f.value, '$[0]'), 1, 20) AS old,
-  substr(json_extract(f.value, '$[1]'), 1, 20) AS new
+  substr(json_extract(f.value, '$[0]'), 1, 18) AS old,
+  substr(json_extract(f.value, '$[1]'), 1, 18) AS new
   FROM changes, json_each(fields) AS f
   WHERE kind = 'update' AND f.key NOT IN ('etag', 'updated_at')
   AND f.key NOT LIKE '%_num'

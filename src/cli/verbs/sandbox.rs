@@ -8,7 +8,9 @@ use crate::daemon::StopSignals;
 use crate::exit::Exit;
 use crate::format;
 use crate::model::Instant;
-use crate::sandbox::{ChurnRate, Development, DevelopmentError, FaultLine, SCOPES, Sandbox, WorldOrigin, key_of_seed};
+use crate::sandbox::{
+    Development, DevelopmentError, FaultLine, SCOPES, Sandbox, WorldOrigin, churn_interval, key_of_seed,
+};
 
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:\n  crm-mirror sandbox --contacts 5000 --latency 50ms\n  \
@@ -41,8 +43,8 @@ pub struct SandboxArgs {
     #[arg(long, value_name = "TIME")]
     now: Option<Instant>,
     /// Change records at this rate.
-    #[arg(long, value_name = "NUMBER/s")]
-    churn: Option<ChurnRate>,
+    #[arg(long, value_name = "NUMBER/s", value_parser = churn_interval)]
+    churn: Option<Duration>,
     /// Make a share of the requests fail.
     #[arg(long, value_name = "KIND:SHARE%,…", default_value = "", hide_default_value = true)]
     fault: FaultLine,
@@ -90,7 +92,7 @@ pub fn run(global: &Global, args: &SandboxArgs) -> Result<Exit, Failure> {
         output::note(&hint(&server.base_url, args.state.as_deref()));
         let churn = async {
             match args.churn {
-                Some(rate) => sandbox.churn(rate, seed).await,
+                Some(every) => sandbox.churn(every, seed).await,
                 None => std::future::pending().await,
             }
         };

@@ -190,12 +190,4 @@ async fn lengths(crm: &Crm, report: &mut Report) {
         };
         report.any(&format!("bound: {name}"), case).await;
     }
-    let case = async {
-        let answer = crm.get("/contacts?limit=0&sort=colour&page=1").await?.refused(400)?;
-        for field in ["limit", "sort", "page"] {
-            ensure!(answer.has_complaint_about(field), "no complaint about {field}");
-        }
-        Ok(())
-    };
-    report.any("all errors of a request are reported at once", case).await;
 }
