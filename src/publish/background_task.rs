@@ -15,7 +15,7 @@ use crate::error_chain::error_chain;
 use crate::format::{HIDDEN, counted};
 use crate::model::{Clock, ClockReading, Instant, Object, growing};
 use crate::store::publishing::queue;
-use crate::store::{KeptReader, Moment, PageQuery, ReadTx, StoreError, feed};
+use crate::store::{KeptReader, Moment, PageQuery, PublishProgress, ReadTx, StoreError, feed};
 
 const EVERY: Duration = Duration::from_secs(2);
 
@@ -56,8 +56,8 @@ where
         if !pace.is_due(&found, &now) {
             continue;
         }
-        let is_elsewhere = found.target.as_ref().is_some_and(|target| *target != target_of(&url, &settings));
-        let compares = !is_elsewhere && is_comparison_due(found.compared_at, now.wall);
+        let is_elsewhere = found.progress.target.as_ref().is_some_and(|target| *target != target_of(&url, &settings));
+        let compares = !is_elsewhere && is_comparison_due(found.progress.proof.compared_at, now.wall);
         if !is_elsewhere && !compares && pace.is_published(&found, &url, &settings) {
             continue;
         }
@@ -121,7 +121,7 @@ impl PublishPace {
     /// A success of another process ends the delay.
     fn is_due(&self, found: &PublishDue, now: &ClockReading) -> bool {
         self.failed.is_none_or(|(failures, at, before)| {
-            let has_succeeded = !found.has_failed && found.published_at != before;
+            let has_succeeded = !found.has_failed() && found.progress.published_at != before;
             has_succeeded || now.since(&at) >= growing(DELAYS, failures)
         })
     }
@@ -143,7 +143,7 @@ impl PublishPace {
     /// Whether exactly this was published last, and nothing failed since, here or in another process.
     fn is_published(&self, found: &PublishDue, url: &PublishUrl, settings: &PublishSettings) -> bool {
         let is_same = |(known, to, how): &Published| *known == found.contents && to == url && how == settings;
-        !found.has_failed && self.failed.is_none() && self.published.as_ref().is_some_and(is_same)
+        !found.has_failed() && self.failed.is_none() && self.published.as_ref().is_some_and(is_same)
     }
 
     fn succeed(&mut self, published: Published) {
@@ -152,7 +152,7 @@ impl PublishPace {
 
     /// `at` is when the attempt began. Another publisher at work, or a locked mirror, is no failure.
     fn fail(&mut self, found: &PublishDue, is_busy: bool, at: ClockReading) {
-        self.failed = Some((self.failures().saturating_add(u32::from(!is_busy)), at, found.published_at));
+        self.failed = Some((self.failures().saturating_add(u32::from(!is_busy)), at, found.progress.published_at));
     }
 }
 
@@ -161,30 +161,26 @@ fn is_comparison_due(compared_at: Option<Instant>, now: Instant) -> bool {
     compared_at.is_none_or(|at| at > now || now >= at.plus(COMPARED_EVERY))
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 struct PublishDue {
-    /// Whether the last attempt of any process failed, and when one last succeeded.
-    has_failed: bool,
-    published_at: Option<Instant>,
-    compared_at: Option<Instant>,
-    /// Where that was: another process may publish elsewhere.
-    target: Option<String>,
+    /// What any process noted of publishing last.
+    progress: PublishProgress,
     /// Changes whenever there is something new to publish.
     contents: String,
 }
 
+impl PublishDue {
+    fn has_failed(&self) -> bool {
+        self.progress.failures > 0
+    }
+}
+
 fn find(tx: &ReadTx<'_>) -> Result<PublishDue, StoreError> {
-    let (progress, moment) = (queue::progress(tx)?, Moment { tx });
-    let copied = (moment.tx.is_copied(Object::Contact)?, moment.tx.is_copied(Object::Company)?);
+    let moment = Moment { tx };
+    let copied = (tx.is_copied(Object::Contact)?, tx.is_copied(Object::Company)?);
     let newest = (feed::span(tx)?.newest, moment.newest_changed()?, moment.layout()?);
     let contents = format!("{copied:?} {newest:?} {:?}", moment.whole(&team())?);
-    Ok(PublishDue {
-        has_failed: progress.failures > 0,
-        published_at: progress.published_at,
-        compared_at: progress.proof.compared_at,
-        target: progress.target,
-        contents,
-    })
+    Ok(PublishDue { progress: queue::progress(tx)?, contents })
 }
 
 /// Reads the team members, which are neither in the feed nor among the changed records.
@@ -207,7 +203,7 @@ mod tests {
     }
 
     fn due(contents: &str) -> PublishDue {
-        PublishDue { has_failed: false, published_at: None, compared_at: None, target: None, contents: contents.into() }
+        PublishDue { contents: contents.into(), ..PublishDue::default() }
     }
 
     #[test]
@@ -217,7 +213,11 @@ mod tests {
             let monotonic = Some(MonotonicReading { boot: 1, micros: seconds * 1_000_000 });
             ClockReading { wall: Instant::EPOCH, monotonic }
         };
-        let failing = PublishDue { has_failed: true, ..due("a") };
+        let noted = |has_failed: bool, published_at| {
+            let progress = PublishProgress { failures: has_failed.into(), published_at, ..PublishProgress::default() };
+            PublishDue { progress, ..due("a") }
+        };
+        let failing = noted(true, None);
         let mut pace = PublishPace::default();
         let mut delay = |is_busy| {
             pace.fail(&failing, is_busy, after(0));
@@ -231,7 +231,7 @@ mod tests {
         for (has_failed, published_at, is_due) in
             [(true, None, false), (true, published, false), (false, published, true)]
         {
-            let found = PublishDue { has_failed, published_at, ..due("a") };
+            let found = noted(has_failed, published_at);
             assert_eq!(pace.is_due(&found, &after(0)), is_due, "{found:?}");
         }
     }
@@ -250,7 +250,8 @@ mod tests {
         assert!(!pace.is_published(&due("a"), &url("other"), &settings));
         let excluding = PublishSettings { exclude: vec!["notes".into()], ..settings.clone() };
         assert!(!pace.is_published(&due("a"), &url("h"), &excluding));
-        let failed = PublishDue { has_failed: true, ..due("a") };
+        let progress = PublishProgress { failures: 1, ..PublishProgress::default() };
+        let failed = PublishDue { progress, ..due("a") };
         assert!(!pace.is_published(&failed, &url("h"), &settings), "it failed elsewhere");
         pace.fail(&due("a"), false, Instant::EPOCH.into());
         assert!(!pace.is_published(&due("a"), &url("h"), &settings), "it failed since");

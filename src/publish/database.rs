@@ -12,11 +12,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use hyper::body::Bytes;
 use tokio::task::JoinHandle;
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{Client, CopyInSink};
+use tokio_postgres::{Client, CopyInSink, Row};
 
 use super::PublishError;
 use super::ddl::{ExistingTable, LEFT_BEHIND};
@@ -34,6 +35,9 @@ pub(super) type RowSink = Pin<Box<CopyInSink<Bytes>>>;
 
 pub(super) const COPYING: &str = "copy rows";
 
+/// How long the database may take for one statement, or to take the next rows.
+const ANSWER: Duration = Duration::from_secs(300);
+
 const TABLES: &str = include_str!("tables.sql");
 
 pub(super) struct Database {
@@ -41,7 +45,7 @@ pub(super) struct Database {
     connection: JoinHandle<()>,
     pub(super) place: String,
     pub(super) schema: String,
-    pub(super) has_refused: AtomicBool,
+    has_refused: AtomicBool,
     /// Whether deferred constraints are checked by each statement, so that one row's violation does not fail the commit.
     checks_at_once: AtomicBool,
 }
@@ -72,12 +76,23 @@ impl Database {
         }
     }
 
-    pub(super) fn failed(&self, doing: &'static str) -> impl Fn(tokio_postgres::Error) -> PublishError + '_ {
-        move |error| PublishError::of(doing, &self.place, &error)
+    /// Waits for an answer, and gives up the connection if there is none: what follows fails at once.
+    pub(super) async fn in_time<T>(
+        &self,
+        doing: &'static str,
+        answer: impl Future<Output = Result<T, tokio_postgres::Error>>,
+    ) -> Result<T, PublishError> {
+        match tokio::time::timeout(ANSWER, answer).await {
+            Ok(answer) => answer.map_err(|error| PublishError::of(doing, &self.place, &error)),
+            Err(_) => {
+                self.connection.abort();
+                Err(PublishError::no_answer(doing, &self.place, &format!("no answer within {} s", ANSWER.as_secs())))
+            }
+        }
     }
 
     pub(super) async fn run(&self, doing: &'static str, statements: &str) -> Result<(), PublishError> {
-        self.client.batch_execute(statements).await.map_err(self.failed(doing))
+        self.in_time(doing, self.client.batch_execute(statements)).await
     }
 
     pub(super) async fn execute(
@@ -86,7 +101,7 @@ impl Database {
         statement: &str,
         params: &[Param<'_>],
     ) -> Result<u64, PublishError> {
-        self.client.execute_typed(statement, params).await.map_err(self.failed(doing))
+        self.in_time(doing, self.client.execute_typed(statement, params)).await
     }
 
     /// Every column of every row, each of type `text`.
@@ -96,8 +111,10 @@ impl Database {
         statement: &str,
         params: &[Param<'_>],
     ) -> Result<Vec<PgRow>, PublishError> {
-        let rows = self.client.query_typed(statement, params).await.map_err(self.failed(doing))?;
-        rows.iter().map(|row| (0..row.len()).map(|n| row.try_get(n).map_err(self.failed(doing))).collect()).collect()
+        let rows = self.in_time(doing, self.client.query_typed(statement, params)).await?;
+        let read = |row: &Row| (0..row.len()).map(|n| row.try_get(n)).collect::<Result<PgRow, _>>();
+        let rows = rows.iter().map(read).collect::<Result<_, _>>();
+        rows.map_err(|error| PublishError::of(doing, &self.place, &error))
     }
 
     pub(super) async fn prepare(&self, tables: &BTreeSet<&str>) -> Result<(), PublishError> {
@@ -138,11 +155,11 @@ impl Database {
     pub(super) async fn state(&self) -> Result<TargetState, PublishError> {
         let doing = "read the cursor";
         self.run(doing, &sql::private(&self.schema, sql::INSERT_STATE)).await?;
-        let select = sql::private(&self.schema, sql::SELECT_STATE);
-        let row = self.client.query_typed_one(&select, &[]).await.map_err(self.failed(doing))?;
-        let text = |place: usize| row.try_get::<_, String>(place).map_err(self.failed(doing));
-        let generation = row.try_get(1).map_err(self.failed(doing))?;
-        Ok(TargetState::read(&text(0)?, generation, &text(2)?))
+        let rows = self.query(doing, &sql::private(&self.schema, sql::SELECT_STATE), &[]).await?;
+        let [cursor, generation, details] =
+            rows.into_iter().next().and_then(|row| row.try_into().ok()).unwrap_or_default();
+        let generation = generation.and_then(|text| text.parse().ok()).unwrap_or_default();
+        Ok(TargetState::read(&cursor.unwrap_or_default(), generation, &details.unwrap_or_default()))
     }
 
     /// Begins a transaction, and moves the cursor in it. If another publisher moved it first, this fails; a later one
@@ -221,7 +238,7 @@ impl Database {
 
     pub(super) async fn copy_into(&self, table: &PublishedTable, name: &str) -> Result<RowSink, PublishError> {
         let statement = sql::copy_in(&self.schema, table, name);
-        self.client.copy_in(&statement).await.map(Box::pin).map_err(self.failed(COPYING))
+        self.in_time(COPYING, self.client.copy_in(&statement)).await.map(Box::pin)
     }
 
     pub(super) async fn tables(&self) -> Result<BTreeMap<String, ExistingTable>, PublishError> {
@@ -328,7 +345,7 @@ impl Database {
             return Ok(());
         }
         self.has_refused.store(true, Ordering::Relaxed);
-        self.forget_refused_rows(rows.table, &rows.names).await?;
+        self.forget_refused(rows.table, "row_name = ANY($2::text[])", &[(&rows.names, Type::TEXT_ARRAY)]).await?;
         let (names, reasons): (Vec<&str>, Vec<&str>) = refused.iter().map(|(name, why)| (*name, why.as_str())).unzip();
         if !names.is_empty() {
             let insert = sql::private(&self.schema, sql::INSERT_REFUSED);
@@ -338,25 +355,20 @@ impl Database {
         Ok(())
     }
 
-    pub(super) async fn forget_refused_rows(&self, table: &str, names: &[String]) -> Result<(), PublishError> {
-        let delete = sql::private(&self.schema, sql::FORGET_REFUSED_ROWS);
-        self.execute(NOTING, &delete, &[(&table, Type::TEXT), (&names, Type::TEXT_ARRAY)]).await.map(drop)
-    }
-
-    /// The names of a table's refused rows that are numbers.
-    pub(super) async fn refused_numbers(&self, table: &str) -> Result<Vec<String>, PublishError> {
+    /// Removes a table's rows from the list that a condition chooses, of which `$2` is the value.
+    pub(super) async fn forget_refused(
+        &self,
+        table: &str,
+        condition: &str,
+        value: &[Param<'_>],
+    ) -> Result<(), PublishError> {
         if !self.has_refused.load(Ordering::Relaxed) {
-            return Ok(Vec::new());
+            return Ok(());
         }
-        let select = "SELECT row_name FROM {refused} WHERE table_name = $1 AND row_name ~ '^[0-9]+$'";
-        let rows = self.query(NOTING, &sql::private(&self.schema, select), &[(&table, Type::TEXT)]).await?;
-        Ok(rows.into_iter().flatten().flatten().collect())
-    }
-
-    /// Removes a table's rows from the list, because all its rows are about to be written.
-    pub(super) async fn forget_refused(&self, table: &str) -> Result<(), PublishError> {
-        let delete = sql::private(&self.schema, sql::FORGET_REFUSED);
-        self.execute(NOTING, &delete, &[(&table, Type::TEXT)]).await.map(drop)
+        let delete = format!("DELETE FROM {{refused}} WHERE table_name = $1 AND {condition}");
+        let mut params: Vec<Param<'_>> = vec![(&table, Type::TEXT)];
+        params.extend(value.iter().cloned());
+        self.execute(NOTING, &sql::private(&self.schema, &delete), &params).await.map(drop)
     }
 
     /// The number of rows that are left out, and the first of them.
@@ -376,13 +388,10 @@ impl Database {
 fn row_name(table: &PublishedTable, row: &PgRow) -> String {
     let key = match table.name {
         "custom_multi_values" => &table.key[..2],
+        // An entry of the history goes with the history of its record.
+        "changes" => &["seq", "object_type", "record_id"],
         _ => table.key,
     };
     let texts: Vec<&str> = key.iter().filter_map(|column| row.get(table.place(column)?)?.as_deref()).collect();
     texts.join(" ")
-}
-
-/// The name of the rows of a record in a table for both objects.
-pub(super) fn record_name(object: &str, id: &str) -> String {
-    format!("{object} {id}")
 }

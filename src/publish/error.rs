@@ -17,7 +17,6 @@ pub struct DatabaseError {
     text: String,
     message: Option<String>,
     code: Option<SqlState>,
-    /// The published table that it is about, if rows of one were written.
     table: Option<&'static str>,
 }
 
@@ -38,7 +37,23 @@ pub enum DatabaseFailure {
     /// The database is unavailable, full, read-only or busy; a retry may succeed.
     Unavailable,
     Denied,
+    /// The values of rows: too large, out of range, or against a constraint or trigger of the table's owner. Repeating the
+    /// statement does not help, but the other rows can be written.
+    Rows,
     Statement,
+}
+
+impl DatabaseFailure {
+    fn of(code: Option<&SqlState>) -> DatabaseFailure {
+        match code.map(|code| (code, &code.code()[..2])) {
+            // Connections, transactions, resources, locks, operators, the system; and a standby is read-only.
+            None | Some((_, "08" | "25" | "40" | "53" | "55" | "57" | "58" | "XX")) => DatabaseFailure::Unavailable,
+            Some((_, "28" | "3D")) => DatabaseFailure::Denied,
+            Some((_, "09" | "21" | "22" | "23" | "27" | "38" | "39" | "44" | "54" | "P0")) => DatabaseFailure::Rows,
+            Some((code, _)) if *code == SqlState::INSUFFICIENT_PRIVILEGE => DatabaseFailure::Denied,
+            Some(_) => DatabaseFailure::Statement,
+        }
+    }
 }
 
 fn shown(text: &str) -> String {
@@ -62,7 +77,7 @@ pub enum PublishError {
     #[error("the schema `{schema}` has a table `{table}` that crm-mirror did not create")]
     ForeignTable { schema: String, table: String },
     #[error("the table `{table}` of the schema `{schema}` has row-level security and cannot be replaced by a new one")]
-    RowSecurity { schema: String, table: String },
+    RowSecurity { schema: String, table: &'static str },
     #[error("the database at {place} stores {encoding}, not UTF-8")]
     Encoding { place: String, encoding: String },
     /// A column of `publish.exclude` does not exist: a spelling mistake would publish a column that was meant to be
@@ -82,37 +97,28 @@ pub enum PublishError {
 }
 
 impl PublishError {
-    /// Whether it was only too early: another publisher is at work, or another program has the mirror locked.
+    /// Whether it was only too early: another publisher is at work, another program has the mirror locked, or its columns
+    /// were just changed.
     pub(super) fn is_busy(&self) -> bool {
         match self {
-            PublishError::Busy { .. } => true,
+            PublishError::Busy { .. } | PublishError::Unsettled => true,
             PublishError::Store(error) => error.is_busy(),
             _ => false,
         }
     }
 
     pub(super) fn of(doing: &'static str, place: &str, error: &tokio_postgres::Error) -> PublishError {
-        let failure = match error.code().map(|code| (code, &code.code()[..2])) {
-            // Connections, transactions, resources, locks, operators, the system; and a standby is read-only.
-            None | Some((_, "08" | "25" | "40" | "53" | "55" | "57" | "58" | "XX")) => DatabaseFailure::Unavailable,
-            Some((_, "28" | "3D")) => DatabaseFailure::Denied,
-            Some((code, _)) if *code == SqlState::INSUFFICIENT_PRIVILEGE => DatabaseFailure::Denied,
-            Some(_) => DatabaseFailure::Statement,
-        };
+        let failure = DatabaseFailure::of(error.code());
         PublishError::Database { failure, doing, place: place.into(), source: Box::new(DatabaseError::of(error)) }
     }
 
-    pub(super) fn not_connected(place: &str, reason: &str) -> PublishError {
+    pub(super) fn no_answer(doing: &'static str, place: &str, reason: &str) -> PublishError {
         let source = Box::new(DatabaseError { text: shown(reason), message: None, code: None, table: None });
-        PublishError::Database { failure: DatabaseFailure::Unavailable, doing: "connect", place: place.into(), source }
+        PublishError::Database { failure: DatabaseFailure::Unavailable, doing, place: place.into(), source }
     }
 
-    /// Whether the database refused the values of rows: too large, out of range, or against a constraint or trigger of its
-    /// owner. Repeating the statement does not help, but the other rows can be written.
     pub(super) fn is_of_rows(&self) -> bool {
-        const CLASSES: [&str; 10] = ["09", "21", "22", "23", "27", "38", "39", "44", "54", "P0"];
-        let is_statement = matches!(self, PublishError::Database { failure: DatabaseFailure::Statement, .. });
-        is_statement && self.code().is_some_and(|code| CLASSES.contains(&&code.code()[..2]))
+        matches!(self, PublishError::Database { failure: DatabaseFailure::Rows, .. })
     }
 
     /// Whether what looks unavailable is a matter of the statement: a prerequisite, or an error within a function.
@@ -142,8 +148,12 @@ impl PublishError {
         self.of_database()?.code.as_ref()
     }
 
+    /// The published table that the error is about, if it is about one.
     pub(super) fn table(&self) -> Option<&'static str> {
-        self.of_database()?.table
+        match self {
+            PublishError::RowSecurity { table, .. } => Some(table),
+            _ => self.of_database()?.table,
+        }
     }
 
     pub(super) fn of_table(mut self, table: &'static str) -> PublishError {
@@ -177,7 +187,7 @@ impl PublishError {
                 DatabaseFailure::Denied => {
                     "check user, password and database, and that the role may create the schema and its tables"
                 }
-                DatabaseFailure::Statement => {
+                DatabaseFailure::Rows | DatabaseFailure::Statement => {
                     "undo what was changed in the schema, or drop the table: the next publish loads it again"
                 }
             },

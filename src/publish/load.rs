@@ -16,136 +16,125 @@ use tokio_postgres::types::Type;
 
 use super::database::{COPYING, Database, Param};
 use super::ddl::{self, ExistingTable, LEFT_BEHIND, LEFT_BEHIND_TABLE};
-use super::row::{PgRow, copy_line};
-use super::schema::SchemaOutcome;
-use super::sides::{RowFilter, Sides};
+use super::row::{PublishedRows, copy_line};
+use super::sides::Sides;
 use super::tables::PublishedTable;
 use super::{PublishError, sql};
 use crate::model::SqlValue;
 
-#[derive(Debug, Default)]
-pub(super) struct Loaded {
-    pub(super) rows: BTreeMap<&'static str, u64>,
-    /// What could not follow its table, one sentence each.
-    pub(super) left_behind: Vec<String>,
-}
-
 impl Sides<'_> {
-    /// Loads the tables that must be replaced; with `whole`, everything is loaded, and tables that are not published any
-    /// more are emptied. The state is that of the database afterwards; its sequence number bounds the feed.
+    /// Loads the tables that must be replaced; those that are not published get no rows. The state is that of the database
+    /// afterwards; its sequence number bounds the feed. Returns the number of rows by table.
     ///
     /// COPY takes all rows or none: if the database refuses a row, everything is loaded once more with statements that
     /// leave it out. A table that the database does not let be replaced is left as it is, and the others are loaded.
-    pub(super) async fn load(&mut self, outcome: &mut SchemaOutcome, whole: bool) -> Result<Loaded, PublishError> {
+    pub(super) async fn load(
+        &mut self,
+        replaced: &BTreeMap<&'static str, String>,
+    ) -> Result<BTreeMap<&'static str, u64>, PublishError> {
+        let existing = self.database.tables().await?;
+        for name in replaced.keys() {
+            self.state.owed.remove(*name);
+            self.state.digests.remove(*name);
+        }
         let mut by_copy = true;
         loop {
-            self.block(outcome.refused.iter().map(|(table, _)| table));
-            outcome.replaced.retain(|name, _| !self.publication.blocked.contains(name));
-            let details = &mut self.state.details;
-            for name in outcome.replaced.keys() {
-                details.owed.remove(*name);
-                details.digests.remove(*name);
-            }
-            let mut at = None;
-            match self.load_by(outcome, (by_copy, whole), &mut at).await {
+            match self.load_by(replaced, &existing, by_copy).await {
                 Err(error) if error.is_of_rows() && by_copy => {
                     self.database.retry_checking_at_once().await?;
                     by_copy = false;
                 }
-                Err(error) if error.is_refusal() && error.table().or(at).is_some() => {
-                    self.database.roll_back().await?;
-                    outcome.refused.extend(error.table().or(at).map(|table| (table, error)));
+                Err(error) => self.go_on_without(error).await?,
+                Ok((rows, left_behind)) => {
+                    self.left_behind.extend(left_behind);
+                    return Ok(rows);
                 }
-                loaded => return loaded,
             }
         }
     }
 
-    /// One attempt, by COPY or by statements that can leave out a row. `at` is the table that it was at.
+    /// One attempt, by COPY or by statements that can leave out a row. Returns the rows by table, and what could not follow.
     async fn load_by(
         &mut self,
-        outcome: &SchemaOutcome,
-        (by_copy, whole): (bool, bool),
-        at: &mut Option<&'static str>,
-    ) -> Result<Loaded, PublishError> {
-        let database = self.database;
+        replaced: &BTreeMap<&'static str, String>,
+        existing: &BTreeMap<String, ExistingTable>,
+        by_copy: bool,
+    ) -> Result<(BTreeMap<&'static str, u64>, Vec<String>), PublishError> {
+        let (database, publication) = (self.database, self.publication.clone());
         database.begin(&self.state).await?;
-        if whole {
-            self.empty_others(outcome).await?;
-        }
-        let replaced: Vec<&PublishedTable> =
-            self.publication.open_tables().filter(|table| outcome.replaced.contains_key(table.name)).collect();
-        let mut loaded = Loaded::default();
-        for table in &replaced {
-            *at = Some(table.name);
-            let shadow = sql::shadow_name(table.name);
-            database.run(DOING, &sql::create_shadow(&database.schema, table)).await?;
-            database.forget_refused(table.name).await?;
-            let rows = match self.state.is_loaded(table) {
-                true => self.copy(table, &shadow, by_copy).await?,
-                false => 0,
-            };
-            loaded.rows.insert(table.name, rows);
-            database.fill_shadow(table, &shadow, outcome.existing.get(table.name)).await?;
-        }
-        *at = None;
-        let is_there = |table: &&&PublishedTable| outcome.existing.contains_key(table.name);
-        let locked: Vec<&'static str> = replaced.iter().filter(is_there).map(|table| table.name).collect();
-        database.lock_tables(&locked, at).await?;
-        for table in &replaced {
-            *at = Some(table.name);
-            let is_new = !outcome.existing.contains_key(table.name);
-            loaded.left_behind.extend(database.swap(table, is_new).await?);
-        }
-        *at = None;
-        database.commit().await?;
-        self.state.generation += 1;
-        Ok(loaded)
-    }
-
-    async fn empty_others(&self, outcome: &SchemaOutcome) -> Result<(), PublishError> {
-        for name in self.publication.names_of_others() {
-            match outcome.existing.contains_key(name) {
-                true => self.empty(name).await?,
-                false => self.database.forget_refused(name).await?,
+        let is_replaced =
+            |table: &&PublishedTable| replaced.contains_key(table.name) && !publication.blocked.contains(table.name);
+        let tables: Vec<&PublishedTable> = publication.tables.iter().filter(is_replaced).collect();
+        let (mut rows, mut left_behind) = (BTreeMap::new(), Vec::new());
+        for table in &tables {
+            let loaded = self.fill_shadow(table, existing.get(table.name), by_copy).await;
+            let loaded = loaded.map_err(|error| error.of_table(table.name))?;
+            if table.is_chosen {
+                rows.insert(table.name, loaded);
             }
         }
-        Ok(())
+        let is_there = |table: &&&PublishedTable| existing.contains_key(table.name);
+        let there: Vec<&'static str> = tables.iter().filter(is_there).map(|table| table.name).collect();
+        database.lock_tables(&there).await?;
+        for table in &tables {
+            let swapped = database.swap(table, !there.contains(&table.name)).await;
+            left_behind.extend(swapped.map_err(|error| error.of_table(table.name))?);
+        }
+        database.commit().await?;
+        self.state.generation += 1;
+        Ok((rows, left_behind))
     }
 
-    async fn copy(&self, table: &PublishedTable, name: &str, by_copy: bool) -> Result<u64, PublishError> {
-        let query = table.query();
-        let converter = self.converter(table);
-        let chosen = RowFilter::new(table, &self.publication, &self.state);
-        let mut sink = if by_copy { Some(self.database.copy_into(table, name).await?) } else { None };
-        let mut written = 0;
-        let mut after: Option<Vec<SqlValue>> = None;
+    /// Writes the table that takes the place of another, with the columns of the other that are not published any more, or
+    /// that are a person's own, and with indexes and comments. Returns the number of rows.
+    async fn fill_shadow(
+        &self,
+        table: &PublishedTable,
+        old: Option<&ExistingTable>,
+        by_copy: bool,
+    ) -> Result<u64, PublishError> {
+        let (database, schema, shadow) = (self.database, &self.database.schema, sql::shadow_name(table.name));
+        database.run(DOING, &sql::create_shadow(schema, table)).await?;
+        database.forget_refused(table.name, "true", &[]).await?;
+        let rows = if self.state.is_loaded(table) { self.copy(table, &shadow, by_copy).await? } else { 0 };
+        let carried = old.map(|old| ddl::carried(table, old, &self.publication.exclusions)).unwrap_or_default();
+        if !carried.is_empty() {
+            database.run(DOING, &sql::carry(schema, table, &shadow, &carried)).await?;
+        }
+        database.run(DOING, &sql::appearance(schema, table, &shadow)).await?;
+        Ok(rows)
+    }
+
+    async fn copy(&self, table: &PublishedTable, shadow: &str, by_copy: bool) -> Result<u64, PublishError> {
+        let (database, name) = (self.database, table.name);
+        let mut sink = if by_copy { Some(database.copy_into(table, shadow).await?) } else { None };
+        let (mut written, mut after) = (0, None::<Vec<SqlValue>>);
         loop {
-            let page = self.mirror.page(&query, self.publication.layout, after.take()).await?;
-            let rows = page.iter().filter(|row| chosen.keeps(row)).map(|row| converter.convert(row));
+            let page = self.read(move |moment, publication, state| {
+                let Some(table) = publication.table(name) else { return Ok((Vec::new(), None)) };
+                let published = PublishedRows::new(table, publication, state);
+                let (rows, next) = published.page(moment, after.as_deref())?;
+                Ok((published.converted(&rows), next))
+            });
+            let (rows, next) = page.await?;
+            written += rows.len() as u64;
             match &mut sink {
                 Some(sink) => {
                     let mut lines = String::new();
-                    rows.for_each(|row| copy_line(&row, &mut lines));
-                    if !lines.is_empty() {
-                        sink.send(lines.into()).await.map_err(self.database.failed(COPYING))?;
-                    }
+                    rows.iter().for_each(|row| copy_line(row, &mut lines));
+                    database.in_time(COPYING, sink.send(lines.into())).await?;
                 }
-                None => {
-                    let rows: Vec<PgRow> = rows.collect();
-                    self.database.upsert(table, name, &rows).await?;
-                    written += rows.len() as u64;
-                }
+                None => database.upsert(table, shadow, &rows).await?,
             }
-            after = chosen.next(table, &page);
+            after = next;
             if after.is_none() {
                 break;
             }
         }
-        match sink {
-            Some(mut sink) => sink.as_mut().finish().await.map_err(self.database.failed(COPYING)),
-            None => Ok(written),
+        if let Some(mut sink) = sink {
+            database.in_time(COPYING, sink.as_mut().finish()).await?;
         }
+        Ok(written)
     }
 }
 
@@ -172,48 +161,24 @@ struct Attachment {
 }
 
 impl Database {
-    /// Carries over the columns that are not published any more, or that are a person's own, and makes indexes and
-    /// comments.
-    async fn fill_shadow(
-        &self,
-        table: &PublishedTable,
-        shadow: &str,
-        old: Option<&ExistingTable>,
-    ) -> Result<(), PublishError> {
-        let carried = old.map(|old| ddl::carried(table, old)).unwrap_or_default();
-        if !carried.is_empty() {
-            self.run(DOING, &sql::carry(&self.schema, table, shadow, &carried)).await?;
-        }
-        self.run(DOING, &sql::appearance(&self.schema, table, shadow)).await
-    }
-
-    /// Locks all of them or none. If the database refuses that of one, `at` is that table.
-    async fn lock_tables(&self, names: &[&'static str], at: &mut Option<&'static str>) -> Result<(), PublishError> {
-        if names.is_empty() {
-            return Ok(());
-        }
-        let lock = |names: &[&str]| {
-            let names: Vec<String> = names.iter().map(|name| sql::qualified(&self.schema, name)).collect();
-            format!("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE", names.join(", "))
+    /// Locks all of them or none.
+    async fn lock_tables(&self, names: &[&'static str]) -> Result<(), PublishError> {
+        let lock = async || {
+            for name in names {
+                let statement = format!("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE", sql::qualified(&self.schema, name));
+                self.run(DOING, &statement).await.map_err(|error| error.of_table(name))?;
+            }
+            Ok(())
         };
-        let all = lock(names);
-        for tries in 1.. {
-            match self.in_savepoint(DOING, self.run(DOING, &all)).await? {
-                Ok(()) => break,
-                Err(error) if tries < LOCK_TRIES && error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
+        for _ in 1..LOCK_TRIES {
+            match self.in_savepoint(DOING, lock()).await? {
+                Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
                     tokio::time::sleep(LOCK_DELAY).await;
                 }
-                Err(error) if error.is_refusal() => {
-                    for name in names {
-                        *at = Some(*name);
-                        self.attempt(DOING, &lock(&[*name])).await??;
-                    }
-                    return Err(error);
-                }
-                Err(error) => return Err(error),
+                done => return done,
             }
         }
-        Ok(())
+        lock().await
     }
 
     async fn swap(&self, table: &PublishedTable, is_new: bool) -> Result<Vec<String>, PublishError> {
@@ -225,7 +190,7 @@ impl Database {
         if !is_new {
             let params: [Param<'_>; 2] = [(&schema, Type::TEXT), (&name, Type::TEXT)];
             if !self.query(DOING, HAS_ROW_SECURITY, &params).await?.is_empty() {
-                return Err(PublishError::RowSecurity { schema: schema.into(), table: name.into() });
+                return Err(PublishError::RowSecurity { schema: schema.into(), table: name });
             }
             attachments = self.attachments(table).await?;
             self.run(DOING, &sql::drop_indexes(schema, table)).await?;

@@ -10,13 +10,13 @@
 //! - A row that the database refuses is left out and listed in the same transaction, and stops no other row.
 //! - Columns precede their rows: DDL is idempotent and computed from the existing columns, and the records whose values
 //!   a new column needs are entered into `changed_records` before it is created.
-//! - The DDL of a table is one transaction. A table that no steps lead to is replaced by a new one in the transaction of its
-//!   load, so readers see the old table or the new one. What the database refuses of one table stops no other.
-//! - Settings are changed for a transaction only, and a lock is waited for two seconds.
+//! - The DDL of a table is one transaction. A table that cannot be had by adding and renaming columns is replaced by a new one
+//!   in the transaction of its load, so readers see the old table or the new one; and so is a table that differs, to repair
+//!   it, and one that is not published any more. What the database refuses of one table stops no other.
+//! - Settings are changed for a transaction only, a lock is waited for two seconds, and an answer for five minutes.
 //! - The mirror is read in short snapshots, and nothing is awaited while one is open.
 
 mod background_task;
-mod bounded_stream;
 mod compare;
 mod database;
 mod ddl;

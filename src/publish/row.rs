@@ -1,33 +1,78 @@
-//! Converts a row of the mirror to a row of PostgreSQL: each value in its column's text form, values that cannot be
-//! stored in `extra`, and nothing that is excluded.
+//! The rows of one table: which of the mirror's are published, and each as a row of PostgreSQL: every value in its column's
+//! text form, values that cannot be stored in `extra`, and nothing that is excluded.
 
 use std::borrow::Cow;
 
-use super::tables::{self, Exclusions, PgType, Publication, PublishedColumn, PublishedTable};
-use super::value::{self, ESCAPED, PgValue};
+use super::state::TargetState;
+use super::tables::{self, PgType, Publication, PublishedColumn, PublishedTable};
+use super::value::{self, ESCAPED};
 use crate::model::{HiddenMembers, Object, SqlValue};
-use crate::store::POINTERS;
+use crate::store::{Moment, POINTERS, SourceRow, StoreError, is_last_page};
 
 /// A row, in the order of the table's columns; `None` is NULL.
 pub(super) type PgRow = Vec<Option<String>>;
 
+pub(super) type RowPage = (Vec<SourceRow>, Option<Vec<SqlValue>>);
+
 #[derive(Debug)]
-pub(super) struct Converter<'a> {
+pub(super) struct PublishedRows<'a> {
     table: &'a PublishedTable,
-    exclusions: &'a Exclusions,
-    /// The index of `extra`, and the index of the column with the object of a row.
+    publication: &'a Publication,
+    state: &'a TargetState,
+    /// The places of columns that decide about a row or its values.
     extra: Option<usize>,
     object: Option<usize>,
-    hidden: &'a [(String, String)],
+    field_key: Option<usize>,
+    seq: Option<usize>,
 }
 
-impl<'a> Converter<'a> {
-    pub(super) fn of(publication: &'a Publication, table: &'a PublishedTable) -> Converter<'a> {
-        Converter::new(table, &publication.exclusions, &publication.hidden)
+impl<'a> PublishedRows<'a> {
+    pub(super) fn new(
+        table: &'a PublishedTable,
+        publication: &'a Publication,
+        state: &'a TargetState,
+    ) -> PublishedRows<'a> {
+        let [extra, object, field_key, seq] =
+            ["extra", "object_type", "field_key", "seq"].map(|name| table.place(name));
+        PublishedRows { table, publication, state, extra, object, field_key, seq }
     }
 
-    fn new(table: &'a PublishedTable, exclusions: &'a Exclusions, hidden: &'a [(String, String)]) -> Converter<'a> {
-        Converter { table, exclusions, extra: table.place("extra"), object: table.place("object_type"), hidden }
+    /// Whether a row of the feed is after the cursor.
+    fn is_beyond(&self, row: &SourceRow) -> bool {
+        matches!(self.seq.map(|place| &row[place]), Some(SqlValue::Int(seq)) if *seq > self.state.seq())
+    }
+
+    /// Whether a row is published, and not after the cursor.
+    pub(super) fn keeps(&self, row: &SourceRow) -> bool {
+        !self.is_beyond(row) && self.is_chosen(row)
+    }
+
+    /// Whether a row belongs to an object, and to a field, that is published.
+    pub(super) fn is_chosen(&self, row: &SourceRow) -> bool {
+        let Some(place) = self.object.filter(|_| !self.table.is_small()) else { return true };
+        let Some(object) = row[place].as_text().and_then(|object| object.parse::<Object>().ok()) else { return false };
+        let multi_selects = &self.publication.multi_selects;
+        let of_field = self.field_key.is_none_or(|place| {
+            multi_selects.iter().any(|(of, key)| *of == object && Some(key.as_str()) == row[place].as_text())
+        });
+        self.state.loaded.contains(&object) && of_field
+    }
+
+    /// The key after which the next page begins; `None` after the last one.
+    fn next(&self, page: &[SourceRow]) -> Option<Vec<SqlValue>> {
+        let last = page.last().filter(|last| !is_last_page(page) && !self.is_beyond(last))?;
+        Some(self.table.key_of(last))
+    }
+
+    /// The published rows of the page after a key, and the key to go on after; `None` after the last page.
+    pub(super) fn page(&self, moment: &Moment<'_>, after: Option<&[SqlValue]>) -> Result<RowPage, StoreError> {
+        let page = moment.page(&self.table.query(), after)?;
+        let next = self.next(&page);
+        Ok((page.into_iter().filter(|row| self.keeps(row)).collect(), next))
+    }
+
+    pub(super) fn converted(&self, rows: &[SourceRow]) -> Vec<PgRow> {
+        rows.iter().map(|row| self.convert(row)).collect()
     }
 
     pub(super) fn convert(&self, row: &[SqlValue]) -> PgRow {
@@ -44,17 +89,12 @@ impl<'a> Converter<'a> {
                 });
                 continue;
             }
-            out.push(match value::stored(&value, column.pg_type, column.is_indexed) {
-                PgValue::Null => None,
-                PgValue::Text(text) => Some(text.into_owned()),
-                PgValue::Unfit => {
-                    // A joined name is kept with the record that has it.
-                    if !is_joined(&column.source) {
-                        escapes.push((column.wire.as_deref().unwrap_or(&column.source), value::source(&value)));
-                    }
-                    None
-                }
-            });
+            let stored = value::stored(&value, column.pg_type, column.is_indexed).map(Cow::into_owned);
+            // A joined name is kept with the record that has it.
+            if stored.is_none() && *value != SqlValue::Null && !is_joined(&column.source) {
+                escapes.push((column.wire.as_deref().unwrap_or(&column.source), value::source(&value)));
+            }
+            out.push(stored);
         }
         if self.extra.is_some() {
             self.shed(row, &mut out, &mut escapes);
@@ -71,7 +111,7 @@ impl<'a> Converter<'a> {
         if columns.len() * value::MAX_STORED <= MAX_ROW_BYTES {
             return;
         }
-        let is_custom = |place: &usize| columns[*place].is_custom();
+        let is_custom = |place: &usize| PublishedTable::is_custom(&columns[*place].source);
         let mut bytes = stored_bytes(columns, out);
         for place in (0..columns.len()).rev().filter(is_custom) {
             if bytes <= MAX_ROW_BYTES {
@@ -92,7 +132,7 @@ impl<'a> Converter<'a> {
 
     fn without_hidden<'v>(&self, column: &str, value: &'v SqlValue, row: &[SqlValue]) -> Cow<'v, SqlValue> {
         let SqlValue::Text(text) = value else { return Cow::Borrowed(value) };
-        if self.exclusions.is_empty() {
+        if self.publication.exclusions.is_empty() {
             return Cow::Borrowed(value);
         }
         let object = self.table.object().or_else(|| {
@@ -111,20 +151,20 @@ impl<'a> Converter<'a> {
     }
 }
 
-impl HiddenMembers for Converter<'_> {
+impl HiddenMembers for PublishedRows<'_> {
     fn hides_column(&self, table: &str, column: &str) -> bool {
-        self.exclusions.hides(table, column)
+        self.publication.exclusions.hides(table, column)
     }
 
     fn hides_wire(&self, table: &str, wire: &str) -> bool {
-        self.hidden.iter().any(|(of, hidden)| of == table && hidden == wire)
-            || wire.strip_prefix(tables::CUSTOM).is_some_and(|key| self.exclusions.hides_key(table, key))
+        self.publication.hidden.iter().any(|(of, hidden)| of == table && hidden == wire)
+            || wire.strip_prefix(tables::CUSTOM).is_some_and(|key| self.publication.exclusions.hides_key(table, key))
     }
 
     fn hides_part_of(&self, table: &str, group: &str) -> bool {
         let is_part = |wire: &str| wire.strip_prefix(group).is_some_and(|member| member.starts_with('.'));
-        self.hidden.iter().any(|(of, hidden)| of == table && is_part(hidden))
-            || tables::CUSTOM.strip_suffix('.') == Some(group) && self.exclusions.hides_some_key(table)
+        self.publication.hidden.iter().any(|(of, hidden)| of == table && is_part(hidden))
+            || tables::CUSTOM.strip_suffix('.') == Some(group) && self.publication.exclusions.hides_some_key(table)
     }
 }
 
@@ -185,6 +225,7 @@ pub(super) fn copy_line(row: &PgRow, out: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::publish::tables::Exclusions;
 
     fn column(name: &str, pg_type: PgType, wire: Option<&str>) -> PublishedColumn {
         PublishedColumn {
@@ -192,7 +233,7 @@ mod tests {
             name: name.into(),
             pg_type,
             wire: wire.map(String::from),
-            meaning: String::new(),
+            data_type: String::new(),
             comment: None,
             is_key: name == "id",
             is_indexed: false,
@@ -210,13 +251,23 @@ mod tests {
             ],
             indexes: Vec::new(),
             about: "",
+            is_chosen: true,
+        }
+    }
+
+    fn publication(exclude: &[&str], hidden: &[&str]) -> Publication {
+        let entries: Vec<String> = exclude.iter().map(ToString::to_string).collect();
+        Publication {
+            exclusions: Exclusions::new(&entries, Default::default()),
+            hidden: hidden.iter().map(|wire| ("contacts".to_string(), wire.to_string())).collect(),
+            ..Publication::default()
         }
     }
 
     #[test]
     fn value_that_does_not_fit_is_null_and_in_extra() {
-        let (table, none) = (contacts(), Exclusions::default());
-        let converter = Converter::new(&table, &none, &[]);
+        let (table, publication, state) = (contacts(), publication(&[], &[]), TargetState::default());
+        let converter = PublishedRows::new(&table, &publication, &state);
         let convert = |day: &str, extra: SqlValue| converter.convert(&["a".into(), day.into(), extra]);
         let kept = convert("0000-01-01", r#"{"x":1.10}"#.into());
         let expected = r#"{"x":1.10,"crm_mirror_escaped":{"customFields.day":"\"0000-01-01\""}}"#;
@@ -231,8 +282,8 @@ mod tests {
         let mut table = contacts();
         let wires: Vec<String> = (0..500).map(|n| format!("customFields.f{n}")).collect();
         table.columns.extend((0..500).map(|n| column(&format!("cf_f{n}"), PgType::Text, Some(&wires[n]))));
-        let none = Exclusions::default();
-        let converter = Converter::new(&table, &none, &[]);
+        let (publication, state) = (publication(&[], &[]), TargetState::default());
+        let converter = PublishedRows::new(&table, &publication, &state);
         let row = |text: &str| -> Vec<SqlValue> {
             let standard = ["a".into(), SqlValue::Null, SqlValue::Null].into_iter();
             standard.chain((0..500).map(|_| SqlValue::from(text))).collect()
@@ -249,10 +300,9 @@ mod tests {
 
     #[test]
     fn excluded_values_are_in_no_document() {
-        let exclusions = Exclusions::new(&["contacts.notes".into(), "cf_salary".into()], Default::default());
-        let hidden = ["notes", "customFields.salary"].map(|wire| ("contacts".to_string(), wire.to_string()));
-        let table = contacts();
-        let converter = Converter::new(&table, &exclusions, &hidden);
+        let publication = publication(&["contacts.notes", "cf_salary"], &["notes", "customFields.salary"]);
+        let (table, state) = (contacts(), TargetState::default());
+        let converter = PublishedRows::new(&table, &publication, &state);
         let extra = r#"{"notes":"s3cret","customFields":{"salary":"s3cret","Salary":"s3cret","tier":"A"}}"#;
         let row = converter.convert(&["a".into(), SqlValue::Null, extra.into()]);
         assert_eq!(row[2].as_deref().unwrap(), r#"{"customFields":{"tier":"A"}}"#);
@@ -261,7 +311,7 @@ mod tests {
             columns: vec![column("object_type", PgType::Text, None), column("fields", PgType::Jsonb, None)],
             ..contacts()
         };
-        let converter = Converter::new(&changes, &exclusions, &hidden);
+        let converter = PublishedRows::new(&changes, &publication, &state);
         let fields = format!(
             r#"{{"notes":["s3cret",null],"cf_salary_num":[1,2],"position":["a","b"],"extra":[null,{}]}}"#,
             value::quoted(r#"{"notes":"s3cret","y":2}"#)

@@ -1,27 +1,24 @@
 //! One run: first the columns, then a whole load or batches of changes, until nothing is left to send.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs::{File, TryLockError};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::Serialize;
 
+use super::PublishError;
 use super::compare::{self, Comparison};
 use super::database::Database;
 use super::sides::{PublishedMirror, Sides};
 use super::state::TargetState;
 use super::tables::{self, Publication};
 use super::target::PublishUrl;
-use super::{PublishError, schema};
 use crate::error_chain::error_chain;
 use crate::model::{Instant, Resource};
 use crate::regular_file;
 use crate::store::publishing::queue;
-use crate::store::{CopyProof, Moment, PublishProgress, ReadTx, RefusedRow, StateKey, StoreError, beside, feed};
-
-/// How often the columns of the mirror may change while one run sends its rows.
-const LAYOUTS: u32 = 5;
+use crate::store::{CopyProof, Moment, PublishProgress, ReadTx, RefusedRow, StateKey, StoreError, beside};
 
 /// The number of differences that the status names.
 const SHOWN: usize = 20;
@@ -98,7 +95,7 @@ pub async fn publish(
 ) -> Result<PublishReport, PublishError> {
     let lock = PublishLock::take(settings)?;
     let mirror = PublishedMirror::open(&settings.mirror).await?;
-    if !mirror.moment(|moment| queue::is_recording(moment.tx)).await? {
+    if !mirror.moment(|moment| Ok(queue::is_recording(moment.tx)?)).await? {
         mirror.note(|tx| tx.feed().begin_recording()).await?;
     }
     let ended = Publisher { url, settings, mirror: &mirror, now }.run().await;
@@ -116,7 +113,7 @@ pub async fn publish(
         if let Some((report, state)) = sent {
             // What is not sent to a blocked table is behind, however far the others are.
             if last_error.is_none() {
-                let position = state.cursor.map(|(_, seq)| (seq, state.details.changed));
+                let position = state.cursor.map(|(_, seq)| (seq, state.changed));
                 let target = progress.target;
                 progress = PublishProgress { target, position, published_at: Some(now), ..PublishProgress::default() };
             }
@@ -124,7 +121,7 @@ pub async fn publish(
                 refused: report.refused,
                 refused_rows: report.refused_rows,
                 left_behind: report.left_behind,
-                proof: state.details.proof,
+                proof: state.proof,
                 ..progress
             };
         }
@@ -202,83 +199,51 @@ struct Publisher<'a> {
 
 impl Publisher<'_> {
     async fn run(&self) -> Result<(PublishReport, TargetState), PublishError> {
-        let mut report = PublishReport::default();
-        let mut full = self.settings.full;
         // An invalid configuration is found before anything is sent.
-        self.round(None).await?;
-        let database = Database::connect(self.url, &self.settings.schema).await?;
-        report.server.clone_from(&database.place);
-        for _ in 0..LAYOUTS {
-            match self.publish_layout(&database, &mut full, &mut report).await {
-                Ok(state) => {
-                    (report.refused, report.refused_rows) = database.refused().await?;
-                    return Ok((report, state));
-                }
-                Err(PublishError::Unsettled) => {}
-                Err(error) => return Err(error),
-            }
-            // A load that was interrupted by new columns leaves its transaction open.
-            database.roll_back().await?;
-        }
-        Err(PublishError::Unsettled)
-    }
-
-    async fn publish_layout(
-        &self,
-        database: &Database,
-        full: &mut bool,
-        report: &mut PublishReport,
-    ) -> Result<TargetState, PublishError> {
+        self.publication().await?;
+        let database = &Database::connect(self.url, &self.settings.schema).await?;
+        let mut report = PublishReport { server: database.place.clone(), ..PublishReport::default() };
         database.prepare(&tables::names()).await?;
         let mut state = database.state().await?;
-        let (publication, refilled) = self.round(state.cursor.as_ref().map(|(_, seq)| *seq)).await?;
-        let why = if *full { Some("it was requested") } else { state.why_reload(&publication) };
+        let publication = self.publication().await?;
+        let why = if self.settings.full { Some("it was requested") } else { state.why_reload(&publication) };
         if why.is_some() {
-            state = state.loaded(&publication);
+            state = state.after_load(&publication);
         }
+        let not_copied = publication.objects.iter().filter(|object| !publication.copied.contains(object));
+        report.not_copied = not_copied.map(|object| object.resource()).collect();
+        let (refused, left_behind) = (Vec::new(), Vec::new());
         let publication = Arc::new(publication);
-        let mut sides = Sides { database, mirror: self.mirror, publication, state, refused: Vec::new() };
-        let mut outcome = sides.reconcile(&refilled, why).await?;
-        let Publication { objects, copied, .. } = &*sides.publication;
-        let objects = objects.iter().filter(|object| !copied.contains(object));
-        report.not_copied = objects.map(|object| object.resource()).collect();
-        sides.block(outcome.refused.iter().map(|(table, _)| table));
-        sides.state.details.owed.retain(|name| outcome.existing.contains_key(name) || sides.publication.names(name));
-        let mut left_behind = sides.publication.left_out.clone();
-        if why.is_some() || !outcome.replaced.is_empty() {
-            let loaded = sides.load(&mut outcome, why.is_some()).await?;
-            let reasons: Vec<String> = outcome.replaced.iter().map(|(table, why)| format!("{table}: {why}")).collect();
-            report.reloaded = Some(why.map_or_else(|| reasons.join("; "), String::from));
-            report.loaded = loaded.rows;
-            left_behind.extend(loaded.left_behind);
-            *full = false;
+        let mut sides = Sides { database, mirror: self.mirror, publication, state, refused, left_behind };
+        let replaced = sides.reconcile(why).await?;
+        if why.is_some() || !replaced.is_empty() {
+            report.loaded = sides.load(&replaced).await?;
+            let reasons = replaced.iter().filter(|(table, _)| report.loaded.contains_key(*table));
+            let reasons: Vec<String> = reasons.map(|(table, why)| format!("{table}: {why}")).collect();
+            report.reloaded = why.map(String::from).or((!reasons.is_empty()).then(|| reasons.join("; ")));
         }
-        if !outcome.replaced.is_empty() || outcome.existing.values().any(|table| table.is_left_behind) {
-            outcome.refused.extend(sides.clear_left_behind().await?);
-        }
-        outcome.refused.extend(sides.finish().await?);
-        let (records, changes) = sides.send_all().await?;
-        report.records += records;
-        report.changes += changes;
+        sides.name_left_behind().await?;
+        sides.finish().await?;
+        (report.records, report.changes) = sides.send_all().await?;
         if self.settings.check != Check::None {
             report.comparison = Some(self.compare(&mut sides).await?);
         }
-        let refused = outcome.refused.iter().chain(&sides.refused);
-        report.blocked = refused.map(|(table, error)| BlockedTable { table, reason: error_chain(error) }).collect();
-        left_behind.extend(schema::left_behind(database).await?);
-        report.left_behind = left_behind;
         report.cursor = sides.state.cursor_text();
-        Ok(sides.state)
+        let Sides { state, refused, left_behind, .. } = sides;
+        report.blocked =
+            refused.iter().map(|(table, error)| BlockedTable { table, reason: error_chain(error) }).collect();
+        report.left_behind = left_behind;
+        (report.refused, report.refused_rows) = database.refused().await?;
+        Ok((report, state))
     }
 
     async fn compare(&self, sides: &mut Sides<'_>) -> Result<Comparison, PublishError> {
         let found = compare::compare(sides, self.settings.check == Check::Repair).await?;
         // Nothing is known about a table that is not sent.
         let is_equal = found.left() == 0 && sides.publication.blocked.is_empty();
-        let before = sides.state.details.proof.equal_at;
-        sides.state.details.proof = CopyProof {
+        sides.state.proof = CopyProof {
             compared_at: Some(self.now),
-            equal_at: if is_equal { Some(self.now) } else { before },
+            equal_at: if is_equal { Some(self.now) } else { sides.state.proof.equal_at },
             differences: found.left(),
             differing: if is_equal { Vec::new() } else { found.differing.iter().take(SHOWN).cloned().collect() },
         };
@@ -288,19 +253,9 @@ impl Publisher<'_> {
         Ok(found)
     }
 
-    /// Reads in one snapshot what is published, and the table and column of which all values were replaced since a cursor.
-    async fn round(&self, since: Option<i64>) -> Result<(Publication, BTreeSet<(String, String)>), PublishError> {
+    async fn publication(&self) -> Result<Publication, PublishError> {
         let (resources, exclude) = (self.settings.objects.clone(), self.settings.exclude.clone());
-        self.mirror
-            .moment(move |moment| {
-                let publication = tables::publication(moment, resources.as_deref(), &exclude)?;
-                let events = since.map_or(Ok(Vec::new()), |since| feed::column_events(moment.tx, None, since))?;
-                // An added column is noticed anyway, and a removed one needs no values.
-                let refilled = events.into_iter().filter(|event| ["restored", "retyped"].contains(&event.op.as_str()));
-                let refilled = refilled.map(|event| (event.object.table().to_string(), event.column));
-                Ok::<_, PublishError>((publication, refilled.collect()))
-            })
-            .await
+        self.mirror.moment(move |moment| tables::publication(moment, resources.as_deref(), &exclude)).await
     }
 }
 

@@ -1,6 +1,6 @@
 //! The statements.
 
-use super::ddl::{ExistingColumn, LEFT_BEHIND};
+use super::ddl::{ExistingColumn, SchemaStep};
 use super::tables::{PgType, PublishedColumn, PublishedTable, pg_name};
 
 /// The private table with the cursor.
@@ -55,12 +55,6 @@ fn key(table: &PublishedTable) -> String {
     joined(table.key.iter().map(|column| ident(column)), ", ")
 }
 
-/// The columns of the key, and the type of each as a statement names it.
-fn typed_key(table: &PublishedTable) -> impl Iterator<Item = (String, &'static str)> {
-    let typed = |column: &&str| Some((ident(column), table.columns[table.place(column)?].pg_type.as_sql()));
-    table.key.iter().filter_map(typed)
-}
-
 /// Creates the table that replaces another; it gets its indexes once it is filled.
 pub(super) fn create_shadow(schema: &str, table: &PublishedTable) -> String {
     let name = shadow_name(table.name);
@@ -80,11 +74,6 @@ pub(super) const INSERT_REFUSED: &str = "INSERT INTO {refused} (table_name, row_
     SELECT $1, u.name, u.reason, now() FROM unnest($2::text[], $3::text[]) AS u(name, reason) \
     ON CONFLICT (table_name, row_name) DO NOTHING";
 
-/// Removes the rows of the table `$1` from the list, all or those of the names `$2`.
-pub(super) const FORGET_REFUSED: &str = "DELETE FROM {refused} WHERE table_name = $1";
-pub(super) const FORGET_REFUSED_ROWS: &str =
-    "DELETE FROM {refused} WHERE table_name = $1 AND row_name = ANY($2::text[])";
-
 /// Reads the first `$1` refused rows, each with the number of all.
 pub(super) const SELECT_REFUSED: &str = "SELECT table_name, row_name, reason, \
     (SELECT count(*) FROM {refused})::text FROM {refused} ORDER BY table_name, row_name LIMIT $1";
@@ -92,7 +81,7 @@ pub(super) const SELECT_REFUSED: &str = "SELECT table_name, row_name, reason, \
 pub(super) const INSERT_STATE: &str = "INSERT INTO {state} (id, \"cursor\", generation, details, published_at) \
     VALUES (1, '', 0, '{}', now()) ON CONFLICT (id) DO NOTHING";
 
-pub(super) const SELECT_STATE: &str = "SELECT \"cursor\", generation, details FROM {state} WHERE id = 1";
+pub(super) const SELECT_STATE: &str = "SELECT \"cursor\", generation::text, details FROM {state} WHERE id = 1";
 
 /// Moves the cursor: `$1` cursor, `$2` details, `$3` the generation that this publisher has seen.
 pub(super) const ADVANCE: &str = "UPDATE {state} SET \"cursor\" = $1, details = $2, generation = generation + 1, \
@@ -103,21 +92,12 @@ pub(super) fn private(schema: &str, statement: &str) -> String {
     statement.replace("{state}", &state).replace("{refused}", &refused)
 }
 
-pub(super) fn add_column(schema: &str, table: &str, column: &PublishedColumn) -> String {
-    format!("ALTER TABLE {} ADD COLUMN IF NOT EXISTS {}", qualified(schema, table), definition(column))
-}
-
-pub(super) fn rename_column(schema: &str, table: &str, from: &str, to: &str) -> String {
-    format!("ALTER TABLE {} RENAME COLUMN {} TO {}", qualified(schema, table), ident(from), ident(to))
-}
-
-pub(super) fn drop_column(schema: &str, table: &str, name: &str) -> String {
-    format!("ALTER TABLE {} DROP COLUMN IF EXISTS {}", qualified(schema, table), ident(name))
-}
-
-pub(super) fn clear_column(schema: &str, table: &str, name: &str) -> String {
-    let (table, name) = (qualified(schema, table), ident(name));
-    format!("UPDATE {table} SET {name} = NULL WHERE {name} IS NOT NULL")
+pub(super) fn steps(schema: &str, table: &str, steps: &[SchemaStep]) -> String {
+    let step = |step: &SchemaStep| match step {
+        SchemaStep::Add(column) => format!("ADD COLUMN IF NOT EXISTS {}", definition(column)),
+        SchemaStep::Rename { from, to } => format!("RENAME COLUMN {} TO {}", ident(from), ident(to)),
+    };
+    joined(steps.iter().map(|of| format!("ALTER TABLE {} {}", qualified(schema, table), step(of))), "; ")
 }
 
 pub(super) fn key_name(table: &str) -> String {
@@ -171,14 +151,9 @@ fn comments(schema: &str, table: &PublishedTable, on: &str) -> String {
     let mut out = format!("COMMENT ON TABLE {name} IS {};\n", literal(table.about));
     for column in &table.columns {
         let comment = column.comment.as_deref().map_or("NULL".into(), literal);
-        out.push_str(&comment_on(schema, on, &column.name, &comment));
+        out.push_str(&format!("COMMENT ON COLUMN {name}.{} IS {comment};\n", ident(&column.name)));
     }
     out
-}
-
-/// Sets the comment on a column; `comment` is quoted.
-pub(super) fn comment_on(schema: &str, table: &str, column: &str, comment: &str) -> String {
-    format!("COMMENT ON COLUMN {}.{} IS {comment};\n", qualified(schema, table), ident(column))
 }
 
 /// Adds columns that a new table carries over from the old one under these names, and copies their values by key.
@@ -192,10 +167,6 @@ pub(super) fn carry(
     let mut out = String::new();
     for (column, name) in carried {
         out.push_str(&format!("ALTER TABLE {new} ADD COLUMN {} {};\n", ident(name), column.data_type));
-        if column.is_left_behind {
-            let about = literal(&format!("{LEFT_BEHIND}no longer published"));
-            out.push_str(&comment_on(schema, shadow, name, &about));
-        }
     }
     let sets = joined(carried.iter().map(|(from, name)| format!("{} = o.{}", ident(name), ident(&from.name))), ", ");
     let filled = joined(carried.iter().map(|(from, _)| format!("o.{} IS NOT NULL", ident(&from.name))), " OR ");
@@ -268,28 +239,10 @@ fn differs(column: &PublishedColumn, text: &str) -> String {
 pub(super) fn page_of_keys(schema: &str, table: &PublishedTable, after: bool, most: usize) -> String {
     let columns = joined(table.key.iter().map(|column| format!("{}::text", ident(column))), ", ");
     let (name, key) = (qualified(schema, table.name), key(table));
-    let values = typed_key(table).enumerate().map(|(n, (_, of_type))| format!("${}::text::{of_type}", n + 1));
+    let types = table.key.iter().filter_map(|column| Some(table.columns[table.place(column)?].pg_type.as_sql()));
+    let values = types.enumerate().map(|(n, of_type)| format!("${}::text::{of_type}", n + 1));
     let condition = if after { format!("({key}) > ({})", joined(values, ", ")) } else { "true".into() };
     format!("SELECT {columns} FROM {name} WHERE {condition} ORDER BY {key} LIMIT {most}")
-}
-
-pub(super) fn present_keys(schema: &str, table: &PublishedTable) -> String {
-    let columns = joined(table.key.iter().map(|column| format!("t.{}::text", ident(column))), ", ");
-    let (keys, same) = keys_as_arrays(table);
-    format!("SELECT {columns} FROM {} AS t JOIN {keys} ON {same}", qualified(schema, table.name))
-}
-
-pub(super) fn delete_keys(schema: &str, table: &PublishedTable) -> String {
-    let (keys, same) = keys_as_arrays(table);
-    format!("DELETE FROM {} AS t USING {keys} WHERE {same}", qualified(schema, table.name))
-}
-
-/// Keys as one array of texts for each column, as a table `u`, and the condition that a row of `t` has the key.
-fn keys_as_arrays(table: &PublishedTable) -> (String, String) {
-    let count = table.key.len();
-    let places = joined((0..count).map(|n| format!("c{n}")), ", ");
-    let same = typed_key(table).enumerate().map(|(n, (name, of_type))| format!("t.{name} = u.c{n}::{of_type}"));
-    (format!("unnest({}) AS u({places})", arrays(count)), joined(same, " AND "))
 }
 
 pub(super) fn delete_records(schema: &str, table: &str, key: &str, of_object: bool) -> String {

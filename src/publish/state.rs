@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::tables::{Publication, PublishedTable};
-use super::{ddl, sql, value};
+use super::{sql, value};
 use crate::model::Object;
 use crate::store::CopyProof;
 
@@ -16,15 +16,18 @@ pub(super) const APPEARANCE: &str = "appearance";
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct TargetDetails {
+pub(super) struct TargetState {
+    /// The mirror, and the position in its feed; `None` if a load is owed, or the text cannot be parsed.
+    #[serde(skip)]
+    pub(super) cursor: Option<(String, i64)>,
+    #[serde(skip)]
+    pub(super) generation: i64,
     format: u32,
     /// A digest of what is published and what is excluded.
     settings: String,
     /// The number of the newest changed record that was sent.
     pub(super) changed: i64,
     pub(super) loaded: Vec<Object>,
-    /// The meaning of each column's values, by table and column.
-    pub(super) meanings: BTreeMap<String, String>,
     /// Digests of the small tables, and of the input for comments and indexes.
     pub(super) digests: BTreeMap<String, String>,
     /// The tables that the database did not let be brought to shape, or written: changes were not sent to them. Of those
@@ -35,24 +38,16 @@ pub(super) struct TargetDetails {
     pub(super) proof: CopyProof,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct TargetState {
-    /// The mirror, and the position in its feed; `None` if a load is owed, or the text cannot be parsed.
-    pub(super) cursor: Option<(String, i64)>,
-    pub(super) generation: i64,
-    pub(super) details: TargetDetails,
-}
-
 impl TargetState {
     /// Parses the row. An unknown form counts as empty: everything is loaded again.
     pub(super) fn read(cursor: &str, generation: i64, details: &str) -> TargetState {
         let cursor = cursor.rsplit_once(':').and_then(|(mirror, seq)| Some((mirror.to_string(), seq.parse().ok()?)));
-        TargetState { cursor, generation, details: serde_json::from_str(details).unwrap_or_default() }
+        TargetState { cursor, generation, ..serde_json::from_str(details).unwrap_or_default() }
     }
 
-    /// Whether a table can be loaded: records are loaded only once their first copy is finished.
+    /// Whether rows of a table are sent: those of records are once their first copy is finished.
     pub(super) fn is_loaded(&self, table: &PublishedTable) -> bool {
-        table.object().is_none_or(|object| self.details.loaded.contains(&object))
+        table.is_chosen && table.object().is_none_or(|object| self.loaded.contains(&object))
     }
 
     /// The position in the feed; 0 before the first load.
@@ -65,7 +60,7 @@ impl TargetState {
     }
 
     pub(super) fn details_text(&self) -> String {
-        serde_json::to_string(&self.details).unwrap_or_default()
+        serde_json::to_string(self).unwrap_or_default()
     }
 
     /// Why everything has to be loaded again; `None` if the feed can be continued from the cursor.
@@ -77,53 +72,43 @@ impl TargetState {
         if published != mirror {
             return Some("the published tables came from a different mirror");
         }
-        if *seq > feed.newest || self.details.changed > *changed {
+        if *seq > feed.newest || self.changed > *changed {
             return Some("the published tables are newer than the mirror, which was restored from a backup");
         }
         if *seq < feed.forgotten {
             return Some("the mirror's history no longer reaches back to the cursor");
         }
-        if self.details.format != FORMAT || self.details.settings != settings(publication) {
+        if self.format != FORMAT || self.settings != settings(publication) {
             return Some("the set of published columns, or their form, has changed");
         }
-        if copied.iter().any(|object| !self.details.loaded.contains(object)) {
+        if copied.iter().any(|object| !self.loaded.contains(object)) {
             return Some("a first copy has finished since the last publish");
         }
         None
     }
 
     /// The state after a whole load.
-    pub(super) fn loaded(&self, publication: &Publication) -> TargetState {
+    pub(super) fn after_load(&self, publication: &Publication) -> TargetState {
         TargetState {
             cursor: Some((publication.mirror.clone(), publication.feed.newest)),
             generation: self.generation,
-            details: TargetDetails {
-                format: FORMAT,
-                changed: publication.changed,
-                settings: settings(publication),
-                loaded: publication.copied.clone(),
-                meanings: meanings(publication),
-                digests: self.details.digests.clone(),
-                ..TargetDetails::default()
-            },
+            format: FORMAT,
+            settings: settings(publication),
+            changed: publication.changed,
+            loaded: publication.copied.clone(),
+            digests: self.digests.clone(),
+            ..TargetState::default()
         }
     }
 }
 
-pub(super) fn meanings(publication: &Publication) -> BTreeMap<String, String> {
-    let of_table = publication.tables.iter().filter(|table| table.object().is_some());
-    of_table
-        .flat_map(|table| table.columns.iter().map(|column| (ddl::key(table, column), column.meaning.clone())))
-        .collect()
-}
-
 fn settings(publication: &Publication) -> String {
-    let names: Vec<&str> = publication.tables.iter().map(|table| table.name).collect();
+    let names: Vec<&str> = publication.chosen_tables().map(|table| table.name).collect();
     value::digest(format!("{names:?} {:?} {}", publication.exclusions, publication.rewrites).as_bytes())
 }
 
 pub(super) fn appearance(publication: &Publication) -> String {
-    let of_tables = publication.tables.iter().map(|table| sql::appearance("", table, table.name));
+    let of_tables = publication.chosen_tables().map(|table| sql::appearance("", table, table.name));
     value::digest(of_tables.collect::<String>().as_bytes())
 }
 
@@ -139,16 +124,9 @@ mod tests {
             feed: FeedSpan { newest: 7, forgotten: 0 },
             changed: 4,
             copied: Object::ALL.to_vec(),
-            left_out: Vec::new(),
-            blocked: BTreeSet::new(),
             layout: 1,
-            rewrites: 0,
-            tables: Vec::new(),
-            others: Vec::new(),
-            objects: Object::ALL.to_vec(),
             exclusions: Exclusions::new(&[exclude.to_string()], Default::default()),
-            hidden: Vec::new(),
-            multi_selects: Vec::new(),
+            ..Publication::default()
         }
     }
 
@@ -156,9 +134,9 @@ mod tests {
     fn feed_is_continued_or_everything_is_loaded_again() {
         let plain = publication("notes");
         let of = |forgotten, newest| Publication { feed: FeedSpan { newest, forgotten }, ..plain.clone() };
-        let state = TargetState::default().loaded(&plain);
+        let state = TargetState::default().after_load(&plain);
         let again = TargetState::read(&state.cursor_text(), 3, &state.details_text());
-        assert_eq!((again.cursor.clone(), again.details.clone()), (state.cursor, state.details));
+        assert_eq!(again, TargetState { generation: 3, ..state });
         assert_eq!(again.why_reload(&of(0, 9)), None);
         assert_eq!(again.why_reload(&of(7, 9)), None);
         for now in [
@@ -171,7 +149,7 @@ mod tests {
         ] {
             assert!(again.why_reload(&now).is_some(), "{now:?}");
         }
-        let one = TargetState::default().loaded(&Publication { copied: vec![Object::Contact], ..plain.clone() });
+        let one = TargetState::default().after_load(&Publication { copied: vec![Object::Contact], ..plain.clone() });
         assert!(one.why_reload(&of(0, 9)).is_some());
         assert!(TargetState::read("", 0, "no JSON").why_reload(&of(0, 9)).is_some());
     }

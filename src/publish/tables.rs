@@ -56,18 +56,12 @@ pub(super) struct PublishedColumn {
     pub(super) pg_type: PgType,
     /// The name in the service's answers, under which `extra` has values that cannot be stored.
     pub(super) wire: Option<String>,
-    /// The meaning of the values: if it changes, all values may have changed.
-    pub(super) meaning: String,
+    /// The type in the mirror's dictionary.
+    pub(super) data_type: String,
     pub(super) comment: Option<String>,
     pub(super) is_key: bool,
     /// Whether the column is in an index, which bounds the length of its values.
     pub(super) is_indexed: bool,
-}
-
-impl PublishedColumn {
-    pub(super) fn is_custom(&self) -> bool {
-        PublishedTable::is_custom(&self.source)
-    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,8 +70,10 @@ pub(super) struct PublishedTable {
     pub(super) key: &'static [&'static str],
     pub(super) columns: Vec<PublishedColumn>,
     /// The columns of each index, other than the key.
-    pub(super) indexes: Vec<Vec<String>>,
+    pub(super) indexes: Vec<&'static [&'static str]>,
     pub(super) about: &'static str,
+    /// Whether it is published; otherwise it has no rows.
+    pub(super) is_chosen: bool,
 }
 
 impl PublishedTable {
@@ -87,21 +83,6 @@ impl PublishedTable {
             columns: self.columns.iter().map(|column| column.source.clone()).collect(),
             key: self.key.iter().map(ToString::to_string).collect(),
         }
-    }
-
-    /// Omits the last custom columns if there are more than a table can have. Returns a sentence that names them.
-    fn leave_out(&mut self) -> Option<String> {
-        let room = MAX_COLUMNS.saturating_sub(self.columns.iter().filter(|c| !c.is_custom()).count());
-        let custom = self.columns.iter().filter(|column| column.is_custom());
-        let left_out: Vec<String> = custom.skip(room).map(|column| column.source.clone()).collect();
-        self.columns.retain(|column| !left_out.contains(&column.source));
-        let (first, last) = (left_out.first()?, left_out.last()?);
-        Some(format!(
-            "{}: {} custom columns, from {first} to {last}; a table of PostgreSQL has no room for more than {MAX_COLUMNS}: \
-             name columns that are not needed in publish.exclude",
-            self.name,
-            left_out.len()
-        ))
     }
 
     pub(super) fn place(&self, source: &str) -> Option<usize> {
@@ -125,11 +106,8 @@ impl PublishedTable {
     }
 }
 
-/// The maximum number of columns of a published table. PostgreSQL allows 1,600 and counts dropped ones.
-const MAX_COLUMNS: usize = 1_500;
-
 /// Everything that is published, in one snapshot of the mirror.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Publication {
     pub(super) layout: u64,
     /// What was erased is erased in the copies by sending everything again.
@@ -141,16 +119,12 @@ pub(super) struct Publication {
     /// The objects whose first copy is finished.
     pub(super) copied: Vec<Object>,
     pub(super) tables: Vec<PublishedTable>,
-    /// The tables that are not published.
-    pub(super) others: Vec<PublishedTable>,
     pub(super) objects: Vec<Object>,
     pub(super) exclusions: Exclusions,
     /// Table and wire name of the excluded columns.
     pub(super) hidden: Vec<(String, String)>,
     /// Object and field key of the multi-selects whose values are published.
     pub(super) multi_selects: Vec<(Object, String)>,
-    /// The omitted columns, one sentence per table.
-    pub(super) left_out: Vec<String>,
     /// The tables that the database does not let be brought to shape, or written: nothing is sent to them.
     pub(super) blocked: BTreeSet<&'static str>,
 }
@@ -160,48 +134,30 @@ impl Publication {
         self.open_tables().find(|table| table.name == name)
     }
 
-    /// The names of the tables that are not published, without those that the database does not let be emptied.
-    pub(super) fn names_of_others(&self) -> impl Iterator<Item = &'static str> {
-        names().into_iter().filter(|name| !self.names(name) && !self.blocked.contains(name))
-    }
-
-    /// Whether a table is published, or would be if the database let it.
-    pub(super) fn names(&self, name: &str) -> bool {
-        self.tables.iter().any(|table| table.name == name)
+    /// The tables that are published, if the database lets them.
+    pub(super) fn chosen_tables(&self) -> impl Iterator<Item = &PublishedTable> {
+        self.tables.iter().filter(|table| table.is_chosen)
     }
 
     /// The tables that rows can be sent to.
     pub(super) fn open_tables(&self) -> impl Iterator<Item = &PublishedTable> {
-        self.tables.iter().filter(|table| !self.blocked.contains(table.name))
+        self.chosen_tables().filter(|table| !self.blocked.contains(table.name))
     }
 }
 
-struct Spec {
-    name: &'static str,
-    key: &'static [&'static str],
-    indexes: &'static [&'static [&'static str]],
-    /// Published with this resource; `None`: published with every object of records.
-    resource: Option<Resource>,
-}
+/// The name of a table, its key, the columns of its other indexes, and the resource that it is published with; `None` for any
+/// object of records.
+type TableSpec = (&'static str, &'static [&'static str], &'static [&'static [&'static str]], Option<Resource>);
 
-const fn spec(
-    name: &'static str,
-    key: &'static [&'static str],
-    indexes: &'static [&'static [&'static str]],
-    resource: Option<Resource>,
-) -> Spec {
-    Spec { name, key, indexes, resource }
-}
-
-const SPECS: [Spec; 8] = [
-    spec("contacts", &["id"], &[&["owner_id"], &["company_id"], &["email"], &["updated_at"]], Some(Resource::Contacts)),
-    spec("companies", &["id"], &[&["owner_id"], &["updated_at"]], Some(Resource::Companies)),
-    spec("team_members", &["id"], &[], Some(Resource::TeamMembers)),
-    spec("custom_field_definitions", &["id"], &[], Some(Resource::CustomFields)),
-    spec("custom_field_options", &["definition_id", "position"], &[], Some(Resource::CustomFields)),
-    spec("custom_multi_values", &["object_type", "record_id", "field_key", "position"], &[], None),
-    spec("removed_records", &["object_type", "id"], &[], None),
-    spec("changes", &["seq"], &[&["object_type", "record_id"]], None),
+const SPECS: [TableSpec; 8] = [
+    ("contacts", &["id"], &[&["owner_id"], &["company_id"], &["email"], &["updated_at"]], Some(Resource::Contacts)),
+    ("companies", &["id"], &[&["owner_id"], &["updated_at"]], Some(Resource::Companies)),
+    ("team_members", &["id"], &[], Some(Resource::TeamMembers)),
+    ("custom_field_definitions", &["id"], &[], Some(Resource::CustomFields)),
+    ("custom_field_options", &["definition_id", "position"], &[], Some(Resource::CustomFields)),
+    ("custom_multi_values", &["object_type", "record_id", "field_key", "position"], &[], None),
+    ("removed_records", &["object_type", "id"], &[], None),
+    ("changes", &["seq"], &[&["object_type", "record_id"]], None),
 ];
 
 /// The table or view of the mirror that a table is published from.
@@ -210,7 +166,7 @@ fn source(name: &'static str) -> &'static str {
 }
 
 pub(super) fn names() -> BTreeSet<&'static str> {
-    SPECS.iter().map(|spec| spec.name).collect()
+    SPECS.iter().map(|(name, ..)| *name).collect()
 }
 
 /// The types of columns that are plain texts in the dictionary.
@@ -227,7 +183,7 @@ pub(super) fn publication(
     resources: Option<&[Resource]>,
     exclude: &[String],
 ) -> Result<Publication, PublishError> {
-    let keys = SPECS.iter().flat_map(|spec| spec.key.iter().map(|column| (spec.name.to_string(), column.to_string())));
+    let keys = SPECS.iter().flat_map(|(name, key, ..)| key.iter().map(|column| (name.to_string(), column.to_string())));
     let mut exclusions = Exclusions { own: moment.custom_columns()?, ..Exclusions::new(exclude, keys.collect()) };
     let chosen = |resource: Resource| resources.is_none_or(|chosen| chosen.contains(&resource));
     let objects: Vec<Object> = Object::ALL.into_iter().filter(|object| chosen(object.resource())).collect();
@@ -236,26 +192,22 @@ pub(super) fn publication(
         .into_iter()
         .flat_map(|object| object.fields().iter().map(move |f| (object.table().to_string(), f.column.to_string())));
     let mut known: BTreeSet<(String, String)> = of_catalogue.collect();
-    let (mut tables, mut others, mut hidden, mut left_out) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut tables, mut hidden) = (Vec::new(), Vec::new());
     for spec in SPECS {
-        let columns = guide::columns_without_options(moment.tx, source(spec.name))?;
-        known.extend(columns.iter().map(|column| (spec.name.to_string(), column.name.clone())));
-        let taken = columns.iter().filter(|column| exclusions.hides(spec.name, &column.name));
-        hidden.extend(taken.filter_map(|column| Some((spec.name.to_string(), column.wire_name.clone()?))));
+        let (name, _, _, resource) = spec;
+        let columns = guide::columns_without_options(moment.tx, source(name))?;
+        known.extend(columns.iter().map(|column| (name.to_string(), column.name.clone())));
+        let taken = columns.iter().filter(|column| exclusions.hides(name, &column.name));
+        hidden.extend(taken.filter_map(|column| Some((name.to_string(), column.wire_name.clone()?))));
         if columns.is_empty() {
             continue;
         }
         let keys = columns.iter().filter_map(|column| column.wire_name.as_deref()?.strip_prefix(CUSTOM));
-        exclusions.placed.extend(keys.map(|key| (spec.name.to_string(), key.to_string())));
-        let mut table = table(&spec, columns, &exclusions);
-        if spec.resource.map_or(!objects.is_empty(), chosen) {
-            left_out.extend(table.leave_out());
-            tables.push(table);
-        } else {
-            others.push(table);
-        }
+        exclusions.placed.extend(keys.map(|key| (name.to_string(), key.to_string())));
+        let is_chosen = resource.map_or(!objects.is_empty(), chosen);
+        tables.push(table(spec, columns, &exclusions, is_chosen));
     }
-    if tables.is_empty() {
+    if !tables.iter().any(|table| table.is_chosen) {
         return Err(PublishError::Empty);
     }
     exclusions.check(&known)?;
@@ -274,38 +226,37 @@ pub(super) fn publication(
         changed: moment.newest_changed()?,
         copied,
         tables,
-        others,
         objects,
         exclusions,
         hidden,
         multi_selects,
-        left_out,
         blocked: BTreeSet::new(),
     })
 }
 
-fn table(spec: &Spec, columns: Vec<ColumnLine>, exclusions: &Exclusions) -> PublishedTable {
-    let indexes: Vec<Vec<String>> = spec
-        .indexes
-        .iter()
-        .map(|index| index.iter().map(ToString::to_string).collect::<Vec<_>>())
-        .filter(|index| index.iter().all(|column| !exclusions.hides(spec.name, column)))
-        .collect();
+fn table(
+    (name, key, indexes, _): TableSpec,
+    columns: Vec<ColumnLine>,
+    exclusions: &Exclusions,
+    is_chosen: bool,
+) -> PublishedTable {
+    let indexes: Vec<&'static [&'static str]> =
+        indexes.iter().copied().filter(|index| index.iter().all(|column| !exclusions.hides(name, column))).collect();
     let columns = columns
         .into_iter()
-        .filter(|column| !exclusions.hides(spec.name, &column.name))
+        .filter(|column| !exclusions.hides(name, &column.name))
         .map(|column| PublishedColumn {
             name: pg_name(&column.name),
-            pg_type: known_type(spec.name, &column.name).unwrap_or_else(|| PgType::of_dictionary(&column.data_type)),
-            meaning: format!("{} {}", column.data_type, column.wire_name.as_deref().unwrap_or_default()),
+            pg_type: known_type(name, &column.name).unwrap_or_else(|| PgType::of_dictionary(&column.data_type)),
             comment: comment(&column),
-            is_key: spec.key.contains(&column.name.as_str()),
-            is_indexed: indexes.iter().any(|index| index.contains(&column.name)),
+            is_key: key.contains(&column.name.as_str()),
+            is_indexed: indexes.iter().any(|index| index.contains(&column.name.as_str())),
             wire: column.wire_name,
+            data_type: column.data_type,
             source: column.name,
         })
         .collect();
-    PublishedTable { name: spec.name, key: spec.key, columns, indexes, about: guide::about(source(spec.name)) }
+    PublishedTable { name, key, columns, indexes, about: guide::about(source(name)), is_chosen }
 }
 
 fn comment(column: &ColumnLine) -> Option<String> {
@@ -432,27 +383,6 @@ mod tests {
         assert_eq!(pg_name(&"x".repeat(63)), "x".repeat(63));
         let (one, other) = (pg_name(&long("_num")), pg_name(&long("_2")));
         assert!(one.len() <= 63 && other.len() <= 63 && one != other, "{one} {other}");
-    }
-
-    #[test]
-    fn custom_columns_that_have_no_room_are_left_out_and_named() {
-        let source = |name: String| ColumnLine {
-            name,
-            data_type: "text".into(),
-            label: None,
-            wire_name: None,
-            source: "custom".into(),
-            about: None,
-            options: Vec::new(),
-        };
-        let standard = ["id", "name", "extra"].map(String::from).into_iter();
-        let columns = standard.chain((0..1_600).map(|n| format!("cf_{n}"))).map(source).collect();
-        let mut table = table(&SPECS[0], columns, &Exclusions::default());
-        let named = table.leave_out().unwrap();
-        assert_eq!(table.columns.len(), MAX_COLUMNS);
-        assert!(table.place("extra").is_some() && table.place("cf_1496").is_some() && table.place("cf_1497").is_none());
-        assert!(named.contains("103 custom columns, from cf_1497 to cf_1599"), "{named}");
-        assert_eq!(table.leave_out(), None);
     }
 
     #[test]

@@ -18,8 +18,7 @@ SELECT c.relname::text, pg_catalog.json_build_object(
                 WHEN t.typname = 'float8' THEN 'double precision'
                 WHEN t.typname = 'timestamptz' AND a.atttypmod IN (-1, 6) THEN 'timestamptz'
                 WHEN t.typname IN ('date', 'jsonb') THEN t.typname::text
-            END,
-            'is_left_behind', coalesce(pg_catalog."left"(pg_catalog.col_description(c.oid, a.attnum), pg_catalog.length($2::text)) = $2, false)
+            END
         ) ORDER BY a.attnum), '[]')
         FROM pg_catalog.pg_attribute AS a
         JOIN pg_catalog.pg_type AS t ON t.oid = a.atttypid
@@ -34,20 +33,13 @@ SELECT c.relname::text, pg_catalog.json_build_object(
         WHERE k.conrelid = c.oid AND k.contype = 'p' AND NOT k.condeferrable
     ),
     'users', (
-        SELECT coalesce(json_object_agg(used.name, used.views), '{}')
-        FROM (
-            SELECT coalesce(a.attname::text, '') AS name,
-                json_agg(DISTINCT format('%I.%I', vn.nspname, v.relname)) AS views
-            FROM pg_catalog.pg_depend AS d
-            JOIN pg_catalog.pg_rewrite AS r ON r.oid = d.objid
-            JOIN pg_catalog.pg_class AS v ON v.oid = r.ev_class AND v.oid <> c.oid
-            JOIN pg_catalog.pg_namespace AS vn ON vn.oid = v.relnamespace
-            LEFT JOIN pg_catalog.pg_attribute AS a
-                ON a.attrelid = c.oid AND a.attnum = d.refobjsubid AND d.refobjsubid > 0
-            WHERE d.refobjid = c.oid AND d.refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass
-                AND d.classid = 'pg_catalog.pg_rewrite'::pg_catalog.regclass
-            GROUP BY 1
-        ) AS used
+        SELECT coalesce(json_agg(DISTINCT format('%I.%I', vn.nspname, v.relname)), '[]')
+        FROM pg_catalog.pg_depend AS d
+        JOIN pg_catalog.pg_rewrite AS r ON r.oid = d.objid
+        JOIN pg_catalog.pg_class AS v ON v.oid = r.ev_class AND v.oid <> c.oid
+        JOIN pg_catalog.pg_namespace AS vn ON vn.oid = v.relnamespace
+        WHERE d.refobjid = c.oid AND d.refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass
+            AND d.classid = 'pg_catalog.pg_rewrite'::pg_catalog.regclass
     )
 )::text
 FROM pg_catalog.pg_class AS c

@@ -2,12 +2,9 @@
 //!
 //! # Invariants
 //! - No message shows the URL or a part of it that may be secret: only host, port and database.
-//! - A server that is silent or sends too much costs bounded time and memory: see `bounded_stream`.
 //! - Without `sslmode`, the connection is encrypted and the server's certificate is checked, except on loopback and
 //!   Unix sockets.
 
-use std::io::ErrorKind;
-use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -17,16 +14,13 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 use secrecy::{ExposeSecret, SecretString};
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpStream, UnixStream};
 use tokio::task::JoinHandle;
-use tokio_postgres::config::{Host, LoadBalanceHosts, SslMode, TargetSessionAttrs};
+use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::tls::MakeTlsConnect;
-use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage};
+use tokio_postgres::{Client, Config, NoTls, Socket};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::PublishError;
-use super::bounded_stream::{BoundedStream, BoundedTls, Expected, StreamLimits};
 
 /// How long connecting to a server may take, with TLS and log-in, unless the URL sets `connect_timeout`.
 const CONNECT: Duration = Duration::from_secs(60);
@@ -37,7 +31,8 @@ const REACH: Duration = Duration::from_secs(10);
 /// The validated target of publishing. `Debug` shows no password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PublishUrl {
-    config: Config,
+    /// Each server of the URL, and its host, port and database.
+    servers: Vec<(Config, String)>,
     /// PEM certificates of a private authority.
     authority: Option<PathBuf>,
     place: String,
@@ -63,31 +58,17 @@ impl PublishUrl {
             let why = "`@`, `/` and `?` in a user name, password or parameter are written `%40`, `%2F` and `%3F`";
             return Err(wrong(why.into()));
         }
-        let mut config = Config::from_str(&rest).map_err(|error| {
-            // The source contains the name of an option or a port, never a value.
-            let why = std::error::Error::source(&error).map(ToString::to_string);
-            wrong(why.unwrap_or_else(|| "it cannot be parsed".into()))
-        })?;
-        let is_local =
-            config.get_hosts().iter().all(is_local) && config.get_hostaddrs().iter().all(std::net::IpAddr::is_loopback);
-        config.ssl_mode(match mode {
-            Some(mode) => mode,
-            None if is_local => SslMode::Disable,
-            None => SslMode::Require,
+        let configs =
+            one_of_each_host(&rest).iter().map(|url| config(url).map_err(wrong)).collect::<Result<Vec<_>, _>>()?;
+        let mode = mode.unwrap_or(if configs.iter().all(is_local) { SslMode::Disable } else { SslMode::Require });
+        let servers = configs.into_iter().map(|mut config| {
+            config.ssl_mode(mode);
+            let place = place(&config);
+            (config, place)
         });
-        if config.get_user().is_none() {
-            return Err(wrong("it has no user".into()));
-        }
-        if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
-            return Err(wrong("it has no host".into()));
-        }
-        if config.get_application_name().is_none() {
-            config.application_name("crm-mirror");
-        }
-        let mut url = PublishUrl { config, authority, place: String::new() };
-        let servers: Vec<String> = url.servers().into_iter().map(|server| server.place).collect();
-        url.place = servers.join(" or ");
-        Ok(url)
+        let servers: Vec<(Config, String)> = servers.collect();
+        let places: Vec<&str> = servers.iter().map(|(_, place)| place.as_str()).collect();
+        Ok(PublishUrl { place: places.join(" or "), servers, authority })
     }
 
     /// Host, port and database.
@@ -97,106 +78,24 @@ impl PublishUrl {
 
     /// Connects to the first server that can be used.
     pub(super) async fn connect(&self) -> Result<Connected, PublishError> {
-        let mut servers = self.servers();
-        if self.config.get_load_balance_hosts() == LoadBalanceHosts::Random {
-            fastrand::shuffle(&mut servers);
-        }
-        let limit = self.config.get_connect_timeout().copied().unwrap_or(CONNECT);
-        let mut last = PublishError::not_connected(&self.place, "the URL names no server");
-        for server in servers {
-            last = match tokio::time::timeout(limit, self.connect_to(&server)).await {
-                Ok(Ok(connected)) => return Ok(connected),
-                Ok(Err(error)) => error,
-                Err(_) => {
-                    PublishError::not_connected(&server.place, &format!("no answer within {} s", limit.as_secs()))
+        let mut last = PublishError::no_answer("connect", &self.place, "the URL names no server");
+        for (config, place) in &self.servers {
+            let (limit, mut config) = (config.get_connect_timeout().copied().unwrap_or(CONNECT), config.clone());
+            config.connect_timeout(limit.min(REACH));
+            let connected = match config.get_ssl_mode() {
+                SslMode::Disable => tokio::time::timeout(limit, begin(&config, NoTls)).await,
+                _ => {
+                    let tls = MakeRustlsConnect::new(self.tls()?);
+                    tokio::time::timeout(limit, begin(&config, tls)).await
                 }
             };
+            last = match connected {
+                Ok(Ok((client, driver))) => return Ok(Connected { client, driver, place: place.clone() }),
+                Ok(Err(error)) => PublishError::of("connect", place, &error),
+                Err(_) => PublishError::no_answer("connect", place, &format!("no answer within {} s", limit.as_secs())),
+            };
         }
         Err(last)
-    }
-
-    fn servers(&self) -> Vec<Server> {
-        let (hosts, addresses, ports) = (self.config.get_hosts(), self.config.get_hostaddrs(), self.config.get_ports());
-        (0..hosts.len().max(addresses.len()))
-            .map(|place| {
-                let port = ports.get(place).or(ports.first()).copied().unwrap_or(5432);
-                let (host, address) = (hosts.get(place).cloned(), addresses.get(place).copied());
-                let name = match (&host, address) {
-                    (Some(Host::Tcp(name)), _) => name.clone(),
-                    (Some(Host::Unix(path)), _) => path.display().to_string(),
-                    (None, address) => address.map(|address| address.to_string()).unwrap_or_default(),
-                };
-                let database = self.config.get_dbname().or(self.config.get_user()).unwrap_or_default();
-                Server { host, address, port, place: format!("{name}:{port}/{database}") }
-            })
-            .collect()
-    }
-
-    async fn connect_to(&self, server: &Server) -> Result<Connected, PublishError> {
-        let failed = |error: std::io::Error| PublishError::not_connected(&server.place, &error.to_string());
-        let addresses: Vec<SocketAddr> = match (&server.host, server.address) {
-            (_, Some(address)) => vec![SocketAddr::new(address, server.port)],
-            (Some(Host::Tcp(name)), None) => {
-                tokio::net::lookup_host((name.as_str(), server.port)).await.map_err(failed)?.collect()
-            }
-            (Some(Host::Unix(folder)), None) => {
-                let path = folder.join(format!(".s.PGSQL.{}", server.port));
-                return self.begin(UnixStream::connect(path).await.map_err(failed)?, server).await;
-            }
-            (None, None) => Vec::new(),
-        };
-        let mut last = PublishError::not_connected(&server.place, "its name has no address");
-        for address in addresses {
-            let reached = tokio::time::timeout(REACH, TcpStream::connect(address)).await;
-            let reached = reached.unwrap_or_else(|_| Err(ErrorKind::TimedOut.into()));
-            let connected = match reached.and_then(|socket| socket.set_nodelay(true).map(|()| socket)) {
-                Ok(socket) => self.begin(socket, server).await,
-                Err(error) => Err(failed(error)),
-            };
-            match connected {
-                Ok(connected) => return Ok(connected),
-                Err(error) => last = error,
-            }
-        }
-        Err(last)
-    }
-
-    async fn begin<S>(&self, socket: S, server: &Server) -> Result<Connected, PublishError>
-    where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    {
-        let failed = |error| PublishError::of("connect", &server.place, &error);
-        let limits = StreamLimits::default();
-        let mode = self.config.get_ssl_mode();
-        let (client, driver) = if mode == SslMode::Disable {
-            let stream = BoundedStream::new(socket, Expected::MESSAGE, limits);
-            let (client, connection) = self.config.connect_raw(stream, NoTls).await.map_err(failed)?;
-            (client, tokio::spawn(async { drop(connection.await) }))
-        } else {
-            let is_sure = mode == SslMode::Require;
-            let stream =
-                BoundedStream::new(socket, if is_sure { Expected::Cipher } else { Expected::TlsOrNot }, limits);
-            let name = match &server.host {
-                Some(Host::Tcp(name)) => name.as_str(),
-                _ => "",
-            };
-            let mut tls = MakeRustlsConnect::new(self.tls()?);
-            let tls = MakeTlsConnect::<BoundedStream<S>>::make_tls_connect(&mut tls, name);
-            let tls = tls.map_err(|error| PublishError::not_connected(&server.place, &error.to_string()))?;
-            let (client, connection) =
-                self.config.connect_raw(stream, BoundedTls(tls, limits)).await.map_err(failed)?;
-            // An error of the connection is reported by the statement that needed it.
-            (client, tokio::spawn(async { drop(connection.await) }))
-        };
-        let connected = Connected { client, driver, place: server.place.clone() };
-        let (wanted, why) = match self.config.get_target_session_attrs() {
-            TargetSessionAttrs::ReadWrite => ("off", "it does not allow writes"),
-            TargetSessionAttrs::ReadOnly => ("on", "it is not read-only"),
-            _ => return Ok(connected),
-        };
-        let answer = connected.client.simple_query("SHOW transaction_read_only").await.map_err(failed)?;
-        let is_wanted = |message: &SimpleQueryMessage| matches!(message, SimpleQueryMessage::Row(row) if row.get(0) == Some(wanted));
-        if answer.iter().any(is_wanted) { Ok(connected) } else { Err(PublishError::not_connected(&server.place, why)) }
     }
 
     fn tls(&self) -> Result<ClientConfig, PublishError> {
@@ -221,13 +120,6 @@ impl PublishUrl {
     }
 }
 
-struct Server {
-    host: Option<Host>,
-    address: Option<IpAddr>,
-    port: u16,
-    place: String,
-}
-
 /// A session. The driver ends with the client.
 pub(super) struct Connected {
     pub client: Client,
@@ -235,13 +127,59 @@ pub(super) struct Connected {
     pub place: String,
 }
 
-fn is_local(host: &Host) -> bool {
-    match host {
+async fn begin<T>(config: &Config, tls: T) -> Result<(Client, JoinHandle<()>), tokio_postgres::Error>
+where
+    T: MakeTlsConnect<Socket>,
+    T::Stream: Send + 'static,
+{
+    let (client, connection) = config.connect(tls).await?;
+    // An error of the connection is reported by the statement that needed it.
+    Ok((client, tokio::spawn(async { drop(connection.await) })))
+}
+
+/// The URL with one of its hosts each, so that a message can name the one that was reached.
+fn one_of_each_host(url: &str) -> Vec<String> {
+    let begin = url.find('@').map(|at| at + 1).or(url.find("://").map(|at| at + 3)).unwrap_or_default();
+    let end = url[begin..].find(['/', '?']).map_or(url.len(), |at| begin + at);
+    url[begin..end].split(',').map(|host| format!("{}{host}{}", &url[..begin], &url[end..])).collect()
+}
+
+fn config(url: &str) -> Result<Config, String> {
+    let mut config = Config::from_str(url).map_err(|error| {
+        // The source contains the name of an option or a port, never a value.
+        let why = std::error::Error::source(&error).map(ToString::to_string);
+        why.unwrap_or_else(|| "it cannot be parsed".into())
+    })?;
+    if config.get_user().is_none() {
+        return Err("it has no user".into());
+    }
+    if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
+        return Err("it has no host".into());
+    }
+    if config.get_application_name().is_none() {
+        config.application_name("crm-mirror");
+    }
+    Ok(config)
+}
+
+fn place(config: &Config) -> String {
+    let name = match (config.get_hosts().first(), config.get_hostaddrs().first()) {
+        (Some(Host::Tcp(name)), _) => name.clone(),
+        (Some(Host::Unix(path)), _) => path.display().to_string(),
+        (None, address) => address.map(ToString::to_string).unwrap_or_default(),
+    };
+    let port = config.get_ports().first().copied().unwrap_or(5432);
+    format!("{name}:{port}/{}", config.get_dbname().or(config.get_user()).unwrap_or_default())
+}
+
+fn is_local(config: &Config) -> bool {
+    let is_local = |host: &Host| match host {
         Host::Unix(_) => true,
         Host::Tcp(name) => {
             name.eq_ignore_ascii_case("localhost") || name.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
         }
-    }
+    };
+    config.get_hosts().iter().all(is_local) && config.get_hostaddrs().iter().all(std::net::IpAddr::is_loopback)
 }
 
 /// Removes `sslmode` and `sslrootcert` from a URL: the library does not support all modes.
@@ -291,12 +229,12 @@ mod tests {
             ("postgres://u:s3cret@10.0.0.7/crm", SslMode::Require),
         ] {
             let read = read(url).unwrap();
-            assert_eq!(read.config.get_ssl_mode(), mode, "{url}");
+            assert_eq!(read.servers[0].0.get_ssl_mode(), mode, "{url}");
             assert!(!format!("{read:?}{}", read.place()).contains("s3cret"), "{url}");
         }
         let read = read("postgres://u:p@h:6543/d?sslrootcert=%2Fetc%2Fca.pem&application_name=x").unwrap();
         assert_eq!(read.authority, Some("/etc/ca.pem".into()));
-        assert_eq!((read.place(), read.config.get_application_name()), ("h:6543/d", Some("x")));
+        assert_eq!((read.place(), read.servers[0].0.get_application_name()), ("h:6543/d", Some("x")));
     }
 
     #[test]

@@ -16,34 +16,25 @@ use crate::model::{SqlValue, decimal};
 const MAX_INDEXED: usize = 2_000;
 pub(super) const MAX_KEY: usize = 600;
 
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum PgValue<'a> {
-    Null,
-    Text(Cow<'a, str>),
-    Unfit,
-}
-
-/// `is_indexed` bounds the length of a text.
-pub(super) fn stored(value: &SqlValue, pg_type: PgType, is_indexed: bool) -> PgValue<'_> {
-    let text = |text: String| PgValue::Text(Cow::Owned(text));
+/// The text form of a value that is not NULL; `None` if it does not fit. `is_indexed` bounds the length of a text.
+pub(super) fn stored(value: &SqlValue, pg_type: PgType, is_indexed: bool) -> Option<Cow<'_, str>> {
+    let text = |text: String| Some(Cow::Owned(text));
     match (pg_type, value) {
-        (_, SqlValue::Null) => PgValue::Null,
-        (PgType::Text, SqlValue::Text(t)) if t.contains('\0') || is_indexed && t.len() > MAX_INDEXED => PgValue::Unfit,
-        (PgType::Text, SqlValue::Text(t)) => PgValue::Text(Cow::Borrowed(t)),
-        (PgType::Text, SqlValue::Int(i)) => text(i.to_string()),
-        (PgType::Text, SqlValue::Real(r)) => text(r.to_string()),
-        (PgType::Bigint | PgType::Numeric, SqlValue::Int(i)) => text(i.to_string()),
-        (PgType::Numeric, SqlValue::Text(t)) if decimal::is_plain(t) && t.len() < 1_000 => {
-            PgValue::Text(Cow::Borrowed(t))
+        (PgType::Text, SqlValue::Text(t)) => {
+            (!t.contains('\0') && (!is_indexed || t.len() <= MAX_INDEXED)).then_some(Cow::Borrowed(t))
         }
-        (PgType::Boolean, SqlValue::Int(0)) => PgValue::Text(Cow::Borrowed("f")),
-        (PgType::Boolean, SqlValue::Int(1)) => PgValue::Text(Cow::Borrowed("t")),
+        (PgType::Text, SqlValue::Real(r)) => text(r.to_string()),
+        (PgType::Text | PgType::Bigint | PgType::Numeric | PgType::DoublePrecision, SqlValue::Int(i)) => {
+            text(i.to_string())
+        }
+        (PgType::Numeric, SqlValue::Text(t)) if decimal::is_plain(t) && t.len() < 1_000 => Some(Cow::Borrowed(t)),
+        (PgType::Boolean, SqlValue::Int(0)) => Some(Cow::Borrowed("f")),
+        (PgType::Boolean, SqlValue::Int(1)) => Some(Cow::Borrowed("t")),
         (PgType::DoublePrecision, SqlValue::Real(r)) if r.is_finite() => text(format!("{r:?}")),
-        (PgType::DoublePrecision, SqlValue::Int(i)) => text(i.to_string()),
-        (PgType::Timestamptz, SqlValue::Text(t)) if is_timestamp(t) => PgValue::Text(Cow::Borrowed(t)),
-        (PgType::Date, SqlValue::Text(t)) if is_date(t) && !t.starts_with("0000") => PgValue::Text(Cow::Borrowed(t)),
-        (PgType::Jsonb, SqlValue::Text(t)) => storable(t).map_or(PgValue::Unfit, PgValue::Text),
-        _ => PgValue::Unfit,
+        (PgType::Timestamptz, SqlValue::Text(t)) if is_timestamp(t) => Some(Cow::Borrowed(t)),
+        (PgType::Date, SqlValue::Text(t)) if is_date(t) && !t.starts_with("0000") => Some(Cow::Borrowed(t)),
+        (PgType::Jsonb, SqlValue::Text(t)) => storable(t),
+        _ => None,
     }
 }
 
@@ -94,12 +85,7 @@ pub(super) fn digest(bytes: &[u8]) -> String {
 
 /// The JSON of a value, in the form of `extra`.
 pub(super) fn source(value: &SqlValue) -> String {
-    match value {
-        SqlValue::Null => "null".into(),
-        SqlValue::Int(i) => i.to_string(),
-        SqlValue::Real(r) => format!("{r:?}"),
-        SqlValue::Text(text) => quoted(text),
-    }
+    serde_json::Value::from(value).to_string()
 }
 
 /// The member for the JSON of a value that PostgreSQL cannot store.
@@ -205,34 +191,25 @@ mod tests {
     fn values_are_stored_exactly_or_not_at_all() {
         let text = |text: &str| SqlValue::from(text);
         for (value, pg_type, expected) in [
-            (SqlValue::Null, PgType::Date, PgValue::Null),
-            (text("a\tb"), PgType::Text, PgValue::Text("a\tb".into())),
-            (text("a\0b"), PgType::Text, PgValue::Unfit),
-            (SqlValue::Int(i64::MIN), PgType::Bigint, PgValue::Text("-9223372036854775808".into())),
-            (SqlValue::Int(1), PgType::Boolean, PgValue::Text("t".into())),
-            (SqlValue::Int(2), PgType::Boolean, PgValue::Unfit),
-            (
-                text("99999999999999999999.9999999999"),
-                PgType::Numeric,
-                PgValue::Text("99999999999999999999.9999999999".into()),
-            ),
-            (text("1e5"), PgType::Numeric, PgValue::Unfit),
-            (SqlValue::Real(1e308), PgType::DoublePrecision, PgValue::Text("1e308".into())),
-            (
-                text("9999-12-31T23:59:59.999999Z"),
-                PgType::Timestamptz,
-                PgValue::Text("9999-12-31T23:59:59.999999Z".into()),
-            ),
-            (text("0000-01-01T00:00:00.000000Z"), PgType::Timestamptz, PgValue::Unfit),
-            (text("2026-13-01T00:00:00.000000Z"), PgType::Timestamptz, PgValue::Unfit),
-            (text("0000-01-01"), PgType::Date, PgValue::Unfit),
-            (text("2024-02-29"), PgType::Date, PgValue::Text("2024-02-29".into())),
-            (text("[\"a\"]"), PgType::Jsonb, PgValue::Text("[\"a\"]".into())),
-            (text("["), PgType::Jsonb, PgValue::Unfit),
+            (text("a\tb"), PgType::Text, Some("a\tb")),
+            (text("a\0b"), PgType::Text, None),
+            (SqlValue::Int(i64::MIN), PgType::Bigint, Some("-9223372036854775808")),
+            (SqlValue::Int(1), PgType::Boolean, Some("t")),
+            (SqlValue::Int(2), PgType::Boolean, None),
+            (text("99999999999999999999.9999999999"), PgType::Numeric, Some("99999999999999999999.9999999999")),
+            (text("1e5"), PgType::Numeric, None),
+            (SqlValue::Real(1e308), PgType::DoublePrecision, Some("1e308")),
+            (text("9999-12-31T23:59:59.999999Z"), PgType::Timestamptz, Some("9999-12-31T23:59:59.999999Z")),
+            (text("0000-01-01T00:00:00.000000Z"), PgType::Timestamptz, None),
+            (text("2026-13-01T00:00:00.000000Z"), PgType::Timestamptz, None),
+            (text("0000-01-01"), PgType::Date, None),
+            (text("2024-02-29"), PgType::Date, Some("2024-02-29")),
+            (text("[\"a\"]"), PgType::Jsonb, Some("[\"a\"]")),
+            (text("["), PgType::Jsonb, None),
         ] {
-            assert_eq!(stored(&value, pg_type, false), expected, "{value:?}");
+            assert_eq!(stored(&value, pg_type, false).as_deref(), expected, "{value:?}");
         }
-        assert_eq!(stored(&text(&"x".repeat(3_000)), PgType::Text, true), PgValue::Unfit);
+        assert_eq!(stored(&text(&"x".repeat(3_000)), PgType::Text, true), None);
     }
 
     #[test]

@@ -42,9 +42,7 @@ pub use file::original::FoundCopy;
 pub use file::{FileId, OpenFiles, backup, beside, lock, migrate, open, remove_database, wal};
 pub use outbox::steps::{EditStep, RECORD_REMOVED, record_removed};
 pub use outbox::{delays, editable, queue, report as outbox_report};
-pub use publishing::queue::{
-    CopyDifference, CopyDifferenceKind, CopyProof, PublishLag, PublishProgress, RefusedRow, Requeue,
-};
+pub use publishing::queue::{CopyDifference, CopyDifferenceKind, CopyProof, PublishLag, PublishProgress, RefusedRow};
 pub use publishing::source::{ChangedRecord, Moment, PageQuery, SourceRow, is_last_page};
 pub use read::feed::{ColumnEvent, FeedSpan};
 pub use read::guide::{ColumnLine, TableLine};

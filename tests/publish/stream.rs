@@ -206,7 +206,7 @@ fn sent(lines: &[u8]) -> (BTreeMap<String, usize>, Vec<String>) {
 }
 
 #[tokio::test]
-async fn change_of_a_field_sends_only_what_it_concerns() {
+async fn change_of_a_field_sends_the_rows_of_its_object_and_no_others() {
     let mut world = generate(4, 60, 8, noon());
     world.fields().define(NewField::new(Object::Contact, "level", DataType::SingleSelect).options(&["a", "b"]));
     world.fields().define(NewField::new(Object::Contact, "marks", DataType::MultiSelect).options(&["a", "b"]));
@@ -228,19 +228,17 @@ async fn change_of_a_field_sends_only_what_it_concerns() {
     follower.apply_groups(&next_lines(&mirror, &follower));
     let changes = follower.tables["changes"].rows.len();
     assert!(changes >= 10 && !follower.tables["contacts"].types.contains_key("owner_name"));
-    type Step = (&'static str, fn(&mut World), usize);
+    type Step = (&'static str, fn(&mut World));
     let steps: [Step; 5] = [
-        ("added", |world| drop(world.fields().define(NewField::new(Object::Contact, "fee", DataType::Decimal))), 0),
-        ("archived", |world| assert!(world.fields().archive(Object::Contact, "level")), 0),
-        ("restored", |world| assert!(world.fields().reactivate(Object::Contact, "level")), 5),
-        ("archived", |world| assert!(world.fields().archive(Object::Contact, "marks")), 0),
-        (
-            "retyped",
-            |world| assert!(world.fields().redefine(Object::Contact, "level", |f| f.data_type = "INTEGER".into())),
-            0,
-        ),
+        ("added", |world| drop(world.fields().define(NewField::new(Object::Contact, "fee", DataType::Decimal)))),
+        ("archived", |world| assert!(world.fields().archive(Object::Contact, "level"))),
+        ("restored", |world| assert!(world.fields().reactivate(Object::Contact, "level"))),
+        ("archived", |world| assert!(world.fields().archive(Object::Contact, "marks"))),
+        ("retyped", |world| {
+            assert!(world.fields().redefine(Object::Contact, "level", |f| f.data_type = "INTEGER".into()))
+        }),
     ];
-    for (op, step, least) in steps {
+    for (op, step) in steps {
         crm.sandbox.with_world(step);
         for _ in 0..2 {
             crm.wait(7 * 3600);
@@ -248,13 +246,12 @@ async fn change_of_a_field_sends_only_what_it_concerns() {
         }
         let lines = next_lines(&mirror, &follower);
         let (rows, complete) = sent(&lines);
-        let contacts = rows.get("contacts").copied().unwrap_or(0);
-        assert!((least..=12).contains(&contacts), "{op}: {rows:?}");
+        assert!(rows["contacts"] >= 60, "{op}: {rows:?}");
         assert!(!rows.contains_key("companies") && !rows.contains_key("removed_records"), "{op}: {rows:?}");
-        assert!(
-            !complete.iter().any(|table| ["contacts", "companies", "changes"].contains(&table.as_str())),
-            "{op}: {complete:?}"
-        );
+        let of_records = ["contacts", "companies", "changes"];
+        let complete: Vec<&str> =
+            of_records.into_iter().filter(|table| complete.iter().any(|of| of == table)).collect();
+        assert_eq!(complete, ["contacts"], "{op}");
         assert!(rows.get("changes").is_none_or(|sent| *sent < changes), "{op}: {rows:?}");
         follower.apply_groups(&lines);
         let found = follower.differences(&mirror);
@@ -369,7 +366,7 @@ async fn export_follows_until_interrupted() {
         (&["--snapshot", "--since", "7"][..], 2),
         (&["--follow"][..], 2),
         (&["--since", cursor.as_str()][..], 2),
-        (&["--snapshot", "--since", "x:1:2:s-c-m-c-m"][..], 74),
+        (&["--snapshot", "--since", "x:1:2:s-c-c"][..], 74),
     ] {
         assert_eq!(export(&mirror, args).output().unwrap().status.code(), Some(code), "{args:?}");
     }

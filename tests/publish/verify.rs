@@ -198,7 +198,7 @@ async fn repair_that_is_killed_anywhere_leaves_nothing_that_the_next_does_not_re
     let Some((_crm, mirror, postgres)) = published(20).await else { return };
     let mut rng = Rng::with_seed(3);
     let mut finished = 0;
-    for polls in (0..).step_by(9) {
+    for polls in (0..).step_by(47) {
         plant(&postgres, &mut rng, 60).await;
         let settings = PublishSettings { check: Check::Repair, ..Postgres::settings(&mirror) };
         finished += u32::from(killed_after(polls, postgres.try_publish(&settings)).await.is_some());

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::instant;
 use crate::model::{Instant, Object};
-use crate::store::{FeedTx, ReadTx, Result, StateKey, Statements, StoredTime, feed, quoted};
+use crate::store::{FeedTx, ReadTx, Result, StateKey, Statements, StoredTime, feed};
 
 /// Enters one record with a number that is higher than all before it.
 const ENTER: &str = "INSERT OR REPLACE INTO changed_records (object_type, record_id, erase)
@@ -105,15 +105,6 @@ pub struct RefusedRow {
     pub reason: String,
 }
 
-/// Which records of an object to enter again because a column's values have to be published again.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Requeue {
-    /// Those with a value in this column of the `_full` view: the published column is NULL.
-    WithValue(String),
-    /// All: the published column may have any value.
-    All,
-}
-
 impl FeedTx<'_> {
     pub(in crate::store) fn mark_changed(&self, object: Object, id: &str) {
         self.tx.pending.changed.borrow_mut().insert((object, id.to_string()));
@@ -127,7 +118,8 @@ impl FeedTx<'_> {
         noted.iter().try_for_each(|(object, id)| self.run(ENTER, params![object, id, 0]))
     }
 
-    pub(in crate::store) fn requeue_all(&self, object: Object) -> Result<()> {
+    /// Enters every record of an object, so that all values are published again.
+    pub fn requeue_all(&self, object: Object) -> Result<()> {
         self.requeue_selected(&format!("SELECT ?1, id FROM {}", object.table()), &[&object])
     }
 
@@ -157,22 +149,6 @@ impl FeedTx<'_> {
     pub fn begin_recording(&self) -> Result<()> {
         self.tx.name_mirror()?;
         self.tx.set_state(&StateKey::ChangedRecords, &true)
-    }
-
-    /// Enters up to `most` records of an object whose ids are after `after`. Returns the last of them while there may
-    /// be more.
-    pub fn requeue(&self, object: Object, which: &Requeue, after: &str, most: usize) -> Result<Option<String>> {
-        let condition = match which {
-            Requeue::WithValue(column) => format!("{} IS NOT NULL", quoted(column)),
-            Requeue::All => "1".into(),
-        };
-        let sql = format!(
-            "SELECT id FROM {} WHERE id > ?1 AND {condition} ORDER BY id LIMIT ?2",
-            if *which == Requeue::All { object.table() } else { object.full_view() }
-        );
-        let ids: Vec<String> = self.column(&sql, params![after, most as i64])?;
-        ids.iter().try_for_each(|id| self.run(ENTER, params![object, id, 0]))?;
-        Ok(ids.into_iter().next_back().filter(|_| most > 0))
     }
 }
 

@@ -88,13 +88,11 @@ impl Moment<'_> {
         self.select(query, &format!("true ORDER BY {}", list(&query.key)), [])
     }
 
-    /// A page of the rows with a value in one of these columns; without columns, of all rows.
-    pub fn page(&self, query: &PageQuery, filled: &[String], after: Option<&[SqlValue]>) -> Result<Vec<SourceRow>> {
+    /// The page of a table after a key.
+    pub fn page(&self, query: &PageQuery, after: Option<&[SqlValue]>) -> Result<Vec<SourceRow>> {
         let key = list(&query.key);
-        let filled: Vec<String> = filled.iter().map(|column| format!("{} IS NOT NULL", quoted(column))).collect();
-        let filled = if filled.is_empty() { "true".into() } else { filled.join(" OR ") };
-        let behind = after.map(|after| format!("AND ({key}) > ({})", vec!["?"; after.len()].join(", ")));
-        let condition = format!("({filled}) {} ORDER BY {key} LIMIT {PAGE}", behind.unwrap_or_default());
+        let behind = after.map_or("true".into(), |after| format!("({key}) > ({})", vec!["?"; after.len()].join(", ")));
+        let condition = format!("{behind} ORDER BY {key} LIMIT {PAGE}");
         self.rows(&statement(query, &condition), params_from_iter(after.unwrap_or_default()), PAGE_BYTES)
     }
 

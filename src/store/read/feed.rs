@@ -32,7 +32,7 @@ fn verbatim<S: Serializer>(json: &str, serializer: S) -> Result<S::Ok, S::Error>
     serde_json::from_str::<&RawValue>(json).map_err(S::Error::custom)?.serialize(serializer)
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FeedSpan {
     /// The number of the newest change, pruned ones included; 0 before the first.
     pub newest: i64,
