@@ -25,7 +25,7 @@ use super::row::PgRow;
 use super::sql::{self, REFUSED_TABLE, STATE_TABLE};
 use super::state::TargetState;
 use super::tables::PublishedTable;
-use super::target::{Connected, PublishUrl};
+use super::target::PublishUrl;
 use crate::store::RefusedRow;
 
 /// A parameter and its type: statements are sent unnamed, so that a connection pooler can be used.
@@ -58,10 +58,10 @@ impl Drop for Database {
 
 impl Database {
     pub(super) async fn connect(url: &PublishUrl, schema: &str) -> Result<Database, PublishError> {
-        let Connected { client, driver, place } = url.connect().await?;
+        let (client, connection, place) = url.connect().await?;
         let database = Database {
             client,
-            connection: driver,
+            connection,
             place,
             schema: schema.into(),
             has_refused: AtomicBool::new(true),
@@ -135,7 +135,7 @@ impl Database {
                 self.transaction(doing, &sql::private(&self.schema, statement)).await?;
             }
         }
-        self.has_refused.store(!self.is_empty(REFUSED_TABLE).await?, Ordering::Relaxed);
+        self.has_refused.store(self.refused().await?.0 > 0, Ordering::Relaxed);
         Ok(())
     }
 
@@ -229,11 +229,6 @@ impl Database {
 
     pub(super) async fn commit(&self) -> Result<(), PublishError> {
         self.run("commit a batch", "COMMIT").await
-    }
-
-    pub(super) async fn is_empty(&self, table: &str) -> Result<bool, PublishError> {
-        let statement = format!("SELECT 'x'::text FROM {} LIMIT 1", sql::qualified(&self.schema, table));
-        Ok(self.query("look for rows", &statement, &[]).await?.is_empty())
     }
 
     pub(super) async fn copy_into(&self, table: &PublishedTable, name: &str) -> Result<RowSink, PublishError> {

@@ -76,8 +76,8 @@ impl PublishUrl {
         &self.place
     }
 
-    /// Connects to the first server that can be used.
-    pub(super) async fn connect(&self) -> Result<Connected, PublishError> {
+    /// Connects to the first server that can be used. Returns a session, its driver, which ends with it, and the place.
+    pub(super) async fn connect(&self) -> Result<(Client, JoinHandle<()>, String), PublishError> {
         let mut last = PublishError::no_answer("connect", &self.place, "the URL names no server");
         for (config, place) in &self.servers {
             let (limit, mut config) = (config.get_connect_timeout().copied().unwrap_or(CONNECT), config.clone());
@@ -90,7 +90,7 @@ impl PublishUrl {
                 }
             };
             last = match connected {
-                Ok(Ok((client, driver))) => return Ok(Connected { client, driver, place: place.clone() }),
+                Ok(Ok((client, driver))) => return Ok((client, driver, place.clone())),
                 Ok(Err(error)) => PublishError::of("connect", place, &error),
                 Err(_) => PublishError::no_answer("connect", place, &format!("no answer within {} s", limit.as_secs())),
             };
@@ -120,13 +120,6 @@ impl PublishUrl {
     }
 }
 
-/// A session. The driver ends with the client.
-pub(super) struct Connected {
-    pub client: Client,
-    pub driver: JoinHandle<()>,
-    pub place: String,
-}
-
 async fn begin<T>(config: &Config, tls: T) -> Result<(Client, JoinHandle<()>), tokio_postgres::Error>
 where
     T: MakeTlsConnect<Socket>,
@@ -137,8 +130,12 @@ where
     Ok((client, tokio::spawn(async { drop(connection.await) })))
 }
 
-/// The URL with one of its hosts each, so that a message can name the one that was reached.
+/// The URL with one of its hosts each, so that a message can name the one that was reached. Hosts that have addresses or ports
+/// of their own stay together.
 fn one_of_each_host(url: &str) -> Vec<String> {
+    if ["hostaddr=", "port="].iter().any(|option| url.contains(option)) {
+        return vec![url.to_string()];
+    }
     let begin = url.find('@').map(|at| at + 1).or(url.find("://").map(|at| at + 3)).unwrap_or_default();
     let end = url[begin..].find(['/', '?']).map_or(url.len(), |at| begin + at);
     url[begin..end].split(',').map(|host| format!("{}{host}{}", &url[..begin], &url[end..])).collect()
@@ -163,13 +160,16 @@ fn config(url: &str) -> Result<Config, String> {
 }
 
 fn place(config: &Config) -> String {
-    let name = match (config.get_hosts().first(), config.get_hostaddrs().first()) {
-        (Some(Host::Tcp(name)), _) => name.clone(),
-        (Some(Host::Unix(path)), _) => path.display().to_string(),
-        (None, address) => address.map(ToString::to_string).unwrap_or_default(),
+    let of_host = |host: &Host| match host {
+        Host::Tcp(name) => name.clone(),
+        Host::Unix(path) => path.display().to_string(),
     };
+    let mut names: Vec<String> = config.get_hosts().iter().map(of_host).collect();
+    if names.is_empty() {
+        names = config.get_hostaddrs().iter().map(ToString::to_string).collect();
+    }
     let port = config.get_ports().first().copied().unwrap_or(5432);
-    format!("{name}:{port}/{}", config.get_dbname().or(config.get_user()).unwrap_or_default())
+    format!("{}:{port}/{}", names.join(","), config.get_dbname().or(config.get_user()).unwrap_or_default())
 }
 
 fn is_local(config: &Config) -> bool {
