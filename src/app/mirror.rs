@@ -96,7 +96,7 @@ impl Mirror {
         let known = self.parts();
         let meter = known.meter.clone();
         // The next meter takes over this one's state.
-        let views = settings.config.views.clone();
+        let views = settings.config.views();
         let apply = move |tx: &MirrorTx<'_>| {
             meter.enter(tx)?;
             tx.derived().configure_views(&views)
@@ -185,7 +185,7 @@ impl Mirror {
 /// Opens the file for writing on a blocking thread, because a migration can take long.
 async fn open_store(settings: &MirrorSettings) -> Result<Store, StoreError> {
     let path = settings.config.database.clone();
-    let (views, leaves_no_wal) = (Some(settings.config.views.clone()), settings.leaves_no_wal);
+    let (views, leaves_no_wal) = (Some(settings.config.views()), settings.leaves_no_wal);
     let options = StoreOptions { views, leaves_no_wal, ..StoreOptions::default() };
     let open = move || Store::open_with(&path, options);
     tokio::task::spawn_blocking(open).await.unwrap_or(Err(StoreError::Closed))
@@ -197,7 +197,7 @@ async fn assemble(
     clock: &Arc<dyn Clock>,
     observer: &Arc<dyn RunObserver>,
 ) -> Result<Parts, MirrorError> {
-    let write_back = settings.config.write_back;
+    let write_back = settings.config.write_back.enabled;
     if store.read(|tx| tx.takes_edits()).await? != write_back {
         // Immediately rather than with the next run, because the triggers of the views read it.
         store.write(move |tx| tx.edits().set_write_back(write_back)).await?;

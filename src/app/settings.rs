@@ -48,10 +48,10 @@ impl MirrorSettings {
             details: sync.details,
             concurrency: self.api.concurrency,
             most_removals: sync.max_removals,
-            retention: config.history,
+            retention: config.history.retention,
             detail_max_age: sync.detail_max_age,
-            write_back: config.write_back,
-            max_edits: config.max_edits,
+            write_back: config.write_back.enabled,
+            max_edits: config.write_back.max_edits,
             ..SyncSettings::default()
         }
     }

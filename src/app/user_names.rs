@@ -1,4 +1,4 @@
-//! Who uses this process, as the trail of edits names people, and the tables of users and groups.
+//! Who uses this process, as the trail of edits names people, and the table of users.
 
 use std::sync::OnceLock;
 
@@ -14,28 +14,15 @@ pub fn person() -> &'static str {
     })
 }
 
-pub fn user_name(id: u32) -> String {
-    name_in("/etc/passwd", id)
-}
-
-/// The name of an id in a table of the system, or the id.
-pub fn name_in(table: &str, id: u32) -> String {
-    let table = std::fs::read_to_string(table).unwrap_or_default();
+/// The name of a user, or the id.
+fn user_name(id: u32) -> String {
+    let table = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
     line_with(&table, 2, &id.to_string()).map_or_else(|| id.to_string(), |fields| fields[0].to_string())
 }
 
-pub fn ids_of(user: &str) -> Option<(u32, u32)> {
-    ids_with(0, user).or_else(|| ids_with(2, user))
-}
-
 pub fn group_of(user: u32) -> Option<u32> {
-    ids_with(2, &user.to_string()).map(|(_, group)| group)
-}
-
-fn ids_with(place: usize, text: &str) -> Option<(u32, u32)> {
     let table = std::fs::read_to_string("/etc/passwd").ok()?;
-    let fields = line_with(&table, place, text)?;
-    fields.get(2)?.parse().ok().zip(fields.get(3)?.parse().ok())
+    line_with(&table, 2, &user.to_string())?.get(3)?.parse().ok()
 }
 
 /// The fields of the line of a table that has this text in one of them.
@@ -53,7 +40,6 @@ mod tests {
         assert_eq!(line_with(table, 2, "117").unwrap()[..4], ["crm", "x", "117", "116"]);
         assert_eq!(line_with(table, 0, "crm").unwrap()[3], "116");
         assert_eq!(line_with(table, 2, "11"), None);
-        assert_eq!(ids_of("root"), Some((0, 0)));
-        assert_eq!(ids_of("0"), Some((0, 0)));
+        assert_eq!(group_of(0), Some(0));
     }
 }

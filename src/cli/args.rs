@@ -12,15 +12,6 @@ use super::{Failure, identity};
 use crate::config::{Config, ConfigError, LOCAL_FILE, LogConfig, Sources};
 use crate::model::Object;
 
-/// Says once that the configuration is invalid, to who goes on without it.
-pub(super) fn note_invalid(config: &Config) {
-    static SAID: Once = Once::new();
-    if let Some(error) = config.invalid() {
-        let text = Failure::from(error).text();
-        SAID.call_once(|| output::note(&text.trim_end().replacen("error: ", "warning: ", 1)));
-    }
-}
-
 pub(super) fn one_of<T, const N: usize>(words: [&'static str; N]) -> impl TypedValueParser<Value = T>
 where
     T: FromStr + Clone + Send + Sync + 'static,
@@ -30,6 +21,16 @@ where
 
 pub(super) fn objects() -> impl TypedValueParser<Value = Object> {
     one_of(Object::ALL.map(Object::as_str))
+}
+
+/// Takes the identity of the mirror's owner.
+pub(super) fn as_owner(mut config: Config) -> Result<Config, Failure> {
+    if let Some(owner) = identity::needed_for(&config.database) {
+        // The files of the secrets may be readable for root only.
+        config.hold_secrets();
+        owner.take(&config.database)?;
+    }
+    Ok(config)
 }
 
 /// Options of most verbs that read or change the mirror.
@@ -61,39 +62,13 @@ impl Global {
     /// Reads the configuration, overridden by these options, perhaps with another mirror, and takes the identity of the
     /// mirror's owner.
     pub fn load(&self, database: Option<&Path>) -> Result<Config, Failure> {
-        self.as_owner(Config::load(&self.sources(database))?)
-    }
-
-    /// Like [`Global::load`]; while the configuration is invalid, only where the mirror and its daemon are.
-    pub fn load_or_place(&self, database: Option<&Path>) -> Result<Config, Failure> {
-        self.as_owner(Config::load_or_place(&self.sources(database))?)
-    }
-
-    /// Like [`Global::load_or_place`], to read the mirror: one that does not exist may be elsewhere.
-    pub fn load_to_read(&self, database: Option<&Path>) -> Result<Config, Failure> {
-        let config = self.load_or_place(database)?;
-        match config.invalid().filter(|_| !config.database.exists()) {
-            Some(invalid) => Err(invalid.into()),
-            None => {
-                note_invalid(&config);
-                Ok(config)
-            }
-        }
-    }
-
-    fn as_owner(&self, mut config: Config) -> Result<Config, Failure> {
-        if let Some(owner) = identity::needed_for(&config.database) {
-            // Their files may be readable for root only.
-            config.hold_secrets();
-            owner.take(&config.database)?;
-        }
-        Ok(config)
+        as_owner(Config::load(&self.sources(database))?)
     }
 
     /// The mirror that a verb reads: the given one, or that of the configuration. Takes the identity of its owner.
     pub fn database(&self, given: Option<&Path>) -> Result<PathBuf, Failure> {
         match given {
-            None => Ok(self.load_to_read(None)?.database),
+            None => Ok(self.load(None)?.database),
             Some(path) => identity::take(path).map(|()| path.to_path_buf()),
         }
     }

@@ -3,7 +3,6 @@
 use std::error::Error;
 use std::fmt::Write as _;
 use std::io;
-use std::path::Path;
 
 use crate::api::ApiError;
 use crate::app::MirrorError;
@@ -11,7 +10,6 @@ use crate::config::ConfigError;
 use crate::daemon::DaemonError;
 use crate::error_chain::error_chain;
 use crate::exit::Exit;
-use crate::format::shell_word;
 use crate::store::StoreError;
 use crate::sync::SyncError;
 
@@ -39,16 +37,6 @@ impl Failure {
     pub fn hint(mut self, hint: impl Into<String>) -> Failure {
         self.hint = Some(hint.into());
         self
-    }
-
-    /// Adds a hint about a folder that files are to be written to, if it is missing.
-    #[must_use]
-    pub fn hint_at_folder(self, folder: &Path) -> Failure {
-        if folder.as_os_str().is_empty() || folder.exists() {
-            return self;
-        }
-        let word = shell_word(&folder.to_string_lossy());
-        self.hint(format!("the folder {} does not exist: `mkdir -p {word}` creates it", folder.display()))
     }
 
     pub fn exit(&self) -> Exit {

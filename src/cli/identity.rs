@@ -7,8 +7,8 @@
 //! # Invariants
 //! - The identity is that of the first user other than root who can change where a path leads. Nobody but root can have
 //!   changed what stands before that on the path, so there is no race.
-//! - A process never returns to root. Only `check`, which also examines what others may access, does this part of its
-//!   work in a thread of its own.
+//! - A process never returns to root. Only `status --all`, whose mirrors may have several owners, reads each in a thread of
+//!   its own.
 
 use std::ffi::OsString;
 use std::fs::Metadata;

@@ -24,26 +24,32 @@ use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::registry::Registry;
 use tracing_subscriber::util::SubscriberInitExt;
 
-use crate::cli::ProgressView;
 use crate::config::{LogConfig, LogFormat};
 use crate::sync::RUN_LINE;
 
 /// The prefix of our fields in the journal: `ru_left` is `CRM_RU_LEFT`.
 const PREFIX: &str = "CRM";
 
-/// Starts the log of this process; lines are written between the bars of `progress`. A second call has no effect.
-pub fn start(config: &LogConfig, progress: &ProgressView) {
-    let view = progress.clone();
-    let writer = move || LogLine(view.clone());
+/// Starts the log of a verb, which reports itself how a run ended: only programs want that as an event too.
+pub fn start(config: &LogConfig) {
+    begin(config, config.format != LogFormat::Auto || in_the_journal());
+}
+
+/// Starts the log of the daemon, which nobody watches. A second call, or one after [`start`], has no effect.
+pub fn start_for_daemon(config: &LogConfig) {
+    begin(config, true);
+}
+
+fn begin(config: &LogConfig, ends: bool) {
     let layer = match config.format {
-        LogFormat::Json => json(writer),
-        LogFormat::Auto if in_the_journal() => journal().unwrap_or_else(|_| text(writer, false)),
-        LogFormat::Auto | LogFormat::Text => text(writer, colours()),
+        LogFormat::Json => json(io::stderr),
+        LogFormat::Auto if in_the_journal() => journal().unwrap_or_else(|_| text(io::stderr, false)),
+        LogFormat::Auto | LogFormat::Text => text(io::stderr, colours()),
     };
     // An error means that a log is already running, as in tests: that one is kept.
     let _ = tracing_subscriber::registry()
         .with(layer)
-        .with(filter(&config.level, progress.logs_ends(config.format != LogFormat::Auto || in_the_journal())))
+        .with(filter(&config.level, ends))
         .with(filter_fn(is_safe_to_log))
         .try_init();
 }
@@ -126,18 +132,6 @@ fn message_alone(writer: &mut Writer<'_>, field: &Field, value: &dyn fmt::Debug)
         }
     }
     Ok(())
-}
-
-/// Writes a line to stderr without breaking a progress bar.
-struct LogLine(ProgressView);
-
-impl io::Write for LogLine {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.aside(|| io::stderr().write(bytes))
-    }
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 #[cfg(test)]

@@ -29,7 +29,6 @@ pub(in crate::cli) use args::{objects, one_of};
 pub use failure::Failure;
 pub use session::{DaemonState, ScratchFolder};
 pub use ui::output;
-pub use ui::progress::ProgressView;
 pub use verbs::Cli;
 
 /// Runs the program with these arguments, the program's name first.

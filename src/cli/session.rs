@@ -11,13 +11,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::api::ApiError;
 use crate::app::{Mirror, MirrorSettings, RunResult, Summary};
-use crate::cli::args::note_invalid;
-use crate::cli::{Failure, ProgressView, logging, output};
+use crate::cli::ui::progress::ProgressLines;
+use crate::cli::{Failure, logging, output};
 use crate::config::Config;
 use crate::daemon::client::{AcceptedJob, ClientError, DaemonClient, EventStream, reach};
 use crate::daemon::job::Trigger;
@@ -25,40 +25,26 @@ use crate::daemon::{DaemonStatus, Event, StopSignals};
 use crate::exit::Exit;
 use crate::format;
 use crate::model::{Object, Ru, SystemClock};
-use crate::sync::{Findings, Job, RunObserver};
+use crate::sync::{Findings, Job, RunObserver, Selection};
 
 const GRACE: Duration = Duration::from_secs(10);
 
-const BEHIND_VERIFICATION: &str = "the daemon runs a verification, which sends due edits between its requests; the result of \
-     this push is reported after it, and `crm-mirror outbox` shows the edits meanwhile";
+/// The summary of a run, and what it found.
+pub type Finished = (Summary, Vec<(Object, Findings)>);
 
-/// Runs a job while the user watches; `None` if the daemon goes on with it. `body` is the request to the daemon. Without the
-/// daemon, the last two say who requested the run, and limit what it spends.
-pub fn run(
-    config: &Config,
-    job: &Job,
-    body: &Value,
-    (trigger, max_ru): (Trigger, Option<Ru>),
-) -> Result<Option<Finished>, Failure> {
+/// Runs a job while the user watches; `None` if the daemon goes on with it. Without the daemon, the last two say who requested
+/// the run, and limit what it spends.
+pub fn run(config: &Config, job: &Job, (trigger, max_ru): (Trigger, Option<Ru>)) -> Result<Option<Finished>, Failure> {
     let job = &within(config, job)?;
-    let progress = ProgressView::of_process();
-    logging::start(&config.log, &progress);
+    let progress = ProgressLines::default();
+    logging::start(&config.log);
     let runtime = runtime()?;
-    if let Some((client, status)) = runtime.block_on(daemon(config))? {
+    if let Some((client, _)) = runtime.block_on(daemon(config))? {
         // The daemon would go on with the rest of a limited run at once.
         if job.accept().workspace || max_ru.is_some() {
             return Err(needs_the_mirror_alone());
         }
-        if *job == Job::Push && status.running.is_some_and(|running| running.work == "verify") {
-            output::note(BEHIND_VERIFICATION);
-        }
-        let how_to_stop = if matches!(job, Job::Resync { .. }) {
-            "`crm-mirror resync --stop` stops it"
-        } else {
-            "`crm-mirror status` shows it"
-        };
-        let path = format!("/{}", job.kind());
-        return runtime.block_on(run_there(&client, &path, body, &progress, how_to_stop));
+        return runtime.block_on(run_there(&client, job, &progress));
     }
     let settings = MirrorSettings::new(config.clone())?;
     let ran = runtime.block_on(async {
@@ -75,7 +61,7 @@ pub fn run(
     })?;
     // A second signal ends the program without waiting.
     runtime.shutdown_background();
-    Ok(Some(Finished { summary: ran.summary, found: ran.findings }))
+    Ok(Some((ran.summary, ran.findings)))
 }
 
 /// A job of a person, limited to the configured objects.
@@ -117,19 +103,10 @@ fn cut_off() -> Failure {
         .hint("`crm-mirror sync` continues from there")
 }
 
-/// How long to wait for events that are already on their way.
-const LAST_LINES: Duration = Duration::from_secs(2);
-
 /// How long `status` waits for the daemon: monitoring allows a probe a few seconds.
 const ANSWERS_WITHIN: Duration = Duration::from_millis(1500);
 
 const ASK_AGAIN: Duration = Duration::from_millis(300);
-
-#[derive(Debug)]
-pub struct Finished {
-    pub summary: Summary,
-    pub found: Vec<(Object, Findings)>,
-}
 
 /// The daemon that owns the configured mirror, and its status; `None` if there is none.
 pub async fn daemon(config: &Config) -> Result<Option<(DaemonClient, DaemonStatus)>, Failure> {
@@ -139,9 +116,6 @@ pub async fn daemon(config: &Config) -> Result<Option<(DaemonClient, DaemonStatu
     }
     let Some(client) = DaemonClient::connect(&config.socket) else { return Ok(None) };
     let status = client.status_of(&config.database).await?;
-    if status.is_some() {
-        note_invalid(config);
-    }
     Ok(status.map(|status| (client, status)))
 }
 
@@ -185,17 +159,16 @@ pub async fn daemon_state(config: &Config) -> (Option<DaemonStatus>, DaemonState
 
 /// Requests a job and watches it until it ends; `None` if the person stops watching, or the job has to wait for long: the
 /// daemon goes on with it.
-async fn run_there(
-    client: &DaemonClient,
-    path: &str,
-    body: &Value,
-    progress: &ProgressView,
-    how_to_stop: &str,
-) -> Result<Option<Finished>, Failure> {
+async fn run_there(client: &DaemonClient, job: &Job, progress: &ProgressLines) -> Result<Option<Finished>, Failure> {
+    let (path, body) = request(job);
+    let how_to_stop = match job {
+        Job::Resync { .. } => "`crm-mirror resync --stop` stops it",
+        _ => "`crm-mirror status` shows it",
+    };
     let mut signals = StopSignals::listen()?;
     // Subscribed before the request, so that no event of the job is missed.
     let mut events = client.subscribe().await?;
-    let Some(accepted) = accepted(client, path, body, &mut signals).await? else { return Ok(None) };
+    let Some(accepted) = accepted(client, &path, &body, &mut signals).await? else { return Ok(None) };
     output::note(&format!("the daemon runs it (job {})", accepted.job));
     if let Some(until) = accepted.waits_until {
         // As in the foreground, an exhausted budget and a long hold are not waited for.
@@ -212,6 +185,24 @@ async fn run_there(
             Ok(None)
         }
     }
+}
+
+/// A job as a request to the daemon.
+fn request(job: &Job) -> (String, Value) {
+    let objects = match job.selection() {
+        Some(Selection::Named(objects)) => objects.as_slice(),
+        // The daemon has a configuration of its own.
+        _ => &[],
+    };
+    let removals = job.accept().removals;
+    let body = match job {
+        Job::Push => json!({}),
+        Job::Verify { full, repair, .. } => {
+            json!({"objects": objects, "full": full, "repair": repair, "accept_removals": removals})
+        }
+        Job::Sync { .. } | Job::Resync { .. } => json!({"objects": objects, "accept_removals": removals}),
+    };
+    (format!("/{}", job.kind()), body)
 }
 
 /// Enqueues a job. While the daemon opens its mirror, which may be a migration or a wait for another process, it is asked
@@ -247,30 +238,23 @@ async fn watch(
     client: &DaemonClient,
     events: &mut EventStream,
     job: u64,
-    progress: &ProgressView,
+    progress: &ProgressLines,
 ) -> Result<Finished, Failure> {
     let mut ours = false;
-    let mut gone = false;
     loop {
-        let event = if gone {
-            // The end of the job is among the next events, or was missed.
-            tokio::time::timeout(LAST_LINES, events.next()).await.map_err(|_| {
-                Failure::new(Exit::Paused, "the end of the job was missed")
-                    .hint("`crm-mirror status` shows the last runs")
-            })??
-        } else {
-            events.next().await?
-        };
-        match event {
+        match events.next().await? {
             Event::Started { job: started, .. } => ours = started == job,
-            Event::Missed { .. } => gone = !client.has(job).await?,
+            Event::Missed { .. } if !client.has(job).await? => {
+                return Err(Failure::new(Exit::Paused, "the end of the job was missed")
+                    .hint("`crm-mirror status` shows the last runs"));
+            }
             Event::Preempted { job: preempted } if preempted == job => ours = false,
             Event::Finished { job: ended, result } if ended == job => {
                 let Some(summary) = result.summary else {
                     let error = result.error.unwrap_or_else(|| "the run failed".into());
                     return Err(Failure::hinted(Exit::of_code(result.exit), result.hint, error));
                 };
-                return Ok(Finished { summary: *summary, found: result.found });
+                return Ok((*summary, result.found));
             }
             Event::Run(event) if ours => progress.on(event),
             _ => {}

@@ -2,7 +2,6 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use crate::api::key::NotAKey;
 
@@ -20,40 +19,27 @@ pub enum ConfigError {
         /// Where and why, without the line itself.
         reason: String,
     },
-    #[error("unknown key `{key}` {place}{}", .meant.as_ref().map(|m| format!("; did you mean `{m}`?")).unwrap_or_default())]
-    Unknown { key: String, place: String, meant: Option<String> },
+    #[error("unknown key `{key}` {place}")]
+    Unknown { key: String, place: String },
     #[error("`{key}` {place} is a secret, which does not belong in the configuration")]
     SecretInFile { key: &'static str, place: String },
     #[error("`{key}` {place} {reason}")]
     Value { key: String, place: String, reason: String },
     #[error("`daemon.http` is {address}, which other machines could reach, and the page has no password")]
     NotLoopback { address: std::net::SocketAddr },
-    /// The configuration is invalid, and only where the mirror is was read of it.
-    #[error(transparent)]
-    Invalid(Arc<ConfigError>),
     #[error("`api.base_url` is not set")]
     NoBaseUrl,
     #[error("there is no API key")]
     NoKey,
-    #[error("could not read the API key from {path}")]
-    KeyFile { path: PathBuf, source: io::Error },
     #[error("the API key from {place} cannot be used")]
     BadKey { place: String, source: NotAKey },
     #[error("no database is configured to publish to")]
     NoPublishUrl,
-    #[error("could not read the URL of the database from {path}")]
-    PublishUrlFile { path: PathBuf, source: io::Error },
+    #[error("could not read the secret in {path}")]
+    SecretFile { path: PathBuf, source: io::Error },
 }
 
 impl ConfigError {
-    /// Whether the file that was named does not exist, or must not be read.
-    pub(super) fn is_of_no_mirror(&self) -> bool {
-        match self {
-            ConfigError::File { source, .. } => source.kind() == io::ErrorKind::NotFound,
-            other => matches!(other, ConfigError::ForeignFile { .. }),
-        }
-    }
-
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             ConfigError::File { source, .. } if source.kind() == io::ErrorKind::NotFound => {
@@ -79,11 +65,8 @@ impl ConfigError {
             ConfigError::NoPublishUrl => {
                 Some("set `publish.url_file` to a file with its URL, or set CRM_MIRROR_PUBLISH__URL")
             }
-            ConfigError::KeyFile { .. } | ConfigError::PublishUrlFile { .. } => {
-                Some("the file must exist and be readable by the current user")
-            }
+            ConfigError::SecretFile { .. } => Some("the file must exist and be readable by the current user"),
             ConfigError::BadKey { .. } => Some("it must contain the key and nothing else, on one line"),
-            ConfigError::Invalid(error) => error.hint(),
             ConfigError::Syntax { .. } | ConfigError::Value { .. } => None,
         }
     }

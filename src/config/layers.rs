@@ -4,42 +4,29 @@
 //! [`super::values`] can read a number from a text. `figment` quotes the value that it rejects, which may be a
 //! misplaced secret: only the key, the place and the expectation are kept of its errors.
 
-use std::path::{Path, PathBuf};
-
 use figment::error::Kind;
 use figment::providers::{Format, Toml};
 use figment::value::{Dict, Map, Value};
 use figment::{Figment, Metadata, Profile, Provider, Source};
+use serde::de::DeserializeOwned;
 
 use super::DEFAULT_TOML;
 use super::error::ConfigError;
-use super::sections::Sections;
 use super::sources::{Environment, PREFIX, SECRETS, Sources};
-use crate::format::distance;
 
 /// The name of the environment layer; the variable's name follows from the key.
 const ENVIRONMENT: &str = "environment";
 
-pub(super) fn read(sources: &Sources, files: &[(PathBuf, String)]) -> Result<Sections, ConfigError> {
-    let files = files.iter().map(|(path, text)| Layer::of_file(path, text));
-    let layers = files.chain([Layer::of_environment(&sources.environment)]).collect::<Result<Vec<_>, _>>()?;
-    merged(layers, sources)
-}
-
-/// The settings that say where the mirror and its daemon are, of those sources that can be read; the defaults of all others.
-pub(super) fn read_place(sources: &Sources) -> Result<Sections, ConfigError> {
-    let files = sources.files().unwrap_or_default();
-    let files = files.iter().map(|(path, text)| Layer::of_file(path, text));
-    let layers = files.chain([Layer::of_environment(&sources.environment)]).flatten().map(Layer::place);
-    merged(layers.collect(), sources)
-}
-
-fn merged(layers: Vec<Layer>, sources: &Sources) -> Result<Sections, ConfigError> {
-    let defaults = Layer::of_toml(Metadata::named("in the built-in defaults"), DEFAULT_TOML)?;
+pub(super) fn read<T: DeserializeOwned>(sources: &Sources) -> Result<T, ConfigError> {
+    let mut merged = Figment::new().merge(Layer::of_toml(Metadata::named("in the built-in defaults"), DEFAULT_TOML)?);
+    if let Some((path, text)) = sources.read()? {
+        // The source in the metadata makes relative paths relative to the file.
+        let metadata = Metadata::from(format!("in {}", path.display()), Source::File(path.into()));
+        merged = merged.merge(Layer::of_toml(metadata, &text)?);
+    }
     let flags = sources.flags.iter().map(|(key, text)| (key.to_string(), text.as_str()));
-    let flags = Layer::of_texts("on the command line", flags);
-    let merged = layers.into_iter().fold(Figment::new().merge(defaults), Figment::merge);
-    merged.merge(flags).extract().map_err(|error| translated(&error))
+    let merged = merged.merge(Layer::of_environment(&sources.environment)?);
+    merged.merge(Layer::of_texts("on the command line", flags)).extract().map_err(|error| translated(&error))
 }
 
 struct Layer {
@@ -58,19 +45,6 @@ impl Provider for Layer {
 }
 
 impl Layer {
-    /// The source in the metadata makes relative paths relative to the file.
-    fn of_file(path: &Path, text: &str) -> Result<Layer, ConfigError> {
-        Layer::of_toml(Metadata::from(format!("in {}", path.display()), Source::File(path.into())), text)
-    }
-
-    fn place(self) -> Layer {
-        let kept = [("database", "path"), ("daemon", "socket")].into_iter().filter_map(|(section, key)| {
-            let value = self.values.get(section)?.as_dict()?.get(key)?;
-            Some((section.to_string(), Value::from(Dict::from([(key.to_string(), value.clone())]))))
-        });
-        Layer { values: kept.collect(), metadata: self.metadata }
-    }
-
     fn of_toml(metadata: Metadata, text: &str) -> Result<Layer, ConfigError> {
         let data = Toml::string(text).data().map_err(|error| ConfigError::Syntax {
             place: metadata.name.strip_prefix("in ").unwrap_or(&metadata.name).to_string(),
@@ -84,7 +58,7 @@ impl Layer {
             let key = name.trim_start_matches(PREFIX).to_lowercase();
             match key.split_once("__") {
                 Some((section, key)) => Ok((format!("{section}.{key}"), text)),
-                None => Err(ConfigError::Unknown { key, place: format!("in the variable {name}"), meant: None }),
+                None => Err(ConfigError::Unknown { key, place: format!("in the variable {name}") }),
             }
         });
         Ok(Layer::of_texts(ENVIRONMENT, values.collect::<Result<Vec<_>, _>>()?.into_iter()))
@@ -117,7 +91,7 @@ fn translated(error: &figment::Error) -> ConfigError {
     match &error.kind {
         Kind::UnknownField(..) => match SECRETS.iter().find(|(secret, _)| *secret == key) {
             Some((key, _)) => ConfigError::SecretInFile { key, place },
-            None => ConfigError::Unknown { place, meant: closest(&key), key },
+            None => ConfigError::Unknown { key, place },
         },
         kind => ConfigError::Value { reason: reason(kind, &key), key, place },
     }
@@ -135,29 +109,4 @@ fn reason(kind: &Kind, key: &str) -> String {
         Kind::MissingField(name) => format!("lacks `{name}`"),
         _ => "cannot be used".into(),
     }
-}
-
-/// Every key that `config/default.toml` documents, as `section.key`; those without a default are commented out there.
-pub(super) fn documented() -> Vec<String> {
-    let mut section = "";
-    let mut keys = Vec::new();
-    for line in DEFAULT_TOML.lines() {
-        if let Some(name) = line.strip_prefix('[') {
-            section = name.trim_end_matches(']');
-        } else if let Some((key, _)) = line.trim_start_matches('#').split_once(" = ")
-            && key.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')
-        {
-            keys.push(format!("{section}.{key}"));
-        }
-    }
-    keys
-}
-
-/// The key that was most likely meant: a similar name, or the same name in another section.
-fn closest(key: &str) -> Option<String> {
-    let name = key.rsplit('.').next().unwrap_or(key);
-    let keys = documented();
-    let near = keys.iter().map(|known| (distance(key, known), known)).min();
-    let near = near.filter(|(edits, _)| *edits <= 3).map(|(_, known)| known);
-    near.or_else(|| keys.iter().find(|known| known.ends_with(&format!(".{name}")))).cloned()
 }

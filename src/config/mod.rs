@@ -12,11 +12,11 @@
 //! - Secrets pass through no layer, because layers guess types and quote what they reject.
 //! - A relative path in a file is relative to that file.
 
-mod api_key;
 mod cron;
 mod error;
 mod layers;
 mod network;
+mod secret;
 mod sections;
 mod settings;
 mod sources;
@@ -24,11 +24,14 @@ pub mod unit;
 mod values;
 
 pub use crate::model::duration::duration;
-pub use api_key::KeyPlace;
 pub use cron::{ChangesSchedule, Cron};
 pub use error::ConfigError;
 pub use network::Network;
-pub use sections::{BudgetConfig, LogConfig, LogFormat, McpConfig, NotifyConfig, PublishConfig, SyncConfig};
+pub use secret::{Secret, SecretPlace};
+pub use sections::{
+    BudgetConfig, DaemonConfig, HistoryConfig, LogConfig, LogFormat, McpConfig, NotifyConfig, PublishConfig,
+    SyncConfig, WriteBackConfig,
+};
 pub use settings::{ApiConfig, Config};
 pub use sources::{Environment, LOCAL_FILE, Sources, files_in};
 pub use unit::{ServiceUnit, UnitCredential};

@@ -9,14 +9,15 @@ use std::time::Duration;
 
 use jiff::tz::TimeZone;
 use reqwest::Url;
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::SecretString;
 use serde::Deserialize;
 
 use super::cron::{ChangesSchedule, Cron};
 use super::error::ConfigError;
 use super::network::Network;
+use super::secret::{Secret, SecretPlace};
 use super::sources::{Environment, PUBLISH_URL};
-use super::{api_key, values};
+use super::values;
 use crate::api::BaseUrl;
 use crate::model::{ExcludedFields, Resource, Ru};
 use crate::store::{LabelColumns, SearchForm};
@@ -24,22 +25,6 @@ use crate::store::{LabelColumns, SearchForm};
 const HOUR: u64 = 3600;
 const DAY: u64 = 24 * HOUR;
 const YEAR: u64 = 366 * DAY;
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Sections {
-    pub api: ApiSection,
-    pub database: DatabaseSection,
-    pub budget: BudgetConfig,
-    pub sync: SyncConfig,
-    pub history: HistorySection,
-    pub daemon: DaemonSection,
-    pub write_back: WriteBackSection,
-    pub publish: PublishConfig,
-    pub notify: NotifySection,
-    pub mcp: McpConfig,
-    pub log: LogConfig,
-}
 
 /// `[api]`: the service. The key itself is not a setting.
 #[derive(Clone, Debug, Deserialize)]
@@ -55,7 +40,7 @@ pub(super) struct ApiSection {
     pub timeout: Duration,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DatabaseSection {
     #[serde(default, deserialize_with = "values::path")]
@@ -113,28 +98,29 @@ pub struct SyncConfig {
     pub max_removals: f64,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct HistorySection {
-    /// `None` for forever.
+pub struct HistoryConfig {
+    /// How long changes are kept; `None` for forever.
     #[serde(deserialize_with = "values::age")]
     pub retention: Option<Duration>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct DaemonSection {
+pub struct DaemonConfig {
     #[serde(default, deserialize_with = "values::path")]
-    pub socket: Option<PathBuf>,
+    pub(super) socket: Option<PathBuf>,
+    /// Where the status page is served: a loopback address, unless `http_allow` names networks.
     #[serde(default, deserialize_with = "values::address")]
     pub http: Option<SocketAddr>,
     #[serde(default, deserialize_with = "values::networks")]
     pub http_allow: Vec<Network>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct WriteBackSection {
+pub struct WriteBackConfig {
     #[serde(deserialize_with = "values::switch")]
     pub enabled: bool,
     #[serde(deserialize_with = "values::whole::<_, _, 0, 1_000_000>")]
@@ -156,79 +142,54 @@ pub struct PublishConfig {
     #[serde(deserialize_with = "values::columns")]
     pub exclude: Vec<String>,
     #[serde(skip)]
-    url: Option<SecretString>,
+    url: Secret,
 }
 
 impl PublishConfig {
-    /// The section with the URL of the environment, which overrides the file.
-    pub(super) fn completed(mut self, unmirrored: &[String], env: &Environment) -> PublishConfig {
-        self.url = env.get(PUBLISH_URL).map(SecretString::from);
-        self.url_file.take_if(|_| self.url.is_some());
+    /// Adds the URL of the environment, which overrides the file.
+    pub(super) fn complete(&mut self, unmirrored: &[String], env: &Environment) {
+        self.url = Secret::find(env, PUBLISH_URL, self.url_file.take());
         // What is not mirrored any more is withdrawn where it was published.
         self.exclude.extend(unmirrored.iter().flat_map(|entry| ExcludedFields::of_tables(entry)));
-        self
     }
 
     pub fn is_on(&self) -> bool {
-        self.url.is_some() || self.url_file.is_some()
+        self.url.place != SecretPlace::Nowhere
     }
 
     pub fn url_file(&self) -> Option<&Path> {
-        self.url_file.as_deref()
+        self.url.place.path()
     }
 
     pub(super) fn hold(&mut self) {
-        self.url = self.url().ok();
+        self.url.hold();
     }
 
     pub fn url(&self) -> Result<SecretString, ConfigError> {
-        let text = match (&self.url, &self.url_file) {
-            (Some(text), _) => text.clone(),
-            (None, Some(path)) => {
-                api_key::read_file(path).map_err(|source| ConfigError::PublishUrlFile { path: path.clone(), source })?
-            }
-            (None, None) => return Err(ConfigError::NoPublishUrl),
-        };
-        Ok(SecretString::from(text.expose_secret().trim()))
+        self.url.read(ConfigError::NoPublishUrl)
     }
 }
 
-#[derive(Debug, Deserialize)]
+/// `[notify]`: at most one of the two is set.
+#[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct NotifySection {
+pub struct NotifyConfig {
     #[serde(default, deserialize_with = "values::command")]
     pub command: Option<Vec<String>>,
+    /// An address that is a secret: whoever knows it may post there.
     #[serde(default, deserialize_with = "values::webhook")]
     pub webhook: Option<Url>,
 }
 
-#[derive(Clone, Default, strum::AsRefStr)]
-pub enum NotifyConfig {
-    #[default]
-    Off,
-    Command(Vec<String>),
-    /// An address that is a secret: whoever knows it may post there.
-    Webhook(Url),
-}
-
 impl NotifyConfig {
-    pub(super) fn new(section: NotifySection) -> Result<NotifyConfig, ConfigError> {
-        match (section.command, section.webhook) {
-            (None, None) => Ok(NotifyConfig::Off),
-            (Some(command), None) => Ok(NotifyConfig::Command(command)),
-            (None, Some(webhook)) => Ok(NotifyConfig::Webhook(webhook)),
-            (Some(_), Some(_)) => Err(ConfigError::Value {
-                key: "notify.webhook".into(),
-                place: "in the configuration".into(),
-                reason: "and `notify.command` are both set: choose one".into(),
-            }),
-        }
+    pub fn is_on(&self) -> bool {
+        self.command.is_some() || self.webhook.is_some()
     }
 }
 
 impl fmt::Debug for NotifyConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_ref())
+        f.debug_struct("NotifyConfig").field("is_on", &self.is_on()).finish()
     }
 }
 

@@ -1,4 +1,4 @@
-//! The sources of the configuration: the file and its drop-ins, the environment, the flags.
+//! The sources of the configuration: the file, the environment, the flags.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read as _};
@@ -83,20 +83,20 @@ impl Sources {
         self.file.as_ref().unwrap_or(&self.default_file)
     }
 
-    /// The files with their texts, in the order in which they are merged: the main file, then its drop-ins by name.
-    pub fn files(&self) -> Result<Vec<(PathBuf, String)>, ConfigError> {
-        let main = self.main_file();
-        let read = if self.is_local() { read_found } else { read };
-        let mut files = Vec::new();
-        match read(main) {
-            Err(ConfigError::File { source, .. }) if source.kind() == ErrorKind::NotFound && self.file.is_none() => {}
-            text => files.push((main.to_path_buf(), text?)),
+    /// The file with its text; `None` if none was named and there is none.
+    pub fn read(&self) -> Result<Option<(&Path, String)>, ConfigError> {
+        let file = self.main_file();
+        let text = if self.is_local() {
+            read_found(file)
+        } else {
+            std::fs::read_to_string(file).map_err(|source| ConfigError::File { path: file.into(), source })
+        };
+        match text {
+            Err(ConfigError::File { source, .. }) if source.kind() == ErrorKind::NotFound && self.file.is_none() => {
+                Ok(None)
+            }
+            text => text.map(|text| Some((file, text))),
         }
-        for path in drop_ins(main)? {
-            let text = read(&path)?;
-            files.push((path, text));
-        }
-        Ok(files)
     }
 }
 
@@ -117,20 +117,7 @@ fn read_found(path: &Path) -> Result<String, ConfigError> {
     Ok(text)
 }
 
-fn read(path: &Path) -> Result<String, ConfigError> {
-    std::fs::read_to_string(path).map_err(|source| ConfigError::File { path: path.into(), source })
-}
-
-/// `config.d/*.toml` next to `config.toml`: the main file's name with `.d`, so that two main files in one directory
-/// differ.
-fn drop_ins(main: &Path) -> Result<Vec<PathBuf>, ConfigError> {
-    let path = main.with_extension("d");
-    match files_in(&path) {
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(Vec::new()),
-        found => found.map_err(|source| ConfigError::File { path, source }),
-    }
-}
-
+/// The configuration files of a directory, by name.
 pub fn files_in(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let paths = std::fs::read_dir(directory)?.map(|entry| Ok(entry?.path()));
     let mut paths: Vec<PathBuf> = paths.collect::<io::Result<_>>()?;

@@ -58,14 +58,23 @@ impl Case {
 
 #[test]
 fn default_file_has_exactly_the_known_keys() {
-    let documented = layers::documented();
-    let mut known = Vec::new();
+    let (mut documented, mut known, mut section) = (Vec::new(), Vec::new(), "");
+    // Those without a default are commented out.
+    for line in DEFAULT_TOML.lines() {
+        if let Some(name) = line.strip_prefix('[') {
+            section = name.trim_end_matches(']');
+        } else if let Some((key, _)) = line.trim_start_matches('#').split_once(" = ")
+            && key.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')
+        {
+            documented.push(format!("{section}.{key}"));
+        }
+    }
     for section in DEFAULT_TOML.lines().filter_map(|line| line.strip_prefix('[')?.strip_suffix(']')) {
         // The error for an unknown field lists the known ones.
         let text = format!("[{section}]\nzzz = 1\n");
         let error = figment::Figment::from(figment::providers::Toml::string(DEFAULT_TOML))
             .merge(figment::providers::Toml::string(&text))
-            .extract::<sections::Sections>()
+            .extract::<Config>()
             .unwrap_err();
         let figment::error::Kind::UnknownField(_, fields) = error.kind else { panic!("{error}") };
         known.extend(fields.iter().map(|field| format!("{section}.{field}")));
@@ -82,7 +91,7 @@ fn defaults_are_the_documented_ones() {
     let config = case().load().unwrap();
     assert_eq!(config.database, Path::new("mirror.db"));
     assert_eq!(config.socket, Path::new("mirror.db.sock"));
-    assert_eq!(config.http, None);
+    assert_eq!(config.daemon.http, None);
     let day = 24 * HOUR;
     let budget = BudgetConfig { limit: Ru::new(10_000), window: day };
     assert_eq!(config.budget, budget);
@@ -101,9 +110,9 @@ fn defaults_are_the_documented_ones() {
         max_removals: 0.2,
     };
     assert_eq!(config.sync, sync);
-    assert_eq!(config.history, Some(365 * day));
-    assert!(!config.write_back);
-    assert_eq!(config.max_edits, 100);
+    assert_eq!(config.history.retention, Some(365 * day));
+    assert!(!config.write_back.enabled);
+    assert_eq!(config.write_back.max_edits, 100);
     assert_eq!((config.log.level.as_str(), config.log.format), ("info", LogFormat::Auto));
     assert!(config.base_url().is_none());
     assert_eq!(config.api().unwrap_err().to_string(), "`api.base_url` is not set");
@@ -119,7 +128,7 @@ fn uncommented_default_file_is_valid() {
     let config = case().file(&text).load().unwrap();
     assert_eq!(config.base_url().unwrap().as_str(), "https://api.example.com/v1");
     assert_eq!(config.socket, Path::new("/run/crm-mirror/control.sock"));
-    assert_eq!(config.http, Some("127.0.0.1:8787".parse().unwrap()));
+    assert_eq!(config.daemon.http, Some("127.0.0.1:8787".parse().unwrap()));
 }
 
 #[test]
@@ -146,45 +155,13 @@ fn default_file_is_optional_and_a_named_file_is_required() {
 }
 
 #[test]
-fn drop_ins_are_merged_by_name_after_the_main_file_and_before_the_environment() {
-    let case = case().env("CRM_MIRROR_SYNC__MIN_INTERVAL", "9s");
-    let folder = case.path().join("config.d");
-    fs::create_dir(&folder).unwrap();
-    let write = |path: &str, text: &str| fs::write(case.path().join(path), text).unwrap();
-    write("config.d/20-b.toml", "[budget]\nlimit = 20\n[sync]\nmin_interval = \"7s\"\n");
-    assert_eq!(case.load().unwrap().budget.limit, Ru::new(20), "without a main file");
-    write("config.toml", "[budget]\nlimit = 5\nwindow = \"2d\"\n");
-    write("config.d/10-a.toml", "[budget]\nlimit = 10\n[sync]\noverlap = \"2s\"\n");
-    write("config.d/.hidden.toml", "[budget]\nlimit = 1\n");
-    write("config.d/90.toml.dpkg-new", "[budget]\nlimit = 2\n");
-    let config = case.load().unwrap();
-    assert_eq!((config.budget.limit, config.budget.window), (Ru::new(20), 48 * HOUR));
-    assert_eq!((config.sync.overlap, config.sync.min_interval), (2 * SECOND, 9 * SECOND));
-    write("config.d/30-c.toml", "[budget]\nlimits = 20\n");
-    let error = case.error();
-    assert!(error.contains("30-c.toml") && error.contains("did you mean `budget.limit`?"), "{error}");
-}
-
-#[test]
-fn named_file_has_its_own_drop_ins() {
-    let case = case().file("[budget]\nlimit = 5\n");
-    for (folder, limit) in [("config.d", 6), ("named.d", 7)] {
-        fs::create_dir(case.path().join(folder)).unwrap();
-        fs::write(case.path().join(folder).join("a.toml"), format!("[budget]\nlimit = {limit}\n")).unwrap();
-    }
-    assert_eq!(case.load().unwrap().budget.limit, Ru::new(7));
-    fs::create_dir(case.path().join("named.d/folder.toml")).unwrap();
-    assert!(case.error().contains("folder.toml"), "a directory is not a file");
-}
-
-#[test]
 fn relative_paths_of_a_file_are_relative_to_it() {
     let text = "[database]\npath = \"data/m.db\"\n[daemon]\nsocket = \"/run/s\"\n[api]\nkey_file = \"key\"\n";
     let case = case().file(text);
     let config = case.load().unwrap();
     assert_eq!(config.database, case.path().join("data/m.db"));
     assert_eq!(config.socket, Path::new("/run/s"));
-    assert_eq!(*config.key_place(), KeyPlace::File(case.path().join("key")));
+    assert_eq!(*config.key_place(), SecretPlace::File(case.path().join("key")));
     let only = Case { dir: tempfile::tempdir().unwrap(), env: Vec::new(), flags: Vec::new(), file: None };
     let only = only.file("[budget]\nlimit = 5\n");
     let config = only.load().unwrap();
@@ -199,7 +176,7 @@ fn relative_paths_of_a_file_are_relative_to_it() {
 fn webhook_is_never_shown() {
     let secret = "https://hooks.example.com/T0/secret";
     let config = case().env("CRM_MIRROR_NOTIFY__WEBHOOK", secret).load().unwrap();
-    assert!(matches!(&config.notify, NotifyConfig::Webhook(url) if url.as_str() == secret));
+    assert_eq!(config.notify.webhook.as_ref().map(|url| url.as_str()), Some(secret));
     assert!(!format!("{config:?}").contains("secret"));
     let both = case().env("CRM_MIRROR_NOTIFY__WEBHOOK", secret).env("CRM_MIRROR_NOTIFY__COMMAND", "mail").error();
     assert!(both.contains("`notify.command`") && !both.contains("secret"), "{both}");
@@ -232,9 +209,9 @@ fn systemd_directories_are_the_defaults_of_a_unit() {
 fn page_address_must_be_loopback_without_http_allow() {
     let page = |address: &str| case().env("CRM_MIRROR_DAEMON__HTTP", address);
     for address in ["127.0.0.1:8787", "[::1]:8787", "127.0.0.1:0", "127.8.8.8:80"] {
-        assert_eq!(page(address).load().unwrap().http, Some(address.parse().unwrap()));
+        assert_eq!(page(address).load().unwrap().daemon.http, Some(address.parse().unwrap()));
     }
-    assert_eq!(page("off").load().unwrap().http, None);
+    assert_eq!(page("off").load().unwrap().daemon.http, None);
     for address in ["0.0.0.0:8787", "[::]:8787", "192.168.1.2:80", "[::ffff:127.0.0.1]:80"] {
         let error = page(address).error();
         assert!(error.contains("`daemon.http`") && error.contains("other machines could reach"), "{error}");
@@ -256,7 +233,7 @@ fn texts_of_the_environment_are_not_parsed_as_numbers() {
     let config = case.load().unwrap();
     assert_eq!(config.database, Path::new("0123456"));
     assert_eq!(config.socket, Path::new("[true]"));
-    assert!(config.write_back);
+    assert!(config.write_back.enabled);
     assert_eq!(config.budget.limit, Ru::new(12));
     assert_eq!(config.sync.objects, Some(vec![Resource::Contacts, Resource::Companies]));
 }
@@ -265,18 +242,11 @@ fn texts_of_the_environment_are_not_parsed_as_numbers() {
 fn unknown_keys_are_named_with_their_place() {
     let unknown = case().file("[api]\ntiemout = \"1s\"\n");
     let path = unknown.file.clone().unwrap();
-    assert_eq!(
-        unknown.error(),
-        format!("unknown key `api.tiemout` in {}; did you mean `api.timeout`?", path.display())
-    );
+    assert_eq!(unknown.error(), format!("unknown key `api.tiemout` in {}", path.display()));
     let section = case().file("timeout = 3\n");
     assert!(section.error().starts_with("unknown key `timeout` in "), "{}", section.error());
-    assert!(section.error().ends_with("did you mean `api.timeout`?"));
     let variable = case().env("CRM_MIRROR_SYNC__OVERLAPS", "1s");
-    assert_eq!(
-        variable.error(),
-        "unknown key `sync.overlaps` in the variable CRM_MIRROR_SYNC__OVERLAPS; did you mean `sync.overlap`?"
-    );
+    assert_eq!(variable.error(), "unknown key `sync.overlaps` in the variable CRM_MIRROR_SYNC__OVERLAPS");
     assert!(case().env("CRM_MIRROR_X", "1").error().contains("CRM_MIRROR_X"));
     assert!(case().env("OTHER_X__Y", "1").load().is_ok());
 }
@@ -326,7 +296,7 @@ fn schedules_can_be_off_and_ages_unlimited() {
         )
         .load()
         .unwrap();
-    assert_eq!((config.sync.sweep_schedule, config.sync.detail_max_age, config.history), (None, None, None));
+    assert_eq!((config.sync.sweep_schedule, config.sync.detail_max_age, config.history.retention), (None, None, None));
 }
 
 const SECRET: &str = "svc_v1_very-hidden";
@@ -359,7 +329,10 @@ fn key_is_read_from_the_environment_a_file_or_the_credential() {
 fn missing_or_invalid_key_is_reported_when_needed() {
     let error = |case: &Case| case.load().unwrap().api().unwrap_err();
     assert!(matches!(error(&with_url()), ConfigError::NoKey));
-    assert!(matches!(error(&with_url().env("CRM_MIRROR_API__KEY_FILE", "/nowhere/key")), ConfigError::KeyFile { .. }));
+    assert!(matches!(
+        error(&with_url().env("CRM_MIRROR_API__KEY_FILE", "/nowhere/key")),
+        ConfigError::SecretFile { .. }
+    ));
     let bad = error(&with_url().env("CRM_MIRROR_API__KEY", format!("{SECRET} and more")));
     assert_eq!(bad.to_string(), "the API key from CRM_MIRROR_API__KEY cannot be used");
     assert!(!format!("{bad:?}").contains("hidden"));

@@ -69,7 +69,7 @@ pub(super) async fn watch_edits(control: Control, inbox: mpsc::Sender<LoopMessag
     loop {
         interval.tick().await;
         let (config, now) = (control.config(), control.now());
-        if !config.write_back {
+        if !config.write_back.enabled {
             last = None;
             continue;
         }

@@ -187,26 +187,3 @@ fn what_a_stopped_backup_left_is_removed_by_the_next_one() {
     assert_eq!(is_there, [false, false, true, true, true]);
     assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 4);
 }
-
-#[test]
-fn folder_that_is_missing_is_named_with_the_command_that_creates_it() {
-    let service = Service::with(3, 1);
-    let place = TestDir::of(&service);
-    place.run("sync").done();
-    for line in ["backup --keep 3 no/folder", "backup no/folder/copy.db", "man --dir no/folder"] {
-        let refused = place.run(line).code(74).err;
-        let hint = "hint: the folder no/folder does not exist: `mkdir -p no/folder` creates it";
-        assert!(refused.contains(hint), "{line}: {refused}");
-    }
-}
-
-#[test]
-fn status_says_why_it_does_not_know_the_budget() {
-    let service = Service::with(3, 1);
-    let place = TestDir::of(&service);
-    place.run("sync").done();
-    std::fs::write(place.path("crm-mirror.toml"), "[sync]\nshedule = 1\n").unwrap();
-    let text = place.run("status --config crm-mirror.toml").done().out;
-    let why = "the configuration cannot be read:\n         unknown key `sync.shedule`";
-    assert!(text.contains(why) && !text.contains("no configuration"), "{text}");
-}

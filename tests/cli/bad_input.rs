@@ -42,7 +42,7 @@ fn invalid_configuration_exits_with_78() {
         (configured().set(url, "http://127.0.0.1:9/v2"), &["must end in the version segment /v1"]),
         (configured().set(url, "http://crm.example.com/v1"), &["use https"]),
         (configured().set(url, "crm.example.com"), &["not an absolute URL"]),
-        (configured().set("CRM_MIRROR_SYNC__OVERLAPP", "1s"), &["overlapp", "did you mean"]),
+        (configured().set("CRM_MIRROR_SYNC__OVERLAPP", "1s"), &["overlapp", "hint: "]),
         (configured().set("CRM_MIRROR_SYNC__SCHEDULE", "often"), &["`sync.schedule`", "cron"]),
         (
             configured().set("CRM_MIRROR_API__KEY_FILE", "/none/key").unset("CRM_MIRROR_API__KEY"),
@@ -59,7 +59,7 @@ fn invalid_configuration_exits_with_78() {
 fn invalid_configuration_file_exits_with_78_and_is_named() {
     let place = configured();
     for (text, parts) in [
-        ("[sync]\nschedul = \"0 0 * * * *\"\n", &["unknown key `sync.schedul`", "c.toml", "`sync.schedule`"][..]),
+        ("[sync]\nschedul = \"0 0 * * * *\"\n", &["unknown key `sync.schedul`", "c.toml"][..]),
         ("[sync]\nschedule = \"*/5 * * *\"\n", &["`sync.schedule` in ", "c.toml", "cron"]),
         ("[log]\nlevel = \"warning\"\n", &["`log.level` in ", "c.toml", "must be error, warn"]),
         ("[api\n", &["c.toml is not TOML"]),

@@ -56,5 +56,5 @@ fn init_writes_a_file_once() {
     assert_eq!(again.status.code(), Some(74));
     let message = String::from_utf8(again.stderr).unwrap();
     assert!(message.starts_with("error: could not write ./crm-mirror.toml: "), "{message}");
-    assert!(message.ends_with("hint: `--force` replaces it\n"), "{message}");
+    assert!(message.ends_with("hint: remove it first, or name another file\n"), "{message}");
 }

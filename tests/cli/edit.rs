@@ -28,10 +28,9 @@ fn queued(place: &TestDir) -> String {
 fn edit_is_queued_with_its_changes_and_its_history() {
     let (_service, place, contact, company) = mirrored();
     let before = place.ask(&format!("SELECT position FROM contacts WHERE id = '{contact}'"));
-    std::fs::write(place.path("notes.txt"), "Two\nlines.\n").unwrap();
     let ended = edit(
         &place,
-        &["contact", &contact, "position=Chief Data Officer", "cf_tier=", "cf_topics=pricing,api", "notes=@notes.txt"],
+        &["contact", &contact, "position=Chief Data Officer", "cf_tier=", "cf_topics=pricing,api", "notes=Two\nlines."],
     )
     .done();
     assert!(ended.out.starts_with(&format!("edit 1 of contact {contact} is queued\n")), "{}", ended.out);
@@ -112,8 +111,6 @@ fn edit_that_the_service_would_refuse_is_a_usage_error_and_queues_nothing() {
         assert!(ended.err.contains(message), "{args:?}: {}", ended.err);
         assert!(ended.out.is_empty(), "{args:?}: {}", ended.out);
     }
-    let near = edit(&place, &["contact", &contact, "positon=CTO"]);
-    assert!(near.err.contains("hint: ") && near.err.contains("`position`"), "{}", near.err);
     assert_eq!(queued(&place), "0");
 }
 

@@ -67,8 +67,8 @@ fn follower_with_a_cursor_misses_and_repeats_nothing() {
     let (service, place) = changed(30);
     let mut seen = Vec::new();
     let mut since = 0;
-    for round in 0..12 {
-        let ended = place.run(&format!("export --since {} --limit 7", at(&place, since))).done();
+    for round in 0..4 {
+        let ended = place.run(&format!("export --since {}", at(&place, since))).done();
         seen.extend(lines(&ended).iter().map(|line| line["seq"].as_i64().unwrap()));
         since = cursor(&ended);
         if round == 2 {
@@ -78,11 +78,6 @@ fn follower_with_a_cursor_misses_and_repeats_nothing() {
     }
     assert_eq!(seen, (1..=since).collect::<Vec<_>>());
     assert_eq!(since, 37);
-    // With one object, the other object's numbers are skipped.
-    let companies = place.run("export --since 0 --object company").done();
-    assert_eq!(lines(&companies).len(), 2);
-    assert!(lines(&companies).iter().all(|line| line["object_type"] == "company"));
-    assert_eq!(cursor(&companies), 37);
     let nothing = place.run(&format!("export --since {}", at(&place, 37))).done();
     assert_eq!((nothing.out.as_str(), cursor(&nothing)), ("", 37));
 }

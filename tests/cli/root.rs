@@ -21,7 +21,7 @@ const LONGEST: &str = "60";
 
 /// The arguments of every verb. `HOME` is the folder of the other user, `ID` a contact.
 const VERBS: [(&str, &str); 26] = [
-    ("init", "HOME/new.toml --force"),
+    ("init", "HOME/new.toml"),
     ("check", ""),
     ("sync", ""),
     ("sync", "--dry-run"),
@@ -300,7 +300,7 @@ fn root_follows_no_link_in_a_folder_of_its_own_that_others_may_write() {
     for (verb, name) in [
         (("publish", ""), "mirror.db.publish.lock"),
         (("daemon", ""), "mirror.db.sock"),
-        (("init", "HOME/new.toml --force"), "new.toml"),
+        (("init", "HOME/new.toml"), "new.toml"),
         (("man", "--dir HOME"), "crm-mirror.1"),
     ] {
         planted.push((verb, name.into()));

@@ -43,8 +43,6 @@ fn sandbox_is_mirrored_and_read_by_the_systems_sqlite() {
     let (code, rest) = sandbox.end();
     assert_eq!(code, Some(0), "{rest}");
     assert!(rest.contains("DEBUG GET /contacts?limit=100&sort=createdAt&count=exact 200 1 RU"), "{rest}");
-    let last = rest.lines().last().unwrap();
-    assert!(last.starts_with("answered ") && last.ends_with(" RU charged"), "{last}");
 }
 
 #[test]

@@ -392,21 +392,3 @@ fn default_budget_is_not_shown_as_if_it_were_configured() {
     let text = reader.run("status --database mirror.db").done().out;
     assert!(!text.contains("10,000") && text.contains(" used in this window"), "{text}");
 }
-
-#[test]
-fn status_answers_while_the_configuration_is_invalid() {
-    let service = Service::with(4, 1);
-    let place = TestDir::of(&service);
-    std::fs::write(place.path("c.toml"), "[budget]\nlimit = 500\n").unwrap();
-    place.run("-c c.toml sync").done();
-    std::fs::write(place.path("c.toml"), "[budget\n").unwrap();
-    let ended = place.run("-c c.toml status").done();
-    assert!(
-        ended.out.contains("\ncontacts  ") && ended.err.contains("c.toml is not TOML"),
-        "{}{}",
-        ended.out,
-        ended.err
-    );
-    place.run("-c c.toml status --max-age 1h").done();
-    place.run("-c c.toml sync").code(78);
-}

@@ -223,7 +223,7 @@ async fn what_is_kept_out_of_the_mirror_is_withdrawn_from_no_other_table() {
     let flags = vec![("sync.exclude", "email,last_name,name,cf_later".into())];
     let (default_file, environment) = ("/nowhere".into(), Environment::default());
     let config = Config::load(&Sources { file: None, default_file, environment, flags }).unwrap();
-    mirror.views = Some(config.views.clone());
+    mirror.views = Some(config.views());
     mirror.sync(&crm).await;
     let settings = PublishSettings { mirror: mirror.path.clone(), ..publish_settings(&config) };
     postgres.try_publish(&settings).await.unwrap();

@@ -1,17 +1,14 @@
 //! The configuration: its sources, and whether it is valid; the API key: its source, and who else can read it, but never itself;
-//! the unit that reads both: what its user can access, when root runs the check; and whether the database of `[publish]` can
-//! be reached.
+//! and whether the database of `[publish]` can be reached.
 
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-
-use rustix::fs::Access;
+use std::path::Path;
 
 use super::Finding;
 use super::facts::CheckFacts;
 use crate::app::publish_settings;
 use crate::cli::session;
-use crate::config::{Config, ConfigError, KeyPlace, Sources, UnitCredential};
+use crate::config::{Config, ConfigError, SecretPlace, Sources};
 use crate::error_chain::error_chain;
 use crate::exit::Exit;
 use crate::publish::{self, PublishError, PublishUrl};
@@ -19,111 +16,66 @@ use crate::publish::{self, PublishError, PublishUrl};
 pub(super) fn check(sources: &Sources, read: &Result<Config, ConfigError>) -> Vec<Finding> {
     let config = match read {
         Ok(config) => config,
-        Err(error) => {
-            let fix = error.hint().unwrap_or("correct it; `crm-mirror init --full --stdout` explains every key");
-            return vec![Finding::fail("config.settings", Exit::Config, error_chain(error), fix)];
-        }
+        Err(error) => return vec![failed_to_configure("config.settings", error)],
     };
-    let files = sources.files().unwrap_or_default();
-    let files: Vec<String> = files.iter().map(|(path, _)| path.display().to_string()).collect();
-    let mut from =
-        if files.is_empty() { "from the built-in defaults".into() } else { format!("from {}", files.join(", ")) };
+    let file = Some(sources.main_file()).filter(|file| file.exists());
+    let mut from = file.map_or("from the built-in defaults".into(), |file| format!("from {}", file.display()));
     let variables: Vec<&str> = sources.environment.settings().collect();
     if !variables.is_empty() {
         from.push_str(&format!(", overridden by {}", variables.join(", ")));
     }
-    let mut lines = vec![Finding::ok("config.settings", from)];
-    lines.push(match config.base_url() {
+    let address = match config.base_url() {
         Some(url) => Finding::ok("config.base_url", url.as_str()),
-        None => {
-            let error = ConfigError::NoBaseUrl;
-            Finding::fail("config.base_url", Exit::Config, error.to_string(), error.hint().unwrap_or_default())
-        }
-    });
-    lines
+        None => failed_to_configure("config.base_url", &ConfigError::NoBaseUrl),
+    };
+    vec![Finding::ok("config.settings", from), address]
+}
+
+fn failed_to_configure(name: &'static str, error: &ConfigError) -> Finding {
+    let fix = error.hint().unwrap_or("correct it; `crm-mirror init --full --stdout` explains every key");
+    Finding::fail(name, Exit::Config, error_chain(error), fix)
 }
 
 pub(super) fn check_key(config: &Config) -> Vec<Finding> {
     let place = config.key_place();
     let mut lines = vec![match config.api_key() {
         Ok(_) => Finding::ok("key.source", source(place)),
-        Err(error) => {
-            let fix = error.hint().unwrap_or("create a new key in the workspace console");
-            Finding::fail("key.source", Exit::Config, error_chain(&error), fix)
-        }
+        Err(error) => failed_to_configure("key.source", &error),
     }];
     // systemd controls who can read what it passes to a unit.
-    let file = place.path().filter(|_| !matches!(place, KeyPlace::Credential(_)));
+    let file = place.path().filter(|_| !matches!(place, SecretPlace::Credential(_)));
     if let Some((path, meta)) = file.and_then(|path| Some((path, std::fs::metadata(path).ok()?))) {
         lines.push(permissions("key.permissions", path, meta.permissions().mode()));
     }
     lines
 }
 
-fn source(place: &KeyPlace) -> String {
-    let variable = KeyPlace::VARIABLE;
+fn source(place: &SecretPlace) -> String {
+    let variable = "CRM_MIRROR_API__KEY";
     match place {
-        KeyPlace::Variable { instead_of: None } => format!("from the variable {variable}"),
-        KeyPlace::Variable { instead_of: Some(file) } => {
+        SecretPlace::Variable { instead_of: None } => format!("from the variable {variable}"),
+        SecretPlace::Variable { instead_of: Some(file) } => {
             format!("from the variable {variable}, which overrides {}", file.display())
         }
-        KeyPlace::File(path) => format!("from {}", path.display()),
-        KeyPlace::Credential(path) => format!("from the systemd credential {}", path.display()),
-        KeyPlace::Unit(unit, UnitCredential { path, is_encrypted }) => {
-            let then = if *is_encrypted { " and systemd decrypts" } else { "" };
-            format!("from {}, which {unit} loads{then}", path.display())
-        }
-        KeyPlace::Nowhere => "nowhere".into(),
+        SecretPlace::File(path) => format!("from {}", path.display()),
+        SecretPlace::Credential(path) => format!("from the systemd credential {}", path.display()),
+        SecretPlace::Unit(unit, credential) => format!("from {}, which {unit} loads", credential.path.display()),
+        SecretPlace::Nowhere => "nowhere".into(),
     }
 }
 
 /// A file with a secret should be readable by its owner, and by a group that it was given to, only.
 fn permissions(name: &'static str, path: &Path, mode: u32) -> Finding {
     let mode = mode & 0o777;
-    let (message, fix) = match (mode & 0o007, mode & 0o030, mode & 0o040) {
-        (0, 0, 0) => return Finding::ok(name, format!("only its owner can read it ({mode:04o})")),
-        (0, 0, _) => {
-            return Finding::ok(name, format!("its owner and its group can read it ({mode:04o})"));
+    let (message, fix) = match (mode & 0o007, mode & 0o030) {
+        (0, 0) => {
+            let who = if mode & 0o040 == 0 { "only its owner" } else { "its owner and its group" };
+            return Finding::ok(name, format!("{who} can read it ({mode:04o})"));
         }
-        (0, _, _) => ("its group can write", "chmod 640"),
+        (0, _) => ("its group can write", "chmod 640"),
         _ => ("every user of this machine has access to", "chmod o="),
     };
     Finding::warn(name, format!("{message} {} ({mode:04o})", path.display()), format!("{fix} {}", path.display()))
-}
-
-pub(super) fn check_unit(facts: &CheckFacts<'_>, sources: &Sources) -> Vec<Finding> {
-    let Some(user) = &facts.unit else { return Vec::new() };
-    let (unit, name) = (&user.unit, &user.unit.user);
-    if !user.exists() {
-        let message = format!("{} runs as {name}, which does not exist", unit.name);
-        let fix = "create it with `systemd-sysusers crm-mirror.conf`, or reinstall the package";
-        return vec![Finding::fail("unit.user", Exit::Config, message, fix)];
-    }
-    let mut findings = vec![Finding::ok("unit.user", format!("{} runs as {name}", unit.name))];
-    let place = facts.config.key_place();
-    if let KeyPlace::Variable { .. } = place {
-        let variable = KeyPlace::VARIABLE;
-        let message =
-            format!("the key is from the variable {variable} of this shell, which {} does not have", unit.name);
-        let fix = "`env -u CRM_MIRROR_API__KEY crm-mirror check` checks the key of the unit";
-        findings.push(Finding::warn("unit.key", message, fix));
-    }
-    let files = sources.files().unwrap_or_default();
-    let mut needed: Vec<PathBuf> = files.into_iter().map(|(path, _)| path).collect();
-    if let KeyPlace::File(path) = place {
-        needed.push(path.clone());
-    }
-    needed.extend(facts.config.publish.url_file().map(Path::to_path_buf));
-    let refused = needed.iter().find(|path| path.exists() && user.may(Access::READ_OK, path) == Some(false));
-    findings.push(match refused {
-        None => Finding::ok("unit.files", format!("{name} can read the configuration")),
-        Some(path) => {
-            let shown = path.display();
-            let fix = format!("chgrp {name} {shown} && chmod 640 {shown}");
-            Finding::fail("unit.files", Exit::Config, format!("{name} cannot read {shown}"), fix)
-        }
-    });
-    findings
 }
 
 pub(super) fn check_publish(facts: &CheckFacts<'_>) -> Vec<Finding> {
@@ -131,11 +83,7 @@ pub(super) fn check_publish(facts: &CheckFacts<'_>) -> Vec<Finding> {
     if !config.is_on() {
         return Vec::new();
     }
-    let unreadable = |error: ConfigError| {
-        let fix = error.hint().unwrap_or("correct `publish.url_file`");
-        Finding::fail("publish.url", Exit::Config, error_chain(&error), fix)
-    };
-    let url = config.url().map_err(unreadable);
+    let url = config.url().map_err(|error| failed_to_configure("publish.url", &error));
     let url = match url.and_then(|url| PublishUrl::new(&url).map_err(|error| failed("publish.url", &error))) {
         Ok(url) => url,
         Err(finding) => return vec![finding],
@@ -187,7 +135,7 @@ mod tests {
 
     #[test]
     fn variable_that_overrides_a_file_is_reported() {
-        let place = KeyPlace::Variable { instead_of: Some("/k".into()) };
+        let place = SecretPlace::Variable { instead_of: Some("/k".into()) };
         assert_eq!(source(&place), "from the variable CRM_MIRROR_API__KEY, which overrides /k");
     }
 }

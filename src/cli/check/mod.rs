@@ -4,14 +4,13 @@
 //! They look at the setup; what becomes of it (the budget's window, the published copy) is in `status`.
 //!
 //! # Invariants
-//! - For root, the check also covers the unit that reads the configuration: its user, its credential, its directory.
+//! - Root checks as the user who owns the mirror's folder, with the key that the unit loads.
 //! - Nothing is changed and no file is created. The cost of requests (1 RU per resource) is recorded in the mirror's
 //!   ledger; if that is not possible, no request is sent: while another process writes the mirror, and during a hold.
 //! - Every warning and every failure has a fix.
 
 mod budget;
 mod configuration;
-mod daemon;
 mod facts;
 mod mirror;
 mod service;
@@ -21,7 +20,8 @@ use std::fmt::Write as _;
 use facts::CheckFacts;
 use serde::Serialize;
 
-use crate::cli::{Failure, Global, ProgressView, logging, output};
+use crate::cli::args::as_owner;
+use crate::cli::{Failure, Global, logging, output};
 use crate::config::{Config, ConfigError, Sources};
 use crate::exit::Exit;
 use crate::format::{counted, plain};
@@ -40,15 +40,18 @@ pub struct CheckArgs {
 
 pub fn run(global: &Global, args: &CheckArgs) -> Result<Exit, Failure> {
     let sources = global.sources(None);
-    let read = Config::load(&sources);
+    let read = match Config::load(&sources) {
+        Ok(config) => Ok(as_owner(config)?),
+        Err(error) => Err(error),
+    };
     if let Ok(config) = &read {
-        logging::start(&config.log, &ProgressView::nothing());
+        logging::start(&config.log);
     }
     let findings = findings(&sources, &read, args.offline)?;
     if args.json {
         output::json(&findings)?;
     } else {
-        output::prose(&output::complete(&findings.text()))?;
+        output::text(&output::complete(&findings.text()))?;
     }
     Ok(findings.exit())
 }
@@ -60,7 +63,6 @@ fn findings(sources: &Sources, read: &Result<Config, ConfigError>, offline: bool
     };
     let facts = CheckFacts::collect(sources, config, offline)?;
     findings.extend(configuration::check_key(config));
-    findings.extend(configuration::check_unit(&facts, sources));
     match &facts.service {
         Ok(answers) => findings.extend(service::check(answers, &facts.wanted)),
         Err(why) => findings.push(Finding::skip("service.scopes", format!("no request sent: {why}"))),
@@ -70,7 +72,7 @@ fn findings(sources: &Sources, read: &Result<Config, ConfigError>, offline: bool
     findings.extend(mirror::check_readers(&config.database));
     findings.push(budget::check(&facts));
     findings.extend(configuration::check_publish(&facts));
-    findings.extend(daemon::check(&facts));
+    findings.push(mirror::check_daemon(&facts));
     Ok(CheckReport::new(findings))
 }
 

@@ -1,5 +1,5 @@
-//! The service: whether it answers, what the key may read, and whether its clock agrees with ours. One list with one
-//! row per resource, 1 RU each, without retries, because the check should report the current state.
+//! The service: whether it answers, and what the key may read. One list with one row per resource, 1 RU each, without
+//! retries, because the check should report the current state.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,38 +11,21 @@ use crate::cli::ScratchFolder;
 use crate::error_chain::error_chain;
 use crate::exit::Exit;
 use crate::format;
-use crate::model::{Clock, Instant, Layout, Object, Purpose, Resource, Ru, SystemClock};
+use crate::model::{Clock, Layout, Object, Purpose, Resource, Ru, SystemClock};
 use crate::store::{Store, StoreError, StoreOptions};
-use crate::sync::{BudgetMeter, Engine, Silent, SyncError};
-
-const TOLERABLE: Duration = Duration::from_secs(30);
+use crate::sync::{BudgetMeter, Silent};
 
 #[derive(Debug, Default)]
 pub(super) struct ServiceReport {
-    /// The answers by resource; resources after a fatal error are missing.
-    answers: Vec<(Resource, Result<ServiceAnswer, ApiError>)>,
-    /// Whether known records exist; looked up only if the key or the address is new.
-    pub recognised: Option<Result<(), SyncError>>,
+    /// The numbers of records by resource, if they were counted; resources after a fatal error are missing.
+    answers: Vec<(Resource, Result<Option<u64>, ApiError>)>,
     spent: u64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct ServiceAnswer {
-    total: Option<u64>,
-    date: Option<Instant>,
-    /// Our clock when the request was sent, and when its answer arrived.
-    between: (Instant, Instant),
 }
 
 impl ServiceReport {
     pub(super) fn total(&self, object: Object) -> Option<u64> {
         let (_, answer) = self.answers.iter().find(|(resource, _)| *resource == object.resource())?;
-        answer.as_ref().ok()?.total
-    }
-
-    pub(super) fn is_key_refused(&self) -> bool {
-        let refused = |error: &ApiError| error.class() == ErrorClass::StopAll;
-        self.answers.iter().any(|(_, answer)| answer.as_ref().err().is_some_and(refused))
+        *answer.as_ref().ok()?
     }
 }
 
@@ -54,17 +37,14 @@ pub(super) fn wanted(configured: Option<&[Resource]>) -> Vec<Resource> {
     Resource::ALL.into_iter().filter(needed).collect()
 }
 
-/// Sends the requests, using the mirror's ledger and hold. `mirror` says whether the key or the address is new to it, so that
-/// known records are looked up; without a mirror, the ledger is in a temporary directory.
+/// Sends the requests, using the mirror's ledger and hold; without a mirror, the ledger is in a temporary directory.
 pub(super) async fn ask(
     setup: &MirrorSettings,
     wanted: &[Resource],
-    mirror: Option<bool>,
+    has_mirror: bool,
 ) -> Result<ServiceReport, StoreError> {
-    let scratch = match mirror {
-        Some(_) => None,
-        None => Some(ScratchFolder::make().map_err(|source| StoreError::Io { path: std::env::temp_dir(), source })?),
-    };
+    let make = || ScratchFolder::make().map_err(|source| StoreError::Io { path: std::env::temp_dir(), source });
+    let scratch = if has_mirror { None } else { Some(make()?) };
     let database = scratch.as_ref().map_or(setup.config.database.clone(), |scratch| scratch.path().join("mirror.db"));
     let store = Store::open_with(&database, StoreOptions { leaves_no_wal: true, ..StoreOptions::default() })?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
@@ -74,42 +54,28 @@ pub(super) async fn ask(
     let before = meter.ledger().total;
     let meter = Arc::new(meter);
     let settings = ClientSettings { concurrency: 1, tries: 1, ..setup.client() };
-    let mut asked = match Client::new(settings, setup.api.key.clone(), clock.clone(), meter.clone()) {
-        Err(error) => {
-            let answers = wanted.first().map(|resource| (*resource, Err(error))).into_iter().collect();
-            ServiceReport { answers, ..ServiceReport::default() }
-        }
-        Ok(client) => {
-            let mut asked = lists(&client, wanted).await;
-            if mirror == Some(true) && Object::ALL.into_iter().any(|object| asked.total(object).is_some()) {
-                let (store, meter) = (store.clone(), meter.clone());
-                let engine = Engine::new(client, store, meter, clock, Arc::new(Silent), setup.sync());
-                asked.recognised = Some(engine.recognise().await);
-            }
-            asked
-        }
+    let answers = match Client::new(settings, setup.api.key.clone(), clock, meter.clone()) {
+        Err(error) => wanted.first().map(|resource| (*resource, Err(error))).into_iter().collect(),
+        Ok(client) => lists(&client, wanted).await,
     };
-    asked.spent = meter.ledger().total.saturating_sub(before).get();
+    let spent = meter.ledger().total.saturating_sub(before).get();
     store.write(move |tx| meter.enter(tx)).await?;
     store.close().await;
-    Ok(asked)
+    Ok(ServiceReport { answers, spent })
 }
 
-async fn lists(client: &Client, wanted: &[Resource]) -> ServiceReport {
-    let mut asked = ServiceReport::default();
+async fn lists(client: &Client, wanted: &[Resource]) -> Vec<(Resource, Result<Option<u64>, ApiError>)> {
+    let mut answers = Vec::new();
     for resource in wanted {
         let query = ListQuery::new(*resource).limit(PageSize::ONE).count_exact();
-        let answer = client.page(&query, Purpose::Changes, &Layout::default()).await.map(|(answer, page)| {
-            let between = (answer.asked.at, Instant::system_now());
-            ServiceAnswer { total: page.total, date: answer.date, between }
-        });
+        let answer = client.page(&query, Purpose::Changes, &Layout::default()).await.map(|(_, page)| page.total);
         let over = answer.as_ref().is_err_and(ends_it);
-        asked.answers.push((*resource, answer));
+        answers.push((*resource, answer));
         if over {
             break;
         }
     }
-    asked
+    answers
 }
 
 fn ends_it(error: &ApiError) -> bool {
@@ -122,30 +88,20 @@ fn ends_it(error: &ApiError) -> bool {
 }
 
 pub(super) fn check(asked: &ServiceReport, wanted: &[Resource]) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = Vec::new();
-    let first = asked.answers.iter().find_map(|(_, answer)| answer.as_ref().ok());
-    for resource in wanted {
-        let name = format!("service.{resource}");
-        let answer = asked.answers.iter().find(|(known, _)| known == resource);
-        findings.push(match answer {
+    let is_anything_readable = asked.answers.iter().any(|(_, answer)| answer.is_ok());
+    let line = |resource: &Resource| {
+        let (name, scope) = (format!("service.{resource}"), resource.read_scope());
+        match asked.answers.iter().find(|(known, _)| known == resource) {
             None => Finding::skip(&name, "no request sent after the failure"),
-            Some((_, Ok(answer))) => Finding::ok(&name, may_read(*resource, answer)),
-            Some((_, Err(error))) => refused(&name, *resource, error, first.is_some()),
-        });
-    }
-    findings.extend(first.and_then(clocks));
-    findings.push(Finding::ok("service.cost", format::ru(Ru::new(asked.spent))));
-    findings
-}
-
-fn may_read(resource: Resource, answer: &ServiceAnswer) -> String {
-    let scope = resource.read_scope();
-    match answer.total {
-        // Only the active ones of contacts: one request does not show more.
-        Some(_) if resource == Resource::CustomFields => format!("readable ({scope})"),
-        Some(total) => format!("readable ({scope}): {}", format::count(total)),
-        None => format!("readable ({scope}); the service did not count them"),
-    }
+            // Only the active ones of contacts: one request does not show more.
+            Some((Resource::CustomFields, Ok(_))) => Finding::ok(&name, format!("readable ({scope})")),
+            Some((_, Ok(Some(total)))) => Finding::ok(&name, format!("readable ({scope}): {}", format::count(*total))),
+            Some((_, Ok(None))) => Finding::ok(&name, format!("readable ({scope}); the service did not count them")),
+            Some((_, Err(error))) => refused(&name, *resource, error, is_anything_readable),
+        }
+    };
+    let cost = Finding::ok("service.cost", format::ru(Ru::new(asked.spent)));
+    wanted.iter().map(line).chain([cost]).collect()
 }
 
 fn refused(name: &str, resource: Resource, error: &ApiError, anything: bool) -> Finding {
@@ -174,38 +130,4 @@ fn refused(name: &str, resource: Resource, error: &ApiError, anything: bool) -> 
         _ => error.hint().unwrap_or("if it persists, contact the operator of the service"),
     };
     Finding::fail(name, Exit::of_api(error), error_chain(error), fix)
-}
-
-fn clocks(answer: &ServiceAnswer) -> Option<Finding> {
-    let (date, (sent, came)) = (answer.date?, answer.between);
-    // A date is rounded down to a second, and was set between the two times.
-    let (ahead, behind) = (date.since(came), sent.whole_second().since(date));
-    let (distance, where_it_is) = if ahead > behind { (ahead, "ahead of") } else { (behind, "behind") };
-    let message = format!("the service's clock is {} {where_it_is} this machine's", format::duration(distance));
-    let fix = "set this machine's clock (`timedatectl set-ntp true`): schedules depend on it";
-    (distance > TOLERABLE).then(|| Finding::warn("service.clock", message, fix))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn clocks_may_differ_a_little() {
-        let at = |text: &str| text.parse::<Instant>().unwrap();
-        let between = (at("2026-01-02T03:04:05.9Z"), at("2026-01-02T03:04:08Z"));
-        for (date, part) in [
-            ("2026-01-02T03:04:05Z", None),
-            ("2026-01-02T03:04:08Z", None),
-            ("2026-01-02T03:03:35Z", None),
-            ("2026-01-02T03:03:34Z", Some("31 s behind")),
-            ("2026-01-02T03:04:38Z", None),
-            ("2026-01-02T03:06:08Z", Some("2 min ahead of")),
-        ] {
-            let line = clocks(&ServiceAnswer { total: None, date: Some(at(date)), between });
-            let message = line.as_ref().map(|line| line.message.as_str());
-            assert_eq!(message.is_some(), part.is_some(), "{date}");
-            assert!(part.is_none_or(|part| message.unwrap().contains(part)), "{message:?}");
-        }
-    }
 }

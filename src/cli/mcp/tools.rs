@@ -67,7 +67,7 @@ impl MirrorTools {
     pub(super) fn new(config: &Config, limit: Duration) -> MirrorTools {
         MirrorTools {
             database: config.database.clone(),
-            write_back: config.write_back,
+            write_back: config.write_back.enabled,
             limit,
             withheld: WithheldColumns::new(&config.mcp.exclude),
             log: config.mcp.log.clone(),

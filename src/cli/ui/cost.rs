@@ -97,7 +97,7 @@ pub fn kept_back(tx: &ReadTx<'_>, config: &Config, edit: &EditLine) -> Result<Op
         return Ok(Some(format!("it waits, because edit {conflict} of the same record is in conflict: {how}")));
     }
     if edit.may_be_held && app::holds_new_edits(tx, config)? {
-        let most = config.max_edits;
+        let most = config.write_back.max_edits;
         return Ok(Some(format!("it will be held, with more than {most} new edits within an hour: {HELD_COMMANDS}")));
     }
     let paused: Option<Instant> = tx.state(&StateKey::PausedSince)?;

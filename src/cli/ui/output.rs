@@ -42,45 +42,8 @@ pub fn text(text: &str) -> io::Result<()> {
     out.flush()
 }
 
-/// Writes lines of prose: on a terminal, a line that is too long continues below its text, after the label.
-pub fn prose(lines: &str) -> io::Result<()> {
-    match terminal_width() {
-        Some(width) => text(&wrapped(lines, width.into())),
-        None => text(lines),
-    }
-}
-
 fn terminal_width() -> Option<u16> {
     rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| size.ws_col).filter(|columns| *columns > 0)
-}
-
-/// The columns in which the labels of a line are.
-const LABELS: usize = 30;
-
-fn wrapped(lines: &str, width: usize) -> String {
-    let mut text = String::with_capacity(lines.len());
-    for line in lines.lines() {
-        // Where the text begins: after the last gap between labels, or after white space.
-        let gap =
-            line.char_indices().take_while(|(at, _)| *at < LABELS).filter(|(at, _)| line[*at..].starts_with("  "));
-        let indent = gap.last().map_or(0, |(at, _)| at + line[at..].len() - line[at..].trim_start().len());
-        let indent = if indent == 0 { 2 } else { indent };
-        let mut used = 0;
-        for word in line.split_inclusive(' ') {
-            let length = word.trim_end().chars().count();
-            if used > indent && used + length > width {
-                text.truncate(text.trim_end().len());
-                text.push('\n');
-                text.push_str(&" ".repeat(indent));
-                used = indent;
-            }
-            text.push_str(word);
-            used += word.chars().count();
-        }
-        text.truncate(text.trim_end_matches(' ').len());
-        text.push('\n');
-    }
-    text
 }
 
 pub fn note(text: &str) {
@@ -205,7 +168,7 @@ fn with_config(text: &str, config: &Path) -> String {
 }
 
 /// Asks a question on the terminal, after what there is to know; only `y` and `yes` agree. `what` says what it is about
-/// where nobody can be asked.
+/// where nobody can be asked. After another answer it says that nothing was changed.
 pub fn confirm(what: &str, question: &str) -> Result<bool, Failure> {
     if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
         let message = format!("{what}, and stdin is not a terminal");
@@ -216,21 +179,17 @@ pub fn confirm(what: &str, question: &str) -> Result<bool, Failure> {
     stderr.flush()?;
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer)?;
-    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+    drop(stderr);
+    let agrees = matches!(answer.trim(), "y" | "Y" | "yes");
+    if !agrees {
+        note("nothing was changed");
+    }
+    Ok(agrees)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn long_lines_continue_below_their_text() {
-        assert_eq!(wrapped("daemon   one two three\n", 16), "daemon   one two\n         three\n");
-        assert_eq!(wrapped("held: one two three\n", 14), "held: one two\n  three\n");
-        assert_eq!(wrapped("\nshort\n", 80), "\nshort\n");
-        assert_eq!(wrapped("   indented words\n", 14), "   indented\n   words\n");
-        assert_eq!(wrapped("  ok    key   one two\n", 18), "  ok    key   one\n              two\n");
-    }
 
     #[test]
     fn terminal_gets_no_control_characters_and_everything_else_every_byte() {

@@ -1,17 +1,15 @@
 //! `status` as text: the mirror, the daemon, the objects, what needs attention, and the last runs.
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
-use crate::app::MissingScope;
 use crate::app::status::{MirrorStatus, ObjectStatus, RunProgress, RunningRun};
 use crate::cli::{DaemonState, output};
 use crate::daemon::state_machine::HoldReason;
 use crate::daemon::{DaemonStatus, StatusReply};
-use crate::format::{self, count, plain};
-use crate::model::{Instant, Ru};
+use crate::format::{self, count, counted, plain, when};
+use crate::model::{HELD_COMMANDS, Instant, Ru};
 use crate::store::outbox_report::EditCounts;
-use crate::store::{PublishLag, RecordedRun, wal};
+use crate::store::{PublishLag, RecordedRun, RefusedRow, wal};
 
 /// What the file and the daemon do not show.
 #[derive(Clone, Copy, Debug)]
@@ -19,172 +17,141 @@ pub struct StatusContext<'a> {
     pub daemon: DaemonState,
     pub unit: Option<&'a str>,
     pub writer: Option<u32>,
-    /// Why the configured budget is not known: a reader may have no configuration, or one that is invalid.
+    /// Why the configured budget is not known: a reader may have no configuration.
     pub unknown_budget: Option<&'a str>,
     pub now: Instant,
 }
 
+/// A label, and what is said about it; a line that continues the one above has none.
+type Line = (&'static str, String);
+
 pub fn text(reply: &StatusReply, context: StatusContext<'_>) -> String {
     let (status, now) = (&reply.status, context.now);
-    let mut text = head(status, context);
-    text.push_str(&daemon(reply, context));
-    text.push('\n');
-    text.push_str(&objects(&status.objects, now));
-    let waiting = attention(status, now);
-    if !waiting.is_empty() {
-        let _ = write!(text, "\n{waiting}");
+    let head = [head(status, context), daemon(reply, context)].concat();
+    let mut text: String = head.into_iter().map(|(label, said)| format!("{label:<8} {said}\n")).collect();
+    text += &format!("\n{}", objects(&status.objects, now));
+    let attention: String = attention(status, now).iter().map(|(label, said)| format!("{label}: {said}\n")).collect();
+    if !attention.is_empty() {
+        text += &format!("\n{attention}");
     }
     if !status.runs.is_empty() {
-        let _ = write!(text, "\n{}", runs(&status.runs, status.running.as_ref().map(|running| running.run), now));
+        text += &format!("\n{}", runs(&status.runs, status.running.as_ref().map(|running| running.run), now));
     }
     text
 }
 
-fn head(status: &MirrorStatus, context: StatusContext<'_>) -> String {
-    let now = context.now;
-    let mut text = format!("mirror   {} ({}", status.database, format::bytes(status.bytes));
-    if status.wal_bytes > 0 {
-        let _ = write!(text, ", WAL {}", format::bytes(status.wal_bytes));
-    }
-    let _ = writeln!(text, ")");
-    let _ = writeln!(text, "service  {}", status.base_url.as_deref().map_or("not contacted yet".into(), plain));
-    let ru = &status.ru;
-    let window = moment(ru.refills_at, now);
-    let _ = match context.unknown_budget {
-        None => writeln!(text, "RU       {} of {} left until {window}", count(ru.left), count(ru.limit)),
-        Some(why) => writeln!(text, "RU       {} used in this window; {why}", count(ru.used)),
+fn head(status: &MirrorStatus, context: StatusContext<'_>) -> Vec<Line> {
+    let (now, ru) = (context.now, &status.ru);
+    let wal = match status.wal_bytes {
+        0 => String::new(),
+        bytes => format!(", WAL {}", format::bytes(bytes)),
     };
-    let _ = writeln!(text, "         a run for changes costs about {}", format::ru(Ru::new(ru.per_run)));
-    let _ = match ru.windows_for_details {
-        Some(0) => Ok(()),
-        Some(1) => writeln!(text, "         the budget of this window is enough for the pending details"),
-        Some(windows) => writeln!(text, "         the pending details take about {} windows", count(windows)),
-        None => writeln!(text, "         the budget is zero: no detail is read"),
+    let left = match context.unknown_budget {
+        None => format!("{} of {} left until {}", count(ru.left), count(ru.limit), moment(ru.refills_at, now)),
+        Some(why) => format!("{} used in this window; {why}", count(ru.used)),
     };
-    if let Some(until) = status.hold_until {
-        let _ = writeln!(text, "hold     rate limit: no request before {}", moment(until, now));
-    }
-    if let Some(since) = status.history_since.as_deref().and_then(|since| since.parse().ok()) {
-        let _ = writeln!(text, "history  every change since {}", format::moment(since));
-    }
-    if let Some(lag) = &status.publish {
-        published(&mut text, lag, now);
-    }
-    text
+    let mut lines = vec![
+        ("mirror", format!("{} ({}{wal})", status.database, format::bytes(status.bytes))),
+        ("service", status.base_url.as_deref().map_or("not contacted yet".into(), plain)),
+        ("RU", left),
+        ("", format!("a run for changes costs about {}", format::ru(Ru::new(ru.per_run)))),
+    ];
+    lines.extend(
+        status.hold_until.map(|until| ("hold", format!("rate limit: no request before {}", moment(until, now)))),
+    );
+    let since = status.history_since.as_deref().and_then(|since| since.parse().ok());
+    lines.extend(since.map(|since| ("history", format!("every change since {}", format::moment(since)))));
+    lines.extend(status.publish.iter().flat_map(|lag| published(lag, now)));
+    lines
 }
 
-fn published(text: &mut String, lag: &PublishLag, now: Instant) {
+fn published(lag: &PublishLag, now: Instant) -> Vec<Line> {
     let behind = match lag.entries {
         _ if lag.published_at.is_none() => "no whole copy is known".to_string(),
         0 if lag.last_error.is_none() => "up to date".into(),
         0 => "no change is waiting".into(),
-        entries => format!("{} behind", format::counted(entries, "change", "changes")),
+        entries => format!("{} behind", counted(entries, "change", "changes")),
     };
     let error = lag.last_error.as_deref().map(|error| format!("; {}", plain(error))).unwrap_or_default();
-    let _ = writeln!(text, "publish  {behind}{error}");
-    let _ = match lag.proof.compared_at {
-        None => writeln!(text, "         not compared with the mirror since it was loaded"),
-        Some(at) if lag.proof.equal_at == Some(at) => {
-            writeln!(text, "         every value was equal when compared {}", moment(at, now))
-        }
-        Some(at) if lag.proof.differences == 0 => {
-            writeln!(text, "         not every table could be compared {}", moment(at, now))
-        }
+    let proof = &lag.proof;
+    let compared = match proof.compared_at.map(|at| moment(at, now)) {
+        None => "not compared with the mirror since it was loaded".into(),
+        Some(at) if proof.equal_at == proof.compared_at => format!("every value was equal when compared {at}"),
+        Some(at) if proof.differences == 0 => format!("not every table could be compared {at}"),
         Some(at) => {
-            let found = format::counted(lag.proof.differences, "difference", "differences");
-            let _ = writeln!(text, "         {found} when compared {}:", moment(at, now));
-            for difference in lag.proof.differing.iter().take(5) {
-                let _ = writeln!(text, "         {}", plain(&difference.to_string()));
-            }
-            writeln!(text, "         crm-mirror publish --verify --repair repairs them")
+            let found = counted(proof.differences, "difference", "differences");
+            format!("{found} when compared {at}; `crm-mirror publish --verify --repair` repairs them:")
         }
     };
-    for left in &lag.left_behind {
-        let _ = writeln!(text, "         left behind: {}", plain(left));
-    }
+    let mut lines = vec![("publish", format!("{behind}{error}")), ("", compared)];
+    lines.extend(proof.differing.iter().take(5).map(|difference| ("", plain(&difference.to_string()))));
+    lines.extend(lag.left_behind.iter().map(|left| ("", format!("left behind: {}", plain(left)))));
     if lag.refused > 0 {
-        let _ = writeln!(text, "         the database refuses {}:", format::counted(lag.refused, "row", "rows"));
+        lines.push(("", format!("the database refuses {}:", counted(lag.refused, "row", "rows"))));
     }
-    for row in &lag.refused_rows {
-        let _ = writeln!(text, "         {} {}: {}", row.table, plain(&row.name), plain(&row.reason));
-    }
+    let refused = |row: &RefusedRow| format!("{} {}: {}", row.table, plain(&row.name), plain(&row.reason));
+    lines.extend(lag.refused_rows.iter().map(|row| ("", refused(row))));
+    lines
 }
 
-fn daemon(reply: &StatusReply, context: StatusContext<'_>) -> String {
-    let StatusContext { daemon: daemon_state, unit, writer, now, .. } = context;
-    let mut text = String::new();
+fn daemon(reply: &StatusReply, context: StatusContext<'_>) -> Vec<Line> {
+    let (status, now) = (&reply.status, context.now);
+    let mut lines = Vec::new();
+    let run = status.running.as_ref();
     match &reply.daemon {
         None => {
-            let _ = writeln!(text, "daemon   {}", no_daemon(daemon_state, unit));
-            if let Some(wait) = wait_of_next_run(&reply.status, now) {
-                let _ = writeln!(text, "next     {wait}");
-            }
-            if let Some(run) = &reply.status.running {
-                let process = run.pid.or(writer).map_or("another process".into(), |pid| format!("process {pid}"));
-                let started = run.since.parse().map_or_else(|_| run.since.clone(), |at| format::when(at, now));
-                let _ = writeln!(text, "running  {process}: {}, started {started}", run.kind);
-                text.push_str(&progress(run));
-            }
-            if let Some(since) = reply.status.paused_since {
-                let _ = writeln!(text, "paused   {}", paused(since));
-            }
+            lines.push(("daemon", no_daemon(context.daemon, context.unit)));
+            lines.extend(wait_of_next_run(status, now).map(|wait| ("next", wait)));
+            lines.extend(run.map(|run| {
+                let process = run.pid.or(context.writer);
+                let process = process.map_or("another process".into(), |pid| format!("process {pid}"));
+                ("running", format!("{process}: {}, started {}", run.kind, age(&run.since, now)))
+            }));
+            lines.extend(run.into_iter().flat_map(progress));
+            lines.extend(status.paused_since.map(|since| ("paused", paused(since))));
         }
         Some(daemon) => {
             let doing = match &daemon.running {
                 Some(job) => {
-                    let since = job.since.map(|since| format::when(since, now)).unwrap_or_default();
-                    format!("running {}, started {since}", job.work)
+                    format!("running {}, started {}", job.work, job.since.map(|at| when(at, now)).unwrap_or_default())
                 }
                 None => "idle".into(),
             };
-            let _ = writeln!(text, "daemon   process {}, since {}: {doing}", daemon.pid, format::moment(daemon.since));
-            text.push_str(&reply.status.running.as_ref().map(progress).unwrap_or_default());
-            let _ = writeln!(text, "next     {}", next(reply, daemon, now));
+            let since = format::moment(daemon.since);
+            lines.push(("daemon", format!("process {}, since {since}: {doing}", daemon.pid)));
+            lines.extend(run.into_iter().flat_map(progress));
+            lines.push(("next", next(status, daemon, now)));
         }
     }
-    if let Some(trouble) = &reply.status.trouble {
+    lines.extend(status.trouble.as_ref().map(|trouble| {
         let since = trouble.since.parse().map_or_else(|_| trouble.since.clone(), |at| moment(at, now));
-        let _ = writeln!(
-            text,
-            "failing  since {since}, {} in a row: {}",
-            format::counted(u64::from(trouble.runs), "run", "runs"),
-            plain(trouble.error.as_deref().unwrap_or("unknown"))
-        );
-    }
-    text
+        let error = plain(trouble.error.as_deref().unwrap_or("unknown"));
+        ("failing", format!("since {since}, {} in a row: {error}", counted(trouble.runs.into(), "run", "runs")))
+    }));
+    lines
 }
 
 /// Why no daemon answers, and what starts one: the mirror's unit, if it has one.
 fn no_daemon(state: DaemonState, unit: Option<&str>) -> String {
-    let command = |verb: &str| unit.map(|unit| format!("`systemctl {verb} {unit}`"));
+    let command = |verb: &str, other: &str| unit.map_or(other.into(), |unit| format!("`systemctl {verb} {unit}`"));
     match state {
-        DaemonState::Unresponsive => {
-            let log = command("status").unwrap_or_else(|| "its log".into());
-            format!("does not answer; {log} may show why")
-        }
+        DaemonState::Unresponsive => format!("does not answer; {} may show why", command("status", "its log")),
         DaemonState::Inaccessible => "this user may not access it: ask as root, or as the user that it runs as".into(),
         DaemonState::Killed => {
-            let start = command("restart").unwrap_or_else(|| "`crm-mirror daemon`".into());
+            let start = command("restart", "`crm-mirror daemon`");
             format!("was killed: no process listens on its socket; {start} starts it")
         }
-        _ => {
-            let start = command("start").unwrap_or_else(|| "`crm-mirror daemon`".into());
-            format!("not running; {start} starts it")
-        }
+        _ => format!("not running; {} starts it", command("start", "`crm-mirror daemon`")),
     }
 }
 
-fn progress(run: &RunningRun) -> String {
-    let line = |RunProgress { object, progress }: &RunProgress| {
-        let so_far = match progress.total {
-            Some(total) => format!("{} of {}", count(progress.rows), count(total)),
-            None => format!("{} so far", count(progress.rows)),
-        };
-        let left = progress.seconds_left.map(|seconds| Duration::from_secs(seconds.max(1)));
-        let left = left.map(|left| format!(", about {} left", format::duration(left))).unwrap_or_default();
-        format!("         {object}: {}, {so_far}{left}\n", progress.work)
-    };
-    run.progress.iter().map(line).collect()
+fn progress(run: &RunningRun) -> impl Iterator<Item = Line> {
+    run.progress.iter().map(|RunProgress { object, progress }| {
+        let of = progress.total.map_or(" so far".into(), |total| format!(" of {}", count(total)));
+        let left = progress.seconds_left.map(|seconds| format::duration(Duration::from_secs(seconds.max(1))));
+        let left = left.map(|left| format!(", about {left} left")).unwrap_or_default();
+        ("", format!("{object}: {}, {}{of}{left}", progress.work, count(progress.rows)))
+    })
 }
 
 fn paused(since: Instant) -> String {
@@ -192,192 +159,173 @@ fn paused(since: Instant) -> String {
 }
 
 fn wait_of_next_run(status: &MirrorStatus, now: Instant) -> Option<String> {
-    if let Some(until) = status.hold_until {
-        let until = moment(until, now);
-        return Some(format!("nothing before {until}: rate limit; `crm-mirror resume --now` ends the wait"));
-    }
-    let is_spent = status.ru.left == 0;
-    is_spent
-        .then(|| format!("nothing before {}: the budget of this window is spent", moment(status.ru.refills_at, now)))
+    let hold = status.hold_until.map(|until| {
+        format!("nothing before {}: rate limit; `crm-mirror resume --now` ends the wait", moment(until, now))
+    });
+    hold.or_else(|| (status.ru.left == 0).then(|| budget_is_spent(status.ru.refills_at, now)))
 }
 
-fn next(reply: &StatusReply, daemon: &DaemonStatus, now: Instant) -> String {
+fn budget_is_spent(until: Instant, now: Instant) -> String {
+    format!("nothing before {}: the budget of this window is spent", moment(until, now))
+}
+
+fn next(status: &MirrorStatus, daemon: &DaemonStatus, now: Instant) -> String {
     if let Some(reason) = &daemon.waiting_for {
         return format!("waiting: {}", plain(reason));
     }
     if let Some(since) = daemon.paused_since {
         return format!("paused {}", paused(since));
     }
-    if let Some(wait) = wait_of_next_run(&reply.status, now).filter(|_| reply.status.hold_until.is_some()) {
+    if let Some(wait) = wait_of_next_run(status, now).filter(|_| status.hold_until.is_some()) {
         return wait;
     }
     if let Some(hold) = daemon.hold.as_ref().filter(|hold| hold.reason == HoldReason::Budget) {
-        return format!("nothing before {}: the budget of this window is spent", moment(hold.until, now));
+        return budget_is_spent(hold.until, now);
     }
     if let Some(trouble) = daemon.trouble.as_ref().filter(|trouble| !trouble.partial) {
-        return format!(
-            "next attempt {} after {}",
-            moment(trouble.next_try, now),
-            format::counted(trouble.runs.into(), "failed run", "failed runs")
-        );
+        let runs = counted(trouble.runs.into(), "failed run", "failed runs");
+        return format!("next attempt {} after {runs}", moment(trouble.next_try, now));
     }
-    let kinds = daemon.next.iter().filter_map(|next| Some(format!("{} {}", next.kind, format::when(next.at?, now))));
+    let kinds = daemon.next.iter().filter_map(|next| Some(format!("{} {}", next.kind, when(next.at?, now))));
     let kinds: Vec<String> = kinds.collect();
     let kinds = if kinds.is_empty() { "nothing".into() } else { kinds.join(", ") };
     let auto = daemon.next.iter().find_map(|next| Some((next.interval?, next.reason.as_deref()?)));
     let every = auto.map(|(interval, reason)| {
-        let interval = format::duration(std::time::Duration::from_secs(interval));
-        format!("; changes every {interval}: {reason}")
+        format!("; changes every {}: {reason}", format::duration(Duration::from_secs(interval)))
     });
     format!("{kinds} (schedule in {}){}", daemon.time_zone, every.unwrap_or_default())
 }
 
 fn moment(at: Instant, now: Instant) -> String {
-    format!("{} ({})", format::moment(at), format::when(at, now))
+    format!("{} ({})", format::moment(at), when(at, now))
+}
+
+/// The age of a stored time; one that cannot be read is shown as it is.
+fn age(stored: &str, now: Instant) -> String {
+    stored.parse().map_or_else(|_| stored.into(), |at| when(at, now))
 }
 
 fn objects(objects: &[ObjectStatus], now: Instant) -> String {
     let titles = ["object", "rows", "removed", "pending", "changes as of", "complete as of"];
     let number = |number: Option<u64>| number.map(count).unwrap_or_default();
-    let ago = |at: Option<Instant>| at.map_or("never".into(), |at| format::when(at, now));
+    let ago = |at: Option<Instant>| at.map_or("never".into(), |at| when(at, now));
     let rows = objects.iter().map(|object| {
+        let by_count = if object.complete_by == Some("count") { ", by count" } else { "" };
         vec![
             object.object.to_string(),
             count(object.rows),
             number(object.removed),
             number(object.details_pending),
             ago(object.changes_as_of),
-            match object.complete_by {
-                Some("count") => format!("{}, by count", ago(object.complete_as_of)),
-                _ => ago(object.complete_as_of),
-            },
+            ago(object.complete_as_of) + by_count,
         ]
     });
     output::render(&titles, &[1, 2, 3], rows, false)
 }
 
-fn edits(edits: &EditCounts, now: Instant) -> String {
-    let mut text = String::new();
-    let open = [
+fn edits(edits: &EditCounts, now: Instant) -> Vec<Line> {
+    let states = [
         (edits.queued, "queued"),
         (edits.held, "held"),
         (edits.sending, "being sent"),
         (edits.conflict, "in conflict"),
         (edits.rejected, "rejected"),
     ];
-    let counts: Vec<String> =
-        open.iter().filter(|(n, _)| *n > 0).map(|(n, state)| format!("{} {state}", count(*n))).collect();
-    if counts.is_empty() {
-        return text;
-    }
-    let _ = write!(text, "edits: {}", counts.join(", "));
-    if let Some(oldest) = edits.oldest {
-        let _ = write!(text, "; the oldest was created {}", format::when(oldest, now));
-    }
-    text.push('\n');
-    if edits.held > 0 {
-        text.push_str("held: waiting for a decision; `crm-mirror outbox list` shows them,\n      `crm-mirror outbox drop --all` discards them, `crm-mirror outbox release --all` sends them\n");
-    }
-    if edits.conflict > 0 {
-        text.push_str("conflict: the service has other values now; `crm-mirror outbox show ID` shows both sides\n");
-    }
-    if edits.rejected > 0 {
-        text.push_str(
-            "rejected: these edits were refused; `crm-mirror outbox show ID` says why, `outbox drop ID` gives one up\n",
-        );
-    }
-    text
+    let open = states.iter().filter(|(number, _)| *number > 0);
+    let open: Vec<String> = open.map(|(number, state)| format!("{} {state}", count(*number))).collect();
+    let oldest = edits.oldest.map(|oldest| format!("; the oldest was created {}", when(oldest, now)));
+    [
+        (!open.is_empty(), "edits", open.join(", ") + &oldest.unwrap_or_default()),
+        (edits.held > 0, "held", format!("waiting for a decision; {HELD_COMMANDS}")),
+        (
+            edits.conflict + edits.rejected > 0,
+            "decide",
+            "`crm-mirror outbox show ID` says why, and what both sides have".into(),
+        ),
+    ]
+    .into_iter()
+    .filter_map(|(is_so, label, said)| is_so.then_some((label, said)))
+    .collect()
 }
 
-fn attention(status: &MirrorStatus, now: Instant) -> String {
-    let mut text = String::new();
-    for object in &status.objects {
-        let resource = object.object;
-        if let Some(sweep) = object.sweep {
-            let work = if sweep.first_copy { "first copy" } else { "sweep" };
-            let so_far = if sweep.first_copy {
-                format::counted(object.rows, "row", "rows")
-            } else {
-                format::counted(sweep.rows, "row", "rows")
-            };
-            let began = format::when(sweep.began, now);
-            let _ = writeln!(text, "in progress: {work} of {resource}, started {began}, {so_far} so far");
-        }
-        if object.differences > 0 {
-            let found = format::counted(object.differences, "difference", "differences");
-            let _ = writeln!(text, "differs: {found} in {resource}; `crm-mirror resync {resource}` repairs them");
-        }
-        if let Some(outage) = object.outage {
-            let _ = writeln!(
-                text,
-                "refused: {} of {} {resource} would be removed at once, which looks like an outage; if that is correct, run \
+fn object_attention(object: &ObjectStatus, now: Instant) -> Vec<Line> {
+    let resource = object.object;
+    let sweep = object.sweep.map(|sweep| {
+        let (work, rows) = if sweep.first_copy { ("first copy", object.rows) } else { ("sweep", sweep.rows) };
+        let (began, rows) = (when(sweep.began, now), counted(rows, "row", "rows"));
+        ("in progress", format!("{work} of {resource}, started {began}, {rows} so far"))
+    });
+    let differs = (object.differences > 0).then(|| {
+        let found = counted(object.differences, "difference", "differences");
+        ("differs", format!("{found} in {resource}; `crm-mirror resync {resource}` repairs them"))
+    });
+    let doubt = match (object.outage, object.undecided) {
+        (Some(outage), _) => Some((
+            "refused",
+            format!(
+                "{} of {} {resource} would be removed at once, which looks like an outage; if that is correct, run \
                  `crm-mirror resync {resource} --accept-removals`",
                 count(outage.going),
                 count(outage.of),
-            );
-        } else if let Some(undecided) = object.undecided {
-            let items = format::counted(undecided.items, "item", "items");
+            ),
+        )),
+        (None, Some(undecided)) => {
+            let items = counted(undecided.items, "item", "items");
             // Short lists have no id filter: two lists an hour apart decide.
             let untimed = if object.removed.is_some() { "by the next run" } else { "by a list an hour later" };
-            let next = undecided.next_lookup.map_or(untimed.into(), |at| format::when(at, now));
-            let _ = writeln!(
-                text,
-                "undecided: {items} of {resource} may have been removed or changed, which no answer has proven yet; looked up again {next}"
-            );
+            let next = undecided.next_lookup.map_or(untimed.into(), |at| when(at, now));
+            Some((
+                "undecided",
+                format!(
+                    "{items} of {resource} may have been removed or changed, which no answer has proven yet; \
+                     looked up again {next}"
+                ),
+            ))
         }
-    }
-    text.push_str(&edits(&status.edits, now));
-    for MissingScope { object: resource, scope } in &status.missing_scopes {
-        let what = match scope.strip_suffix(":write") {
+        (None, None) => None,
+    };
+    [sweep, differs, doubt].into_iter().flatten().collect()
+}
+
+fn attention(status: &MirrorStatus, now: Instant) -> Vec<Line> {
+    let mut lines: Vec<Line> = status.objects.iter().flat_map(|object| object_attention(object, now)).collect();
+    lines.extend(edits(&status.edits, now));
+    lines.extend(status.missing_scopes.iter().map(|missing| {
+        let what = match missing.scope.strip_suffix(":write") {
             Some(written) => format!("edits of {} are waiting", plain(written)),
-            None => format!("{} are not mirrored", plain(resource)),
+            None => format!("{} are not mirrored", plain(&missing.object)),
         };
-        let _ = writeln!(text, "missing: the key lacks `{}`; {what}", plain(scope));
-    }
-    for anomaly in &status.oddities {
-        let _ = writeln!(
-            text,
-            "anomaly: {} ({}, {}, last {})",
-            plain(&anomaly.what),
-            plain(&anomaly.resource),
-            format::counted(anomaly.times, "time", "times"),
-            anomaly.last_seen_at.parse().map_or_else(|_| anomaly.last_seen_at.clone(), |at| format::when(at, now)),
-        );
-    }
-    for broken in &status.broken_objects {
-        let _ = writeln!(text, "broken: the {} {}: {}", broken.kind, plain(&broken.name), plain(&broken.why));
-    }
+        ("missing", format!("the key lacks `{}`; {what}", plain(&missing.scope)))
+    }));
+    lines.extend(status.oddities.iter().map(|anomaly| {
+        let (what, resource) = (plain(&anomaly.what), plain(&anomaly.resource));
+        let (times, last) = (counted(anomaly.times, "time", "times"), age(&anomaly.last_seen_at, now));
+        ("anomaly", format!("{what} ({resource}, {times}, last {last})"))
+    }));
+    lines.extend(
+        status
+            .broken_objects
+            .iter()
+            .map(|broken| ("broken", format!("the {} {}: {}", broken.kind, plain(&broken.name), plain(&broken.why)))),
+    );
     if wal::is_large(status.bytes, status.wal_bytes) {
-        let _ = writeln!(
-            text,
-            "large: the WAL, {}, cannot be checkpointed while a program has a long read transaction; end that program \
-             (`fuser -v {}-shm` lists them), and the next run empties it",
-            format::bytes(status.wal_bytes),
-            status.database,
-        );
+        let (bytes, database) = (format::bytes(status.wal_bytes), &status.database);
+        let why = "cannot be checkpointed while a program has a long read transaction; end that program";
+        lines.push(("large", format!("the WAL, {bytes}, {why} (`fuser -v {database}-shm` lists them)")));
     }
-    text
+    lines
 }
 
 fn runs(runs: &[RecordedRun], running: Option<i64>, now: Instant) -> String {
     let titles = ["run", "kind", "started", "outcome", "new", "changed", "removed", "details", "RU"];
     let rows = runs.iter().map(|run| {
         let outcome = if running == Some(run.id) { "running" } else { "unfinished" };
-        vec![
-            run.id.to_string(),
-            run.kind.clone(),
-            run.started_at.parse().map_or_else(|_| run.started_at.clone(), |at| format::when(at, now)),
-            run.outcome.clone().unwrap_or_else(|| outcome.into()),
-            count(run.inserted),
-            count(run.updated),
-            count(run.removed),
-            count(run.details),
-            count(run.ru),
-        ]
+        let mut row = vec![run.id.to_string(), run.kind.clone(), age(&run.started_at, now)];
+        row.push(run.outcome.clone().unwrap_or_else(|| outcome.into()));
+        row.extend([run.inserted, run.updated, run.removed, run.details, run.ru].map(count));
+        row
     });
-    let mut text = output::render(&titles, &[0, 4, 5, 6, 7, 8], rows, false);
-    if let Some((run, error)) = runs.iter().find_map(|run| Some((run, run.error.as_deref()?))) {
-        let _ = writeln!(text, "\nrun {}: {}", run.id, plain(error));
-    }
-    text
+    let table = output::render(&titles, &[0, 4, 5, 6, 7, 8], rows, false);
+    let failed = runs.iter().find_map(|run| Some(format!("\nrun {}: {}\n", run.id, plain(run.error.as_deref()?))));
+    table + &failed.unwrap_or_default()
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use jiff::civil::DateTime;
 use serde::Serialize;
 
-use crate::cli::{Failure, Global, MirrorArgs, ProgressView, logging, output};
+use crate::cli::{Failure, Global, MirrorArgs, logging, output};
 use crate::exit::Exit;
 use crate::format;
 use crate::model::Instant;
@@ -76,8 +76,8 @@ impl Rotation<'_> {
 }
 
 pub fn run(global: &Global, args: &BackupArgs) -> Result<Exit, Failure> {
-    let config = global.load_to_read(args.common.database.as_deref())?;
-    logging::start(&config.log, &ProgressView::nothing());
+    let config = global.load(args.common.database.as_deref())?;
+    logging::start(&config.log);
     let now = Instant::system_now();
     let stem = config.database.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let rotation = args.keep.map(|keep| Rotation { folder: &args.target, stem, keep: keep as usize });
@@ -114,10 +114,7 @@ impl From<BackupError> for Failure {
             BackupError::Exists { .. } => {
                 Failure::new(Exit::Usage, error).hint("choose another file, or pass `--force` to replace it")
             }
-            BackupError::Io { ref path, .. } => {
-                let folder = path.parent().unwrap_or(Path::new("")).to_path_buf();
-                Failure::new(Exit::Storage, error).hint_at_folder(&folder)
-            }
+            BackupError::Io { .. } => Failure::new(Exit::Storage, error),
             BackupError::Damaged { .. } => Failure::new(Exit::Storage, error)
                 .hint("move the mirror away with its -wal and -shm; `crm-mirror sync` creates a new one"),
         }

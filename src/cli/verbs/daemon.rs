@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::runtime::Builder;
 
 use crate::budget::Hold;
-use crate::cli::{Failure, Global, ProgressView, identity, logging, output, session};
+use crate::cli::{Failure, Global, identity, logging, output, session};
 use crate::config::Config;
 use crate::daemon::DaemonSignals;
 use crate::daemon::client::DaemonClient;
@@ -26,7 +26,7 @@ pub fn run(global: &Global) -> Result<Exit, Failure> {
     // It reads its configuration again as that user, whenever it is told to.
     identity::take(&config.database)?;
     // There is no user watching, so the log reports how each run ended.
-    logging::start(&config.log, &ProgressView::lines());
+    logging::start_for_daemon(&config.log);
     let runtime = session::runtime()?;
     let ended = runtime.block_on(crate::daemon::run(sources, Arc::new(SystemClock), signals));
     // Blocking work that another process delays is abandoned, as after a kill.
@@ -46,15 +46,15 @@ pub struct ResumeArgs {
 
 /// Suspends the schedule; jobs that a person requests still run.
 pub fn pause(global: &Global) -> Result<Exit, Failure> {
-    let config = global.load_or_place(None)?;
+    let config = global.load(None)?;
     session::runtime()?.block_on(async { post(&daemon(&config).await?, "/pause").await })?;
     output::note("the schedule is paused; `crm-mirror resume` resumes it");
     Ok(Exit::Done)
 }
 
 pub fn resume(global: &Global, args: &ResumeArgs) -> Result<Exit, Failure> {
-    let config = global.load_or_place(None)?;
-    logging::start(&config.log, &ProgressView::nothing());
+    let config = global.load(None)?;
+    logging::start(&config.log);
     session::runtime()?.block_on(async {
         if args.now {
             return resume_now(&config).await;

@@ -70,10 +70,8 @@ pub fn run(global: &Global, args: &DescribeArgs) -> Result<Exit, Failure> {
         return all(&tables?, args.common.json);
     };
     let Some(line) = lines.iter().find(|line| line.name.eq_ignore_ascii_case(name)) else {
-        let names: Vec<&str> = lines.iter().map(|line| line.name.as_str()).collect();
-        let near: Vec<String> = nearest(name, &names).iter().map(|name| format!("`{name}`")).collect();
         return Err(Failure::new(Exit::Usage, format!("there is no table or view `{}`", output::plain(name)))
-            .hint(format!("did you mean {}? `crm-mirror describe` lists them all", near.join(" or "))));
+            .hint("`crm-mirror describe` lists them all"));
     };
     let table = TableDocument {
         rows: guide::rows(&moment, &line.name)?,
@@ -129,15 +127,6 @@ fn about(column: &ColumnLine) -> String {
     format!("{about}{apart}{}", options.join(", "))
 }
 
-/// Up to three similar names, the most similar first; at least one.
-pub(super) fn nearest<'a>(asked: &str, names: &[&'a str]) -> Vec<&'a str> {
-    let asked: String = asked.to_lowercase().chars().take(100).collect();
-    let mut near: Vec<(usize, &str)> = names.iter().map(|name| (format::distance(&asked, name), *name)).collect();
-    near.sort();
-    let best = near.first().map_or(0, |(distance, _)| *distance);
-    near.into_iter().take_while(|(distance, _)| *distance <= best + 1).take(3).map(|(_, name)| name).collect()
-}
-
 fn metadata(database: &Path, reader: &Reader, moment: &ReadTx<'_>) -> Result<Value, StoreError> {
     let name = database.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let of_database = json!({
@@ -153,20 +142,9 @@ fn tables(tx: &ReadTx<'_>) -> Result<Map<String, Value>, StoreError> {
     let mut tables = Map::new();
     for table in guide::tables(tx)? {
         let columns = guide::columns(tx, &table.name)?;
-        let mut about = Map::new();
-        about.insert("description".into(), sentence(&table.about).into());
         let meanings: Map<String, Value> =
-            columns.iter().filter_map(|column| Some((column.name.clone(), meaning(column)?.into()))).collect();
-        if !columns.is_empty() {
-            about.insert("columns".into(), meanings.into());
-            let sortable: Vec<&str> =
-                columns.iter().filter(|column| can_sort(column)).map(|column| column.name.as_str()).collect();
-            about.insert("sortable_columns".into(), json!(sortable));
-        }
-        if let Some(label) = label(&table.name) {
-            about.insert("label_column".into(), label.into());
-        }
-        tables.insert(table.name, about.into());
+            columns.iter().map(|column| (column.name.clone(), meaning(column))).collect();
+        tables.insert(table.name, json!({"description": table.about, "columns": meanings}));
     }
     for table in guide::internal_tables(tx)? {
         tables.insert(table, json!({"hidden": true}));
@@ -174,37 +152,9 @@ fn tables(tx: &ReadTx<'_>) -> Result<Map<String, Value>, StoreError> {
     Ok(tables)
 }
 
-fn sentence(about: &str) -> String {
-    let mut letters = about.chars();
-    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
-}
-
-fn meaning(column: &ColumnLine) -> Option<String> {
-    let options: Vec<&str> =
-        column.options.iter().map(|option| option.label.as_deref().unwrap_or(&option.value)).collect();
-    let parts: Vec<String> =
-        [column.label.clone(), column.about.clone(), (!options.is_empty()).then(|| options.join(", "))]
-            .into_iter()
-            .flatten()
-            .collect();
-    (!parts.is_empty()).then(|| parts.join(": "))
-}
-
-/// Whether the column sorts meaningfully. Exact decimals are text: `_num` is next to them.
-fn can_sort(column: &ColumnLine) -> bool {
-    let plain = ["extra", "detail_extra", "notes", "fields", "record", "logo"];
-    !matches!(column.data_type.as_str(), "DECIMAL" | "LONG_TEXT" | "MULTI_SELECT" | "value" | "json" | "etag")
-        && !plain.contains(&column.name.as_str())
-}
-
-/// The column that represents a row in links from other tables.
-fn label(table: &str) -> Option<&'static str> {
-    match table {
-        "contacts" | "companies" => Some("name"),
-        "team_members" => Some("email"),
-        "custom_field_definitions" => Some("label"),
-        _ => None,
-    }
+fn meaning(column: &ColumnLine) -> Value {
+    let label = column.label.as_ref().map(|label| format!("{label}: ")).unwrap_or_default();
+    format!("{label}{}", about(column)).into()
 }
 
 /// The recipes that this mirror can answer: others use custom fields that it does not have.
@@ -228,18 +178,4 @@ fn queries(reader: &Reader) -> Map<String, Value> {
             (name, query)
         })
         .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nearest_names_are_found() {
-        let names = ["contacts", "contacts_full", "companies", "changes"];
-        assert_eq!(nearest("contact", &names), ["contacts"]);
-        assert_eq!(nearest("Contacts_ful", &names), ["contacts_full"]);
-        assert_eq!(nearest("company", &names), ["companies"]);
-        assert!(!nearest("", &names).is_empty());
-    }
 }

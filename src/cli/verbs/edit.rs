@@ -1,8 +1,7 @@
-//! `crm-mirror edit`: queues a change of one record's fields, with or without a daemon; or many edits from the rows of a file,
-//! all or none. A cell of a CSV file is parsed like `field=value`; NDJSON has values as the service writes them.
+//! `crm-mirror edit`: queues a change of one record's fields, with or without a daemon; or many edits from the rows of a CSV
+//! file, all or none, whose cells are parsed like `field=value`.
 
 use std::collections::HashMap;
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -10,7 +9,6 @@ use serde_json::{Map, Value};
 
 use crate::app::{self, person};
 use crate::cli::ui::cost::{EditPrice, kept_back};
-use crate::cli::verbs::describe;
 use crate::cli::{Failure, Global, MirrorArgs, objects, output};
 use crate::config::Config;
 use crate::daemon::client;
@@ -18,13 +16,13 @@ use crate::exit::Exit;
 use crate::format;
 use crate::model::{EditedFields, Etag, HELD_COMMANDS, Instant, Object, RecordId, is_unknown, unfit_source};
 use crate::outbox::queue::{self, Prepared};
-use crate::outbox::{EditRequest, EditSource, Given, Members, QueueError};
+use crate::outbox::{EditRequest, EditSource, Given, QueueError};
 use crate::store::queue::QueuedValues;
 use crate::store::{Reader, StoreError, outbox_report, write_beside};
 
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:\n  crm-mirror edit contact ct_1 position='Chief Data Officer' cf_tier=gold\n  \
-                  crm-mirror edit contact ct_1 notes=@notes.txt cf_topics=api,pricing cf_region=\n  \
+                  crm-mirror edit contact ct_1 \"notes=$(cat notes.txt)\" cf_topics=api,pricing cf_region=\n  \
                   crm-mirror edit company co_1 industry=Media cf_public:=true --dry-run\n  \
                   crm-mirror edit contact --from rows.csv --yes")]
 pub struct EditArgs {
@@ -34,13 +32,12 @@ pub struct EditArgs {
     /// The record's id.
     #[arg(allow_hyphen_values = true, required_unless_present = "from")]
     id: Option<String>,
-    /// field=value sets the text, and an empty value clears the field; field=@FILE reads a file without its last line
-    /// break; field:=JSON sets a value as the service writes it. Separate several options of a multi-select with
-    /// commas.
+    /// field=value sets the text, and an empty value clears the field; field:=JSON sets a value as the service writes it.
+    /// Separate several options of a multi-select with commas.
     #[arg(value_name = "FIELD=VALUE", required_unless_present = "from")]
     changes: Vec<String>,
-    /// Queue an edit for each row of a .csv or .ndjson file, all or none. The column `id` names the record; every other
-    /// column is set to the value of the row, and an empty cell of a .csv file clears the field.
+    /// Queue an edit for each row of a CSV file, all or none. The column `id` names the record; every other column is set
+    /// to the value of the row, and an empty cell clears the field.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["id", "changes", "if_match"])]
     from: Option<PathBuf>,
     /// Queue the edit only if the mirror has this version of the record.
@@ -70,7 +67,7 @@ struct PlannedRequest<'a> {
 pub fn run(global: &Global, args: &EditArgs) -> Result<Exit, Failure> {
     let config = global.load(args.common.database.as_deref())?;
     if let Some(file) = &args.from {
-        if !config.write_back && !args.dry_run {
+        if !config.write_back.enabled && !args.dry_run {
             return Err(off());
         }
         return edit_from_file(&config, file, args);
@@ -86,7 +83,7 @@ pub fn run(global: &Global, args: &EditArgs) -> Result<Exit, Failure> {
         let reader = Reader::open(&config.database)?;
         return planned(&request, &queue::prepare(&reader.begin()?, &request)?, args.common.json);
     }
-    if !config.write_back {
+    if !config.write_back.enabled {
         return Err(off());
     }
     let (queued, _) = write_beside(&config.database, |tx| {
@@ -186,7 +183,7 @@ pub(super) fn whole(value: &Value) -> String {
     }
 }
 
-/// Parses `field=value`, `field=@FILE` or `field:=JSON`.
+/// Parses `field=value` or `field:=JSON`.
 pub(super) fn given(change: &str) -> Result<(String, Given), Failure> {
     let usage = |what: String| Failure::new(Exit::Usage, what);
     let (name, value) = change
@@ -199,29 +196,16 @@ pub(super) fn given(change: &str) -> Result<(String, Given), Failure> {
         })?;
         return Ok((name.into(), Given::Json(value)));
     }
-    let Some(path) = value.strip_prefix('@') else {
-        return Ok((name.into(), Given::Text(value.into())));
-    };
-    let text = std::fs::read_to_string(path).map_err(|e| {
-        usage(format!("could not read {path} for `{name}`: {e}"))
-            .hint(format!("`{name}:='\"@…\"'` sets a text that begins with @"))
-    })?;
-    let text = text.strip_suffix('\n').map_or(text.as_str(), |line| line.strip_suffix('\r').unwrap_or(line));
-    Ok((name.into(), Given::Text(text.into())))
+    Ok((name.into(), Given::Text(value.into())))
 }
 
 impl From<QueueError> for Failure {
     fn from(error: QueueError) -> Failure {
         let hint = match &error {
-            QueueError::NoColumn { column, editable, .. } => {
-                let names: Vec<&str> = editable.iter().map(String::as_str).collect();
-                let near: Vec<String> =
-                    describe::nearest(column, &names).iter().map(|name| format!("`{name}`")).collect();
-                Some(format!("similar fields that can be edited: {}", near.join(", ")))
-            }
-            QueueError::NoRecord { .. } => Some("if it is new, `crm-mirror sync` may fetch it".into()),
+            QueueError::NoColumn { .. } => Some("`crm-mirror describe contacts_full` lists the fields"),
+            QueueError::NoRecord { .. } => Some("if it is new, `crm-mirror sync` may fetch it"),
             QueueError::OtherVersion { .. } => {
-                Some("`crm-mirror sync` fetches the newest version; check the record again".into())
+                Some("`crm-mirror sync` fetches the newest version; check the record again")
             }
             _ => None,
         };
@@ -348,7 +332,6 @@ fn edit_from_file(config: &Config, file: &Path, args: &EditArgs) -> Result<Exit,
         };
         let asks = changing + cancelled > 0;
         if asks && !output::confirm(what, &format!("{}{question}", edits.text("to be queued")))? {
-            output::note("nothing was changed");
             return Ok(Exit::Done);
         }
         edits = RowEdits::queue(config, &rows, false)?;
@@ -357,14 +340,9 @@ fn edit_from_file(config: &Config, file: &Path, args: &EditArgs) -> Result<Exit,
 }
 
 fn read(object: Object, file: &Path) -> Result<Vec<EditRow>, Failure> {
-    let usage = |what: String| Failure::new(Exit::Usage, format!("{}: {what}", file.display()));
-    let extension = file.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
-    let open = || std::fs::File::open(file).map_err(|e| usage(format!("could not be read: {e}")));
-    match extension {
-        "csv" => csv_rows(object, open()?).map_err(usage),
-        "ndjson" | "jsonl" => json_rows(object, BufReader::new(open()?)).map_err(usage),
-        _ => Err(usage("is neither .csv nor .ndjson".into())),
-    }
+    let refused = |what: String| Failure::new(Exit::Usage, format!("{}: {what}", file.display()));
+    let opened = std::fs::File::open(file).map_err(|e| refused(format!("could not be read: {e}")))?;
+    csv_rows(object, opened).map_err(refused)
 }
 
 fn csv_rows(object: Object, file: impl std::io::Read) -> Result<Vec<EditRow>, String> {
@@ -383,24 +361,6 @@ fn csv_rows(object: Object, file: impl std::io::Read) -> Result<Vec<EditRow>, St
     Ok(rows)
 }
 
-fn json_rows(object: Object, file: impl BufRead) -> Result<Vec<EditRow>, String> {
-    let mut rows = Vec::new();
-    for (line, text) in (1..).zip(file.lines()) {
-        let text = text.map_err(|e| format!("line {line}: {e}"))?;
-        if text.trim().is_empty() {
-            continue;
-        }
-        let Members(mut members) = serde_json::from_str(&text).map_err(|e| format!("line {line}: {e}"))?;
-        let Some(Value::String(id)) = members.remove("id") else {
-            return Err(format!("line {line}: `id` is not there, or is not text"));
-        };
-        let changes = members.into_iter().map(|(name, value)| (name, Given::Json(value))).collect();
-        let request = EditRequest { object, record: RecordId::new(id), changes, if_match: None };
-        rows.push(EditRow { line, request });
-    }
-    Ok(rows)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -415,18 +375,12 @@ mod tests {
             ("notes=a=b", "notes", text("a=b")),
             ("cf_vip:=true", "cf_vip", Given::Json(json!(true))),
             ("cf_topics:=[\"a\"]", "cf_topics", Given::Json(json!(["a"]))),
-            ("notes:=\"@x\"", "notes", Given::Json(json!("@x"))),
         ] {
             assert_eq!(given(change).ok(), Some((name.to_string(), value)), "{change}");
         }
-        for wrong in ["position", "=x", ":=1", "cf_vip:=yes", "notes=@/nonexistent/file"] {
+        for wrong in ["position", "=x", ":=1", "cf_vip:=yes"] {
             assert_eq!(given(wrong).map(drop).unwrap_err().exit(), Exit::Usage, "{wrong}");
         }
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("notes.txt");
-        std::fs::write(&path, "two\nlines\n").unwrap();
-        let change = format!("notes=@{}", path.display());
-        assert_eq!(given(&change).ok(), Some(("notes".to_string(), text("two\nlines"))));
     }
 
     #[test]
@@ -444,16 +398,6 @@ mod tests {
         assert_eq!(rows[1].request.record.as_str(), "b");
         let text = |value: &str| Given::Text(value.into());
         assert_eq!(rows[1].request.changes, [("position".into(), text("two\nlines")), ("cf_word".into(), text("x"))]);
-
-        let lines = "{\"id\": \"a\", \"cf_vip\": true}\n\n{\"id\": \"b\", \"position\": null}\n";
-        let rows = json_rows(Object::Contact, lines.as_bytes()).unwrap_or_default();
-        assert_eq!((rows[0].line, rows[1].line), (1, 3));
-        assert_eq!(rows[0].request.changes, [("cf_vip".into(), Given::Json(json!(true)))]);
-        for wrong in
-            ["{\"id\": \"a\", \"cf_vip\": true, \"cf_vip\": false}", "{\"cf_vip\": true}", "{\"id\": 7}", "[1]", "{"]
-        {
-            assert!(json_rows(Object::Contact, wrong.as_bytes()).is_err(), "{wrong}");
-        }
         assert!(csv_rows(Object::Contact, "position\nCTO\n".as_bytes()).is_err());
     }
 }

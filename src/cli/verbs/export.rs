@@ -9,11 +9,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::cli::ui::output::PlainWriter;
-use crate::cli::{Failure, Global, objects, output, session};
+use crate::cli::{Failure, Global, output, session};
 use crate::config::Config;
 use crate::daemon::StopSignals;
 use crate::exit::Exit;
-use crate::model::Object;
 use crate::publish::{MirrorStream, StreamCursor, StreamError};
 use crate::store::cursor::{self, FeedCursor};
 use crate::store::{Reader, feed};
@@ -22,67 +21,48 @@ const SLICE: u32 = 200;
 
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:\n  crm-mirror export --since 0 > changes.ndjson\n  \
-                        crm-mirror export --since 4f1c9e:1042 --object contact\n  \
+                        crm-mirror export --since 4f1c9e:1042\n  \
                         crm-mirror export --snapshot --follow | load\n  \
                         crm-mirror export --print-cursor")]
 pub struct ExportArgs {
     /// The last change that is already known, 0 for the beginning; with --snapshot, the last cursor of the stream.
-    #[arg(long, value_name = "CURSOR", value_parser = since, required_unless_present_any = ["print_cursor", "snapshot"])]
-    since: Option<Since>,
+    #[arg(long, value_name = "CURSOR", required_unless_present_any = ["print_cursor", "snapshot"])]
+    since: Option<String>,
     /// Print whole rows of every table, as one stream of JSON lines; with --since, only what changed.
-    #[arg(long, conflicts_with_all = ["print_cursor", "object", "limit"])]
+    #[arg(long, conflicts_with = "print_cursor")]
     snapshot: bool,
     /// Continue with new changes until interrupted.
     #[arg(long, requires = "snapshot")]
     follow: bool,
-    /// Only the changes of contacts, or of companies.
-    #[arg(long, value_parser = objects())]
-    object: Option<Object>,
-    /// The maximum number of changes to print.
-    #[arg(long, value_name = "N")]
-    limit: Option<u64>,
     /// Print the cursor after the newest change and nothing else: a copy of the tables that begins now can continue
     /// from it.
-    #[arg(long, conflicts_with_all = ["since", "object", "limit"])]
+    #[arg(long, conflicts_with = "since")]
     print_cursor: bool,
     /// The mirror [default: `database.path` of the configuration].
     #[arg(long, value_name = "FILE")]
     database: Option<PathBuf>,
 }
 
-#[derive(Clone, Debug)]
-enum Since {
-    Change(FeedCursor),
-    Stream(StreamCursor),
-}
-
-fn since(text: &str) -> Result<Since, &'static str> {
-    let stream = text.parse().map(Since::Stream);
-    stream.or_else(|_| text.parse().map(Since::Change)).map_err(|_| "is neither 0 nor a cursor as `export` prints it")
-}
-
 pub fn run(global: &Global, args: &ExportArgs) -> Result<Exit, Failure> {
-    let since = match (&args.since, args.snapshot) {
-        (None, true) => return snapshot(global, args, None),
-        (Some(Since::Stream(cursor)), true) => return snapshot(global, args, Some(cursor.clone())),
-        (Some(Since::Change(_)), true) => {
-            return Err(Failure::new(Exit::Usage, "with --snapshot, --since needs a cursor of the stream"));
-        }
-        (Some(Since::Stream(_)), false) => {
-            return Err(Failure::new(Exit::Usage, "a cursor of the stream needs --snapshot"));
-        }
-        (Some(Since::Change(cursor)), false) => Some(cursor),
-        (None, false) => None,
-    };
+    let refused = |why: &str| Failure::new(Exit::Usage, format!("--since {why}"));
+    let of_stream = args.since.as_deref().map(str::parse::<StreamCursor>);
+    if args.snapshot {
+        return snapshot(global, args, of_stream.transpose().map_err(refused)?);
+    }
+    if matches!(of_stream, Some(Ok(_))) {
+        return Err(refused("is a cursor of the stream, which needs --snapshot"));
+    }
+    let since: Option<FeedCursor> =
+        args.since.as_deref().map(str::parse).transpose().map_err(|_| refused("is neither 0 nor a cursor"))?;
     let reader = Reader::open_for_queries(&global.database(args.database.as_deref())?)?;
-    let Some(since) = since.filter(|_| !args.print_cursor) else {
+    let Some(since) = since else {
         let moment = reader.begin()?;
         output::text(&cursor::behind(&moment, feed::span(&moment)?.newest)?.to_string())?;
         return Ok(Exit::Done);
     };
     let mut out = BufWriter::new(output::data());
     let mut at = since.clone();
-    let ended = stream(&reader, args, &mut at, &mut out);
+    let ended = stream(&reader, &mut at, &mut out);
     // Everything before a gap is complete, and can be kept.
     out.flush()?;
     if ended.is_ok() || at.seq() > since.seq() {
@@ -92,32 +72,28 @@ pub fn run(global: &Global, args: &ExportArgs) -> Result<Exit, Failure> {
 }
 
 /// Writes everything after `at` that existed at the beginning, and moves `at` to the cursor to continue from.
-fn stream(reader: &Reader, args: &ExportArgs, at: &mut FeedCursor, out: &mut impl Write) -> Result<(), Failure> {
-    let mut left = args.limit.unwrap_or(u64::MAX);
+fn stream(reader: &Reader, at: &mut FeedCursor, out: &mut impl Write) -> Result<(), Failure> {
     let mirror = cursor::mirror_id(&reader.begin()?)?;
     let mut until = None;
     loop {
-        let most = u32::try_from(left).map_or(SLICE, |left| left.min(SLICE));
         let moment = reader.begin()?;
         cursor::verify(&moment, at)?.map_err(|refused| Failure::new(Exit::Storage, refused).hint(BEGIN_AGAIN))?;
         // Bounded, because constant changes would otherwise keep an export running forever.
         let end = *until.get_or_insert(feed::span(&moment)?.newest);
-        let slice = feed::after(&moment, at.seq(), end, args.object, most)?;
+        let slice = feed::after(&moment, at.seq(), end, None, SLICE)?;
         // Nothing is written while a snapshot is open.
         drop(moment);
         for change in &slice {
             serde_json::to_writer(&mut *out, change).map_err(io::Error::from)?;
             out.write_all(b"\n")?;
         }
-        left -= slice.len() as u64;
-        let is_all = slice.len() < most as usize;
+        let is_all = slice.len() < SLICE as usize;
         let last = slice.last().map_or(at.seq(), |change| change.seq);
-        // Trailing changes of the other object are skipped too.
         let seq = if is_all { last.max(end) } else { last };
         if seq > at.seq() {
             *at = FeedCursor::Behind { mirror: mirror.clone(), seq, check: None };
         }
-        if is_all || left == 0 {
+        if is_all {
             return Ok(());
         }
     }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::cli::{Failure, Global, MirrorArgs, ProgressView, logging, objects, output};
+use crate::cli::{Failure, Global, MirrorArgs, logging, objects, output};
 use crate::exit::Exit;
 use crate::format;
 use crate::model::Object;
@@ -36,11 +36,10 @@ struct ForgetDocument<'a> {
 
 pub fn run(global: &Global, args: &ForgetArgs) -> Result<Exit, Failure> {
     let config = global.load(args.common.database.as_deref())?;
-    logging::start(&config.log, &ProgressView::nothing());
+    logging::start(&config.log);
     let object = args.object;
     let shown = output::plain(&args.id);
     if !args.yes && !output::confirm("this cannot be undone", &format!("erase all data of {object} {shown}?"))? {
-        output::note("nothing was erased");
         return Ok(Exit::Done);
     }
     let erased = erase(&config.database, object, &args.id)?;

@@ -1,6 +1,6 @@
 //! `crm-mirror init`: writes the configuration file.
 
-use std::fs::{self, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,6 @@ use crate::cli::{Failure, identity, output};
 use crate::config::{DEFAULT_TOML, LOCAL_FILE, ServiceUnit, unit};
 use crate::exit::Exit;
 use crate::format::shell_word;
-use crate::store;
 
 /// Not world-readable: the file may contain the path of the key and the workspace's address.
 const MODE: u32 = 0o640;
@@ -34,11 +33,8 @@ pub struct InitArgs {
     /// Write every setting with its meaning and default.
     #[arg(long)]
     full: bool,
-    /// Replace the file if it exists.
-    #[arg(long)]
-    force: bool,
     /// Print it instead of writing it.
-    #[arg(long, conflicts_with = "force")]
+    #[arg(long)]
     stdout: bool,
 }
 
@@ -51,7 +47,11 @@ pub fn run(args: &InitArgs) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     }
     identity::take(&args.path)?;
-    write(&args.path, &text, args.force).map_err(|e| failed(&args.path, &e))?;
+    write(&args.path, &text).map_err(|source| {
+        let exists = source.kind() == io::ErrorKind::AlreadyExists;
+        let message = format!("could not write {}: {source}", args.path.display());
+        Failure::hinted(Exit::Storage, exists.then_some("remove it first, or name another file"), message)
+    })?;
     output::text(&next_steps(args, key.as_deref(), unit.as_ref()))?;
     Ok(Exit::Done)
 }
@@ -103,63 +103,38 @@ fn quoted(text: &str) -> String {
 
 fn next_steps(args: &InitArgs, key: Option<&Path>, unit: Option<&ServiceUnit>) -> String {
     let path = args.path.display();
-    let mut steps = Vec::new();
-    if args.base_url.is_none() {
-        steps.push(format!("set `api.base_url` in {path}"));
-    }
-    match (key, unit) {
-        (Some(key), _) if beside(&args.path, key).exists() => {}
-        (Some(key), _) => steps.push(format!("put the API key into {}", beside(&args.path, key).display())),
-        (None, Some(unit)) => {
-            let place = unit.credential.as_ref().map(|credential| credential.path.display().to_string());
-            steps.push(format!("put the API key into {}", place.unwrap_or_else(|| "the unit's credential".into())));
-        }
-        (None, None) => {}
-    }
+    let of_unit = || unit.and_then(|unit| Some(unit.credential.as_ref()?.path.clone()));
+    let place = key.map(|key| beside(&args.path, key)).or_else(of_unit);
+    let key = match place {
+        Some(place) if place.exists() => String::new(),
+        Some(place) => format!("put the API key into {}, then ", place.display()),
+        None => "put the API key into the unit's credential, then ".into(),
+    };
     let is_found = args.path.file_name().is_some_and(|name| name == LOCAL_FILE) || unit.is_some();
     let option = if is_found { String::new() } else { format!("-c {} ", shell_word(&path.to_string())) };
-    steps.push(format!("run `crm-mirror {option}check`"));
-    format!("wrote {path}\nnext: {}", steps.join(", then "))
+    format!("wrote {path}\nnext: {key}run `crm-mirror {option}check`")
 }
 
 fn beside(configuration: &Path, path: &Path) -> PathBuf {
     configuration.parent().unwrap_or(Path::new("")).join(path)
 }
 
-fn write(path: &Path, text: &str, force: bool) -> io::Result<()> {
-    if !force {
-        return fill(path, text);
-    }
-    // Written to a temporary file first: a full disk must not destroy the old file.
-    let new = store::beside(path, &format!(".{:016x}.new", fastrand::u64(..)));
-    let written = fill(&new, text).and_then(|()| fs::rename(&new, path));
-    if written.is_err() {
-        let _ = fs::remove_file(&new);
-    }
-    written
-}
-
-fn fill(path: &Path, text: &str) -> io::Result<()> {
+fn write(path: &Path, text: &str) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(MODE).open(path)?;
     file.write_all(text.as_bytes())?;
     file.sync_all()
 }
 
-fn failed(path: &Path, source: &io::Error) -> Failure {
-    let exists = source.kind() == io::ErrorKind::AlreadyExists;
-    let message = format!("could not write {}: {source}", path.display());
-    Failure::hinted(Exit::Storage, exists.then_some("`--force` replaces it"), message)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Config, Environment, KeyPlace, Sources};
+    use crate::config::{Config, Environment, SecretPlace, Sources};
+    use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
-    fn args(path: PathBuf, force: bool) -> InitArgs {
+    fn args(path: PathBuf) -> InitArgs {
         let base_url = Some("https://api.example.com/v1/".parse().unwrap());
-        InitArgs { path, base_url, key_file: None, full: false, force, stdout: false }
+        InitArgs { path, base_url, key_file: None, full: false, stdout: false }
     }
 
     #[test]
@@ -167,7 +142,7 @@ mod tests {
         for full in [false, true] {
             let dir = tempfile::tempdir().unwrap();
             let path = dir.path().join("c.toml");
-            run(&InitArgs { full, ..args(path.clone(), false) }).unwrap();
+            run(&InitArgs { full, ..args(path.clone()) }).unwrap();
             let mode = fs::metadata(&path).unwrap().permissions().mode();
             assert_eq!(mode & 0o137, 0, "{mode:o}");
             let lines = fs::read_to_string(&path).unwrap().lines().count();
@@ -181,14 +156,14 @@ mod tests {
             let config = config.unwrap();
             assert_eq!(config.base_url().unwrap().as_str(), "https://api.example.com/v1");
             assert_eq!(config.database, dir.path().join("mirror.db"));
-            assert_eq!(*config.key_place(), KeyPlace::File(dir.path().join("api-key")));
+            assert_eq!(*config.key_place(), SecretPlace::File(dir.path().join("api-key")));
         }
     }
 
     #[test]
     fn key_file_is_named_as_the_configuration_finds_it() {
         let key = |path: &str, named: &str| {
-            key_file(&InitArgs { key_file: Some(named.into()), ..args(path.into(), false) }, None).unwrap()
+            key_file(&InitArgs { key_file: Some(named.into()), ..args(path.into()) }, None).unwrap()
         };
         assert_eq!(key("./crm-mirror.toml", "k"), Path::new("k"));
         assert_eq!(key("sub/c.toml", "k"), std::env::current_dir().unwrap().join("k"));
@@ -196,16 +171,14 @@ mod tests {
     }
 
     #[test]
-    fn existing_file_is_kept_without_force() {
+    fn existing_file_is_kept() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("c.toml");
         fs::write(&path, "mine").unwrap();
-        let failure = run(&args(path.clone(), false)).unwrap_err();
+        let failure = run(&args(path.clone())).unwrap_err();
         assert_eq!(failure.exit(), Exit::Storage);
-        assert!(failure.text().contains("hint: `--force` replaces it"), "{}", failure.text());
+        assert!(failure.text().contains("hint: remove it first"), "{}", failure.text());
         assert_eq!(fs::read_to_string(&path).unwrap(), "mine");
-        run(&args(path.clone(), true)).unwrap();
-        assert!(fs::read_to_string(&path).unwrap().contains("\nbase_url = \"https://api.example.com/v1\"\n"));
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 }

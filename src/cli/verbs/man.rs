@@ -30,7 +30,7 @@ pub fn run(args: &ManArgs) -> Result<Exit, Failure> {
             let written = write_pages(command, dir);
             written.map_err(|error| {
                 let text = format!("could not write into {}: {error}", dir.display());
-                Failure::new(Exit::Storage, text).hint_at_folder(dir)
+                Failure::new(Exit::Storage, text)
             })?;
         }
     }

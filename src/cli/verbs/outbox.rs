@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::app::person;
 use crate::cli::ui::cost::{EditPrice, kept_back};
 use crate::cli::verbs::edit;
+use crate::cli::verbs::show::time;
 use crate::cli::{Failure, Global, MirrorArgs, output};
 use crate::config::Config;
 use crate::exit::Exit;
@@ -41,29 +42,28 @@ struct ListArgs {
 }
 
 #[derive(clap::Args, Clone, Debug)]
-#[group(id = "which_edits", required = true, multiple = false)]
 struct WhichEdits {
     /// The ids of the edits.
-    #[arg(value_name = "ID", group = "which_edits")]
+    #[arg(value_name = "ID", required_unless_present = "all", conflicts_with = "all")]
     ids: Vec<i64>,
     /// All of them.
-    #[arg(long, group = "which_edits")]
+    #[arg(long)]
     all: bool,
+    /// Do not ask for confirmation.
+    #[arg(long)]
+    yes: bool,
 }
 
 #[derive(clap::Subcommand, Clone, Debug)]
 enum OutboxVerb {
     /// List the edits that wait, and those that were rejected.
-    #[command(after_help = "Example:\n  crm-mirror outbox list --all --json")]
     List(ListArgs),
     /// Show one edit: its changes, the service's values, and its history.
-    #[command(after_help = "Example:\n  crm-mirror outbox show 7")]
     Show {
         /// The id of the edit.
         id: i64,
     },
     /// Retry an edit that was rejected, dropped or in conflict, or that waits for its next attempt.
-    #[command(after_help = "Example:\n  crm-mirror outbox retry 7")]
     Retry {
         /// The id of the edit.
         id: i64,
@@ -72,45 +72,25 @@ enum OutboxVerb {
         yes: bool,
     },
     /// Send edits that are held.
-    #[command(after_help = "Example:\n  crm-mirror outbox release 7 8\n  crm-mirror outbox release --all --yes")]
-    Release {
-        #[command(flatten)]
-        which: WhichEdits,
-        /// Do not ask for confirmation.
-        #[arg(long)]
-        yes: bool,
-    },
+    Release(WhichEdits),
     /// Discard edits. --all means those that wait, are held or are in conflict; an edit that was sent must be named by
     /// its id.
-    #[command(after_help = "Example:\n  crm-mirror outbox drop 7 --yes\n  crm-mirror outbox drop --all")]
-    Drop {
-        #[command(flatten)]
-        which: WhichEdits,
-        /// Do not ask for confirmation.
-        #[arg(long)]
-        yes: bool,
-    },
+    Drop(WhichEdits),
     /// Revert applied edits: each field returns to its previous value, if it still has the value of the edit.
-    #[command(
-        group = clap::ArgGroup::new("undone").required(true),
-        after_help = "Example:\n  crm-mirror outbox undo 7\n  crm-mirror outbox undo --since 2026-11-21T14:00:00Z"
-    )]
+    #[command(group = clap::ArgGroup::new("undone").required(true))]
     Undo {
         /// The ids of the edits.
         #[arg(value_name = "ID", group = "undone")]
         ids: Vec<i64>,
         /// All edits that were applied at this time or later, and not reverted since.
-        #[arg(long, value_name = "TIME", group = "undone", value_parser = instant)]
+        #[arg(long, value_name = "TIME", group = "undone", value_parser = time)]
         since: Option<Instant>,
         /// Do not ask for confirmation.
         #[arg(long)]
         yes: bool,
     },
     /// Resolve a conflict.
-    #[command(
-        group = clap::ArgGroup::new("whose").required(true),
-        after_help = "Example:\n  crm-mirror outbox resolve 7 --mine\n  crm-mirror outbox resolve 7 --theirs --yes"
-    )]
+    #[command(group = clap::ArgGroup::new("whose").required(true))]
     Resolve {
         /// The id of the edit.
         id: i64,
@@ -126,36 +106,31 @@ enum OutboxVerb {
     },
 }
 
-fn instant(text: &str) -> Result<Instant, String> {
-    text.parse().map_err(|_| "not a time with a zone, such as 2026-11-21T14:00:00Z".into())
-}
-
 pub fn run(global: &Global, args: &OutboxArgs) -> Result<Exit, Failure> {
     let config = global.load(args.common.database.as_deref())?;
     let (database, json) = (config.database.as_path(), args.common.json);
-    let one = |id: &i64| WhichEdits { ids: vec![*id], all: false };
-    let (which, decision, yes) = match &args.what {
+    let one = |id: &i64, yes: &bool| WhichEdits { ids: vec![*id], all: false, yes: *yes };
+    let (which, decision) = match &args.what {
         None => return list(database, args.list.all, json),
         Some(OutboxVerb::List(list_args)) => {
             return list(database, list_args.all || args.list.all, json);
         }
         Some(OutboxVerb::Show { id }) => return show(&config, *id, json),
-        Some(OutboxVerb::Undo { .. }) if !config.write_back => return Err(edit::off()),
+        Some(OutboxVerb::Undo { .. }) if !config.write_back.enabled => return Err(edit::off()),
         Some(OutboxVerb::Undo { ids, since, yes }) => return undo(&config, ids, *since, *yes, json),
-        Some(OutboxVerb::Retry { id, yes }) => (one(id), Decision::Retry, *yes),
-        Some(OutboxVerb::Release { which, yes }) => (which.clone(), Decision::Release, *yes),
-        Some(OutboxVerb::Drop { which, yes }) => (which.clone(), Decision::Drop, *yes),
+        Some(OutboxVerb::Retry { id, yes }) => (one(id, yes), Decision::Retry),
+        Some(OutboxVerb::Release(which)) => (which.clone(), Decision::Release),
+        Some(OutboxVerb::Drop(which)) => (which.clone(), Decision::Drop),
         Some(OutboxVerb::Resolve { id, mine, yes, .. }) => {
-            (one(id), if *mine { Decision::Mine } else { Decision::Theirs }, *yes)
+            (one(id, yes), if *mine { Decision::Mine } else { Decision::Theirs })
         }
     };
-    if !config.write_back && matches!(decision, Decision::Retry | Decision::Mine | Decision::Release) {
+    if !config.write_back.enabled && matches!(decision, Decision::Retry | Decision::Mine | Decision::Release) {
         return Err(edit::off());
     }
     let edits = named(database, &which, decision)?;
-    let yes = yes || decision == Decision::Retry && !edits.iter().any(|edit| edit.in_doubt);
+    let yes = which.yes || decision == Decision::Retry && !edits.iter().any(|edit| edit.in_doubt);
     if !yes && !edits.is_empty() && !confirmed_edits(&config, &edits, decision)? {
-        output::note("nothing was changed");
         return Ok(Exit::Done);
     }
     let ids: Vec<i64> = edits.iter().map(|edit| edit.id).collect();
@@ -167,10 +142,19 @@ pub fn run(global: &Global, args: &OutboxArgs) -> Result<Exit, Failure> {
             false => ids.iter().map(|id| user_decisions::decide(tx, *id, decision, now)).collect::<Result<_, _>>(),
         }
     })?;
-    match (decided.as_slice(), which.all) {
-        ([decided], false) => report(decision, decided, json),
-        _ => report_all(decision, &decided, ids.len() - decided.len(), json),
+    if let ([one], false) = (decided.as_slice(), which.all) {
+        return Ok(output::report(json, one, || decided_text(decision, one))?);
     }
+    let what = format::counted(decided.len() as u64, "edit is", "edits are");
+    let mut text = format!("{what} {}", if decision == Decision::Drop { "dropped" } else { "queued" });
+    let doubtful = decided.iter().filter(|decided| decided.in_doubt).count();
+    let left = ids.len() - decided.len();
+    for (count, what) in [(doubtful, "of them may have been applied"), (left, "were sent or decided on meanwhile")] {
+        if count > 0 {
+            text.push_str(&format!("; {} {what}", format::count(count as u64)));
+        }
+    }
+    Ok(output::report(json, &BTreeMap::from([("edits", &decided)]), || text)?)
 }
 
 /// The edits to decide on. `--all` selects the edits that the decision applies to.
@@ -252,7 +236,6 @@ fn undo(config: &Config, ids: &[i64], since: Option<Instant>, yes: bool, json: b
         lines.push_str(&format!("{}\n", EditPrice::of(config, updates, 0)?.text()));
         let question = format!("Revert {}?", format::counted(ids.len() as u64, "edit", "edits"));
         if updates > 0 && !output::confirm("this discards values", &format!("{lines}{question}"))? {
-            output::note("nothing was changed");
             return Ok(Exit::Done);
         }
     }
@@ -293,7 +276,7 @@ fn undone(of: &UndoEdit) -> String {
     text
 }
 
-fn report(decision: Decision, decided: &Decided, json: bool) -> Result<Exit, Failure> {
+fn decided_text(decision: Decision, decided: &Decided) -> String {
     let edit = decided.edit;
     let text = match (decision, &decided.again) {
         (_, Some(again)) => {
@@ -307,20 +290,7 @@ fn report(decision: Decision, decided: &Decided, json: bool) -> Result<Exit, Fai
         (Decision::Drop, _) if decided.in_doubt => format!("edit {edit} is dropped: it may have been applied"),
         (Decision::Drop | Decision::Theirs, _) => format!("edit {edit} is dropped"),
     };
-    Ok(output::report(json, decided, || format!("{}\n{}", text.trim_end(), edit::lines(&decided.fields)))?)
-}
-
-fn report_all(decision: Decision, decided: &[Decided], left: usize, json: bool) -> Result<Exit, Failure> {
-    let what = format::counted(decided.len() as u64, "edit is", "edits are");
-    let done = if decision == Decision::Drop { "dropped" } else { "queued" };
-    let mut text = format!("{what} {done}");
-    let doubtful = decided.iter().filter(|decided| decided.in_doubt).count();
-    for (count, what) in [(doubtful, "of them may have been applied"), (left, "were sent or decided on meanwhile")] {
-        if count > 0 {
-            text.push_str(&format!("; {} {what}", format::count(count as u64)));
-        }
-    }
-    Ok(output::report(json, &BTreeMap::from([("edits", decided)]), || text)?)
+    format!("{}\n{}", text.trim_end(), edit::lines(&decided.fields))
 }
 
 impl From<DecideError> for Failure {

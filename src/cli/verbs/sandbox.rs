@@ -1,12 +1,11 @@
 //! `crm-mirror sandbox`: serves the API of the reference locally, with generated data.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::cli::{Failure, Global, ProgressView, identity, logging, output, session};
+use crate::cli::{Failure, Global, identity, logging, output, session};
 use crate::daemon::StopSignals;
 use crate::exit::Exit;
-use crate::format;
 use crate::model::Instant;
 use crate::sandbox::{
     Development, DevelopmentError, FaultLine, SCOPES, Sandbox, WorldOrigin, churn_interval, key_of_seed,
@@ -79,7 +78,7 @@ pub fn run(global: &Global, args: &SandboxArgs) -> Result<Exit, Failure> {
     if let Some(state) = &args.state {
         identity::take(state)?;
     }
-    logging::start(&global.log_alone()?, &ProgressView::nothing());
+    logging::start(&global.log_alone()?);
     let (sandbox, seed) = Sandbox::develop(development(args)?).map_err(unusable)?;
     sandbox.configure(|settings| settings.latency = args.latency);
     session::runtime()?.block_on(async {
@@ -89,7 +88,8 @@ pub fn run(global: &Global, args: &SandboxArgs) -> Result<Exit, Failure> {
             Failure::new(Exit::Unavailable, message).hint("`--port 0` picks a free one")
         })?;
         output::text(&ready(&sandbox, &server.base_url, seed, &args.keys))?;
-        output::note(&hint(&server.base_url, args.state.as_deref()));
+        let steps = format!("`crm-mirror init --base-url {}`, the key in a file `api-key`", server.base_url);
+        output::note(&format!("to mirror it: {steps}, and `crm-mirror sync`; press Ctrl-C to stop"));
         let churn = async {
             match args.churn {
                 Some(every) => sandbox.churn(every, seed).await,
@@ -100,12 +100,6 @@ pub fn run(global: &Global, args: &SandboxArgs) -> Result<Exit, Failure> {
             () = signals.next() => {}
             () = churn => {}
         }
-        let log = sandbox.log();
-        output::note(&format!(
-            "answered {}, {} charged",
-            format::counted(log.len() as u64, "request", "requests"),
-            format::ru(log.ru())
-        ));
         Ok(Exit::Done)
     })
 }
@@ -141,18 +135,6 @@ fn ready(sandbox: &Sandbox, base_url: &str, seed: u64, keys: &[ScopedKey]) -> St
         text.push_str(&format!("key: {} {scopes}\n", key.secret));
     }
     text
-}
-
-fn hint(base_url: &str, state: Option<&Path>) -> String {
-    let kept = match state {
-        Some(path) => format!("the records are kept in {}", path.display()),
-        None => "nothing is kept".to_string(),
-    };
-    format!(
-        "mirror it from another terminal:\n  crm-mirror init --base-url {base_url}\n  \
-         install -m 600 /dev/stdin api-key   # paste the api_key; Enter, Ctrl-D\n  crm-mirror sync\n\
-         press Ctrl-C to stop; {kept}"
-    )
 }
 
 #[cfg(test)]

@@ -31,7 +31,7 @@ pub struct ShowArgs {
     common: MirrorArgs,
 }
 
-fn time(text: &str) -> Result<Instant, &'static str> {
+pub(super) fn time(text: &str) -> Result<Instant, &'static str> {
     let whole_day = format!("{text}T00:00:00Z");
     let at = text
         .parse()

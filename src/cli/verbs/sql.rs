@@ -60,11 +60,7 @@ pub fn run(global: &Global, args: &SqlArgs) -> Result<Exit, Failure> {
     if statement.trim().is_empty() {
         return Err(Failure::new(Exit::Usage, "the statement is empty"));
     }
-    let mut stmt = conn.prepare(&statement).map_err(|error| {
-        let meant = meant(&conn, &error.to_string()).map(|name| format!("did you mean `{name}`?"));
-        let failure = refused(error);
-        meant.into_iter().fold(failure, Failure::hint)
-    })?;
+    let mut stmt = conn.prepare(&statement).map_err(refused)?;
     if !stmt.readonly() && stmt.column_count() == 0 {
         return Err(Failure::new(Exit::Usage, "the mirror is read-only: only the service changes it")
             .hint("`crm-mirror edit` changes a field at the service"));
@@ -98,25 +94,6 @@ pub fn quoting_hint(message: &str, statement: &str) -> Option<&'static str> {
 
 fn too_slow(limit: Duration) -> Failure {
     Failure::new(Exit::Usage, format!("the statement took longer than {}", format::duration(limit)))
-}
-
-/// The table or column that was probably meant, by the message about one that does not exist.
-fn meant(conn: &Reader, message: &str) -> Option<String> {
-    let (_, missing) = message.split_once("no such ")?;
-    let (kind, name) = missing.split_once(": ")?;
-    let name = name.split_whitespace().next()?.rsplit('.').next()?.to_ascii_lowercase();
-    let sql = match kind {
-        "table" => "SELECT name FROM sqlite_schema WHERE type IN ('table', 'view') AND name NOT GLOB 'sqlite_*'",
-        "column" => {
-            "SELECT DISTINCT c.name FROM sqlite_schema s, pragma_table_info(s.name) c WHERE s.type IN ('table', 'view')"
-        }
-        _ => return None,
-    };
-    let mut stmt = conn.prepare(sql).ok()?;
-    let names = stmt.query_map([], |row| row.get::<_, String>(0)).ok()?.filter_map(Result::ok);
-    // A column of that name may be in another table.
-    let near = names.filter(|known| *known != name).map(|known| (format::distance(&name, &known), known)).min()?;
-    (near.0 <= 3).then_some(near.1)
 }
 
 /// The message of SQLite alone: the user knows the statement.

@@ -54,7 +54,7 @@ pub fn run(global: &Global, args: &StatusArgs) -> Result<Exit, Failure> {
         let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
         return every_workspace(folder, args.common.json);
     }
-    let config = global.load_to_read(args.common.database.as_deref())?;
+    let config = global.load(args.common.database.as_deref())?;
     let reading = SystemClock.reading();
     let now = reading.wall;
     let status = match status::read(&config, reading) {
@@ -81,13 +81,9 @@ pub fn run(global: &Global, args: &StatusArgs) -> Result<Exit, Failure> {
         output::json(&StatusDocument { reply: &reply, daemon_state, writer, fresh })?;
     } else {
         let unit = config.unit.as_deref();
-        let none = config.base_url().is_none().then(|| "no configuration says how many may be".into());
-        let invalid =
-            config.invalid().map(|why| format!("the configuration cannot be read:\n         {}", error_chain(&why)));
-        let unknown_budget = invalid.or(none);
-        let unknown_budget = unknown_budget.as_deref();
-        let context = StatusContext { daemon: daemon_state, unit, writer, unknown_budget, now };
-        output::prose(&output::complete(&status_text::text(&reply, context)))?;
+        let none = config.base_url().is_none().then_some("no configuration says how many may be");
+        let context = StatusContext { daemon: daemon_state, unit, writer, unknown_budget: none, now };
+        output::text(&output::complete(&status_text::text(&reply, context)))?;
     }
     Ok(freshness.map_or(Exit::Done, |(exit, _)| exit))
 }

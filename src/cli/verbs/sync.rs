@@ -5,11 +5,12 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::app::{self, Mirror, MirrorSettings, Summary};
-use crate::cli::session::{self, Finished};
+use crate::app::{self, Mirror, MirrorSettings, MissingScope, Summary};
+use crate::cli::session;
 use crate::cli::ui::cost::{Cost, EditPrice};
+use crate::cli::ui::progress::ProgressLines;
 use crate::cli::verbs::edit;
-use crate::cli::{Failure, Global, ProgressView, ScratchFolder, logging, one_of, output};
+use crate::cli::{Failure, Global, ScratchFolder, logging, one_of, output};
 use crate::config::Config;
 use crate::daemon::job::Trigger;
 use crate::exit::Exit;
@@ -31,7 +32,7 @@ pub struct ResyncArgs {
     /// Stop with 75 after this many RU; the next sync or resync goes on with the rest.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_ru: Option<u64>,
-    /// Stop the resync that is running or was interrupted, and discard its progress.
+    /// Stop the resync of the daemon, and discard its progress.
     #[arg(long, conflicts_with_all = ["objects", "accept_removals", "dry_run", "accept_workspace", "max_ru", "scheduled"])]
     stop: bool,
 }
@@ -69,19 +70,18 @@ pub fn rerun(global: &Global, args: &ResyncArgs) -> Result<Exit, Failure> {
 }
 
 fn foreground(global: &Global, args: &RunArgs, job: Job, removals: bool, max_ru: Option<Ru>) -> Result<Exit, Failure> {
-    let config = global.load_or_place(None)?;
+    let config = global.load(None)?;
     let accept = Acceptance { removals, workspace: args.accept_workspace };
     let job = job.of(&args.objects).accepting(accept);
     if args.dry_run {
         return forecast(&config, &session::within(&config, &job)?, args);
     }
     let trigger = if args.scheduled { Trigger::Schedule } else { Trigger::Manual };
-    run_now(&config, &job, &args.objects, (trigger, max_ru), args.json)
+    run_now(&config, &job, (trigger, max_ru), args.json)
 }
 
 fn forecast(config: &Config, job: &Job, args: &RunArgs) -> Result<Exit, Failure> {
-    let progress = ProgressView::of_process();
-    logging::start(&config.log, &progress);
+    logging::start(&config.log);
     let runtime = session::runtime()?;
     if runtime.block_on(session::daemon(config))?.is_some() {
         return Err(session::needs_the_mirror_alone());
@@ -93,7 +93,7 @@ fn forecast(config: &Config, job: &Job, args: &RunArgs) -> Result<Exit, Failure>
         setup.config.database = scratch.path().join("mirror.db");
     }
     let (forecast, allowance) = runtime.block_on(async {
-        let mirror = Mirror::open(setup, Arc::new(SystemClock), Arc::new(progress)).await?;
+        let mirror = Mirror::open(setup, Arc::new(SystemClock), Arc::new(ProgressLines::default())).await?;
         let forecast = mirror.forecast(job).await;
         mirror.close().await;
         Ok::<_, Failure>(forecast?)
@@ -102,53 +102,25 @@ fn forecast(config: &Config, job: &Job, args: &RunArgs) -> Result<Exit, Failure>
     Ok(output::report(args.json, &cost, || cost.text())?)
 }
 
-/// Runs a job while the user watches, and prints the result. `objects` are those that the user named.
-pub(super) fn run_now(
-    config: &Config,
-    job: &Job,
-    objects: &[Resource],
-    alone: (Trigger, Option<Ru>),
-    json: bool,
-) -> Result<Exit, Failure> {
-    let body = json!({"objects": objects, "accept_removals": job.accept().removals});
-    match session::run(config, job, &body, alone)? {
-        None => Ok(Exit::Paused),
-        Some(Finished { summary, .. }) => {
-            output::report(json, &summary, || summary.text(Instant::system_now()))?;
-            Ok(ending(&summary))
-        }
-    }
+/// Runs a job while the user watches, and prints the result.
+fn run_now(config: &Config, job: &Job, alone: (Trigger, Option<Ru>), json: bool) -> Result<Exit, Failure> {
+    let Some((summary, _)) = session::run(config, job, alone)? else { return Ok(Exit::Paused) };
+    output::report(json, &summary, || summary.text(Instant::system_now()))?;
+    Ok(ending(&summary))
 }
 
-const NOT_RUNNING: &str = "no resync is running";
-
 fn stop(global: &Global) -> Result<Exit, Failure> {
-    let config = global.load_or_place(None)?;
-    logging::start(&config.log, &ProgressView::nothing());
+    let config = global.load(None)?;
+    logging::start(&config.log);
     let runtime = session::runtime()?;
-    if let Some((client, _)) = runtime.block_on(session::daemon(&config))? {
-        let answer = runtime.block_on(client.post::<Value>("/resync/stop", &json!({})))?;
-        output::note(match answer["stopped"].as_bool() {
-            Some(false) => NOT_RUNNING,
-            _ => "the daemon stops the resync after the page in progress; no record was removed",
-        });
-        return Ok(Exit::Done);
-    }
-    if !config.database.exists() {
-        output::note(NOT_RUNNING);
-        return Ok(Exit::Done);
-    }
-    let setup = MirrorSettings::new(config)?;
-    let forgotten = runtime.block_on(async {
-        let mirror = Mirror::open(setup, Arc::new(SystemClock), Arc::new(ProgressView::nothing())).await?;
-        let forgotten = mirror.forget_sweeps().await;
-        mirror.close().await;
-        Ok::<_, Failure>(forgotten?)
+    let stopped = runtime.block_on(async {
+        let Some((client, _)) = session::daemon(&config).await? else { return Ok(false) };
+        let answer: Value = client.post("/resync/stop", &json!({})).await?;
+        Ok::<_, Failure>(answer["stopped"] == true)
     })?;
-    output::note(if forgotten.is_empty() {
-        NOT_RUNNING
-    } else {
-        "the progress of the resync is discarded; no record was removed"
+    output::note(match stopped {
+        true => "the daemon stops the resync after the page in progress; no record was removed",
+        false => "no resync is running in a daemon: Ctrl-C stops one in a terminal",
     });
     Ok(Exit::Done)
 }
@@ -167,25 +139,11 @@ fn note_outages(summary: &Summary, verb: impl Fn(&str) -> String) {
 }
 
 fn ending(summary: &Summary) -> Exit {
-    for missing in &summary.missing_scopes {
-        let (object, scope) = (&missing.object, &missing.scope);
-        if scope.ends_with(":write") {
-            output::note(&format!(
-                "warning: edits of {object} are waiting: the key lacks `{scope}`\n\
-                 hint: give the key this scope in the workspace console"
-            ));
-            continue;
-        }
-        let or_else = if object == Resource::CustomFields.as_str() {
-            // Definitions are read with every object, even if they are not configured.
-            "; until then there are no columns of custom fields".into()
-        } else {
-            format!(", or remove {object} from `sync.objects`")
-        };
-        output::note(&format!(
-            "warning: {object} were skipped: the key lacks `{scope}`\n\
-             hint: give the key this scope{or_else}"
-        ));
+    for MissingScope { object, scope } in &summary.missing_scopes {
+        let skipped = if scope.ends_with(":write") { "edits of " } else { "" };
+        let what = if skipped.is_empty() { "were skipped" } else { "are waiting" };
+        let hint = "hint: give the key this scope in the workspace console";
+        output::note(&format!("warning: {skipped}{object} {what}: the key lacks `{scope}`\n{hint}"));
     }
     note_outages(summary, |object| format!("resync {object}"));
     if summary.outcome == RunOutcome::Suspended {
@@ -230,15 +188,14 @@ struct PlannedPush {
 }
 
 pub fn push(global: &Global, args: &PushArgs) -> Result<Exit, Failure> {
-    let config = global.load_or_place(None)?;
+    let config = global.load(None)?;
     if args.dry_run {
         return planned(&config, args.json);
     }
-    // With an invalid configuration the daemon knows.
-    if !config.write_back && config.invalid().is_none() {
+    if !config.write_back.enabled {
         return Err(edit::off());
     }
-    run_now(&config, &Job::Push, &[], (Trigger::Manual, None), args.json)
+    run_now(&config, &Job::Push, (Trigger::Manual, None), args.json)
 }
 
 fn planned(config: &Config, json: bool) -> Result<Exit, Failure> {
@@ -315,27 +272,22 @@ struct OfObject<'a> {
 }
 
 pub fn verify(global: &Global, args: &VerifyArgs) -> Result<Exit, Failure> {
-    let config = global.load_or_place(None)?;
+    let config = global.load(None)?;
     let job = Job::Verify {
         objects: Selection::named(&args.objects),
         full: args.full,
         repair: args.repair,
         accept: Acceptance { removals: args.accept_removals, workspace: false },
     };
-    let body = json!({
-        "objects": args.objects, "full": args.full, "repair": args.repair, "accept_removals": args.accept_removals,
-    });
-    match session::run(&config, &job, &body, (Trigger::Manual, None))? {
-        None => Ok(Exit::Paused),
-        Some(Finished { summary, found }) => {
-            if args.json {
-                output::json(&document(&summary, &found, args.repair))?;
-            } else {
-                print(&summary, &found, args.repair)?;
-            }
-            Ok(verified(&summary, &found, args.repair))
-        }
+    let Some((summary, found)) = session::run(&config, &job, (Trigger::Manual, None))? else {
+        return Ok(Exit::Paused);
+    };
+    if args.json {
+        output::json(&document(&summary, &found, args.repair))?;
+    } else {
+        print(&summary, &found, args.repair)?;
     }
+    Ok(verified(&summary, &found, args.repair))
 }
 
 fn document<'a>(summary: &'a Summary, found: &'a [(Object, Findings)], repaired: bool) -> VerifyDocument<'a> {
@@ -378,34 +330,24 @@ pub(super) fn print(summary: &Summary, found: &[(Object, Findings)], repaired: b
         };
         output::text(&format!("{}: {verdict} ({how})", object.resource()))?;
     }
-    let rows: Vec<Vec<String>> = found.iter().flat_map(|(_, findings)| &findings.differences).flat_map(lines).collect();
-    if !rows.is_empty() {
-        let titles = ["object", "id", "difference", "column", "here", "there"];
-        let more = rows.len().saturating_sub(SHOWN);
-        output::text(&output::table(&titles, &[], rows.into_iter().take(SHOWN)))?;
-        if more > 0 {
-            output::text(&format!("… and {} more; `--json` has them", format::count(more as u64)))?;
-        }
+    let differences: Vec<&Difference> = found.iter().flat_map(|(_, findings)| &findings.differences).collect();
+    if !differences.is_empty() {
+        let titles = ["object", "id", "difference", "fields"];
+        output::text(&output::table(&titles, &[], differences.iter().take(SHOWN).map(|difference| row(difference))))?;
+    }
+    if differences.len() > SHOWN {
+        let more = format::count((differences.len() - SHOWN) as u64);
+        output::text(&format!("… and {more} more; `--json` has them"))?;
     }
     Ok(output::text(&format!("{} spent", format::ru(Ru::new(summary.ru.spent))))?)
 }
 
-fn lines(difference: &Difference) -> Vec<Vec<String>> {
-    let line = |column: &str, here: String, there: String| {
-        vec![
-            difference.object.to_string(),
-            difference.id.to_string(),
-            difference.kind.to_string(),
-            column.to_string(),
-            here,
-            there,
-        ]
-    };
-    if difference.fields.is_empty() {
-        return vec![line("", String::new(), String::new())];
-    }
-    let short = |value: &serde_json::Value| value.to_string().chars().take(40).collect();
-    difference.fields.iter().map(|field| line(&field.column, short(&field.here), short(&field.there))).collect()
+fn row(difference: &Difference) -> Vec<String> {
+    let short = |value: &Value| value.to_string().chars().take(40).collect::<String>();
+    let fields = difference.fields.iter();
+    let fields = fields.map(|of| format!("{}: {} here, {} there", of.column, short(&of.here), short(&of.there)));
+    let (object, id, kind) = (difference.object.to_string(), difference.id.to_string(), difference.kind.to_string());
+    vec![object, id, kind, fields.collect::<Vec<_>>().join("; ")]
 }
 
 fn verified(summary: &Summary, found: &[(Object, Findings)], repaired: bool) -> Exit {

@@ -108,7 +108,7 @@ async fn edit(State(control): State<Control>, body: SentBody) -> Result<Response
 
 fn requires_write_back(control: &Control) -> Result<(), Problem> {
     let off = || problem(StatusCode::CONFLICT, "write-back is off", Some("set `write_back.enabled = true` and reload"));
-    control.config().write_back.then_some(()).ok_or_else(off)
+    control.config().write_back.enabled.then_some(()).ok_or_else(off)
 }
 
 async fn stop_resync(State(control): State<Control>) -> Result<Response, Problem> {

@@ -47,7 +47,7 @@ pub(super) async fn tell(control: Control, mirror: Weak<Mirror>) {
     loop {
         every.tick().await;
         let (config, now) = (control.config(), control.now());
-        if matches!(config.notify, NotifyConfig::Off) || !pace.is_due(now) {
+        if !config.notify.is_on() || !pace.is_due(now) {
             continue;
         }
         let Ok(version) = control.version().await else { continue };
@@ -188,10 +188,10 @@ const WITHIN: Duration = Duration::from_secs(20);
 /// Delivers a message as one JSON document. An error names neither the address nor the arguments, which may be secrets.
 async fn deliver(config: &NotifyConfig, notice: &Notice) -> Result<(), String> {
     let body = serde_json::to_string(notice).map_err(|error| error.to_string())?;
-    match config {
-        NotifyConfig::Command(command) => run(command, body, WITHIN).await,
-        NotifyConfig::Webhook(address) => post(address, body).await,
-        NotifyConfig::Off => Ok(()),
+    match (&config.command, &config.webhook) {
+        (Some(command), _) => run(command, body, WITHIN).await,
+        (None, Some(address)) => post(address, body).await,
+        (None, None) => Ok(()),
     }
 }
 

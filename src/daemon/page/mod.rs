@@ -40,7 +40,7 @@ pub(super) async fn start(control: Control) -> JoinHandle<()> {
 
 /// Serves the page where the configuration says now.
 async fn follow(control: Control, tried: oneshot::Sender<()>) {
-    let place = |config: &Config| config.http.map(|at| (at, Arc::from(&*config.http_allow)));
+    let place = |config: &Config| config.daemon.http.map(|at| (at, Arc::from(&*config.daemon.http_allow)));
     let (mut configs, mut ended) = (control.config.subscribe(), control.end.subscribe());
     let (mut tried, mut stops) = (Some(tried), false);
     while !stops {

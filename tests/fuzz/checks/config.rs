@@ -1,4 +1,4 @@
-//! Configuration: a main file, a drop-in and variables. Whatever they contain, the configuration is valid or refused with
+//! Configuration: a file and variables. Whatever they contain, the configuration is valid or refused with
 //! an error that shows no secret.
 
 use std::path::PathBuf;
@@ -15,14 +15,11 @@ const SECRET: &str = "very-secret";
 
 static FOLDER: LazyLock<TempDir> = LazyLock::new(temporary);
 
-/// Checks the texts of the main file and of a drop-in, and variables, one per line.
+/// Checks the text of the file, in two parts, and variables, one per line.
 pub fn check(data: &[u8]) {
-    let [main, more, variables] = parts(data);
+    let [first, second, variables] = parts(data);
     let file = FOLDER.path().join("config.toml");
-    std::fs::write(&file, main).unwrap();
-    let folder = FOLDER.path().join("config.d");
-    std::fs::create_dir_all(&folder).unwrap();
-    std::fs::write(folder.join("more.toml"), more).unwrap();
+    std::fs::write(&file, [first, second].concat()).unwrap();
     let variables = String::from_utf8_lossy(variables);
     let variables = variables.lines().filter_map(|line| line.split_once('='));
     let settings = variables.map(|(name, value)| (format!("CRM_MIRROR_{name}"), value.to_string()));

@@ -1,4 +1,4 @@
-//! Configuration: a main file, a drop-in and variables.
+//! Configuration: a file and variables.
 
 #![no_main]
 

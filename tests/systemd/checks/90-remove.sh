@@ -2,8 +2,7 @@
 
 # An edit that nobody sends: the daemon, which lets the mirror take it, is stopped before it could.
 inside systemctl stop crm-mirror.service
-mkdir -p "$tree/etc/crm-mirror/config.d"
-printf '[write_back]\nenabled = true\n' >"$tree/etc/crm-mirror/config.d/90-write-back.toml"
+printf '\n[write_back]\nenabled = true\n' >>"$tree/etc/crm-mirror/config.toml"
 inside systemctl start crm-mirror.service || fail "it does not start with edits"
 inside systemctl stop crm-mirror.service
 cat >"$tree/edit.sql" <<'SQL'

@@ -1,0 +1,113 @@
+//! The secrets: finds each one, and reads it when it is needed. They pass through no layer.
+
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use secrecy::{ExposeSecret, SecretString};
+
+use super::error::ConfigError;
+use super::sources::{API_KEY, Environment};
+use super::unit::{self, UnitCredential};
+use crate::regular_file;
+
+const CREDENTIAL: &str = "api-key";
+/// A longer file cannot be one of a secret.
+const MAX_FILE: u64 = 64 * 1024;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum SecretPlace {
+    Variable {
+        instead_of: Option<PathBuf>,
+    },
+    File(PathBuf),
+    /// In the credential that systemd passes to the unit; systemd controls who can read it.
+    Credential(PathBuf),
+    /// In the credential that the unit of this name loads, since it reads this configuration file.
+    Unit(String, UnitCredential),
+    #[default]
+    Nowhere,
+}
+
+impl SecretPlace {
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            SecretPlace::File(path) | SecretPlace::Credential(path) => Some(path),
+            SecretPlace::Unit(_, credential) => Some(&credential.path),
+            SecretPlace::Variable { .. } | SecretPlace::Nowhere => None,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Secret {
+    pub(super) place: SecretPlace,
+    text: Option<SecretString>,
+}
+
+impl Secret {
+    /// The variable of the environment, else the named file.
+    pub(super) fn find(env: &Environment, variable: &str, file: Option<PathBuf>) -> Secret {
+        let text = env.get(variable).map(SecretString::from);
+        let place = match (&text, file) {
+            (Some(_), instead_of) => SecretPlace::Variable { instead_of },
+            (None, Some(file)) => SecretPlace::File(file),
+            (None, None) => SecretPlace::Nowhere,
+        };
+        Secret { place, text }
+    }
+
+    /// The API key: else in the systemd credential if there is one, else in the credential of the unit that reads this
+    /// configuration file.
+    pub(super) fn find_key(env: &Environment, key_file: Option<PathBuf>, configuration: &Path) -> Secret {
+        let mut key = Secret::find(env, API_KEY, key_file);
+        if key.place == SecretPlace::Nowhere {
+            let path = env.directory("CREDENTIALS_DIRECTORY").map(|folder| folder.join(CREDENTIAL));
+            let of_unit = || {
+                let unit = unit::of_file(configuration)?;
+                Some(SecretPlace::Unit(unit.name, unit.credential?))
+            };
+            let credential = path.filter(|path| path.exists()).map(SecretPlace::Credential);
+            key.place = credential.or_else(of_unit).unwrap_or_default();
+        }
+        key
+    }
+
+    /// Reads it now, if that is possible: later the process may not be allowed to. What cannot be read is read when it is
+    /// needed, with its error.
+    pub(super) fn hold(&mut self) {
+        self.text = self.read(ConfigError::NoKey).ok();
+    }
+
+    /// The text without white space around it, such as a final newline. `missing` is the error if it is nowhere.
+    pub(super) fn read(&self, missing: ConfigError) -> Result<SecretString, ConfigError> {
+        let text = match (&self.text, self.place.path()) {
+            (Some(text), _) => text.clone(),
+            (None, None) => return Err(missing),
+            (None, Some(path)) => {
+                let text = match &self.place {
+                    SecretPlace::Unit(_, credential) if credential.is_encrypted => decrypt(path),
+                    _ => read_file(path),
+                };
+                text.map_err(|source| ConfigError::SecretFile { path: path.to_path_buf(), source })?
+            }
+        };
+        Ok(SecretString::from(text.expose_secret().trim()))
+    }
+}
+
+/// Only root on this machine can decrypt it, as systemd does for the unit.
+fn decrypt(path: &Path) -> io::Result<SecretString> {
+    let name = format!("--name={CREDENTIAL}");
+    let output = Command::new("systemd-creds").args(["decrypt", &name]).arg(path).arg("-").output()?;
+    if !output.status.success() {
+        return Err(io::Error::other(String::from_utf8_lossy(&output.stderr).trim().to_string()));
+    }
+    String::from_utf8(output.stdout).map(SecretString::from).map_err(|_| io::Error::other("it is not text"))
+}
+
+fn read_file(path: &Path) -> io::Result<SecretString> {
+    let mut text = String::new();
+    regular_file::open(path)?.take(MAX_FILE).read_to_string(&mut text)?;
+    Ok(SecretString::from(text))
+}
