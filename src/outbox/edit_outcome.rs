@@ -2,123 +2,82 @@
 
 use serde_json::{Map, Value};
 
-use super::delay;
-use super::edit_tx::{EditTx, StoredRequest, group};
-use super::field_verdict::{self, DoubtEvidence, DoubtVerdict, DoubtfulRequest, FieldState, Verdict};
-use super::patch_answer::{self, AfterAnswer};
+use super::edit_tx::{EditTx, NextStep, group};
+use super::field_verdict::{self, DoubtVerdict, DoubtfulRequest, FieldState, Verdict};
+use super::patch_answer::{self, AfterAnswer, PatchOutcome, StoredRequest};
 use super::patch_request::{self, RecordStep};
-use super::trail;
 use super::typed_values::Given;
+use super::{delay, trail};
 use crate::model::{DelayScope, Edit, EditState, Editable, EditedFields, Etag, MirroredRecord, Record, RequestStamp};
 use crate::store::{Applied, EditStep, StoreError, record_removed};
-
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum AfterReadBack {
-    /// Nothing now: the record's edits wait.
-    Wait,
-    Continue,
-    /// Repeat the same request: its key tells whether it was applied.
-    Repeat(StoredRequest),
-}
-
-/// An answer that is not a confirmation.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct RefusedAnswer<'a> {
-    pub status: Option<u16>,
-    pub answer_json: &'a str,
-    /// Whether the request left this machine.
-    pub sent: bool,
-    /// Whether the meter admitted it: a request that the budget or a hold prevents has not failed.
-    pub admitted: bool,
-}
 
 impl EditTx<'_, '_> {
     fn all(&mut self, edits: &[Edit], step: &EditStep<'_>) -> Result<(), StoreError> {
         edits.iter().try_for_each(|edit| self.end(edit.id, step))
     }
 
-    /// Rejects the edits of a request that certainly was not carried out: nothing of it is in doubt any more.
-    fn refuse_for_good(&mut self, edits: &[Edit], step: &EditStep<'_>) -> Result<(), StoreError> {
-        let ids: Vec<i64> = edits.iter().map(|edit| edit.id).collect();
-        self.tx.edits().give_up_request(&ids, false)?;
-        self.all(edits, step)
-    }
-
-    /// Processes a missing answer, or one that is not a confirmation. Returns whether the record's next request may
-    /// follow.
+    /// Processes a missing answer, or one that is not a confirmation. Returns what it means, and whether the record's next
+    /// request may follow.
     pub(super) fn refused(
         &mut self,
         request: &StoredRequest,
-        next: AfterAnswer,
-        answer: RefusedAnswer<'_>,
-    ) -> Result<bool, StoreError> {
-        let RefusedAnswer { status, answer_json, sent, admitted } = answer;
+        outcome: PatchOutcome,
+        answer_json: &str,
+    ) -> Result<(AfterAnswer, bool), StoreError> {
+        use EditState::{Queued, Rejected, Sending};
+        let (status, next) = (outcome.status(), patch_answer::classify(outcome, request));
         let edits = sent_with(&self.edits()?, request);
-        let step = |to, why| EditStep::new(EditState::Sending, to, why).answered(status, Some(answer_json));
         if status.is_some_and(answers_for_updates) {
             self.end_delay(DelayScope::Object)?;
         }
         if status == Some(412) {
             self.tx.records().forget_version(self.object, self.record, &request.if_match)?;
         }
-        match next {
-            AfterAnswer::ReadBack => {
-                let shown = if status == Some(412) { trail::OTHER_VERSION } else { trail::UNCONFIRMED };
-                self.all(&edits, &step(EditState::Sending, shown))?;
-                self.amend(DelayScope::Record, |delay, now| delay::after_progress(delay, 2, now))?;
-            }
-            AfterAnswer::Reread => {
-                // Read at once if a read and another request still fit into the hour; else the record is read first,
-                // later.
-                let ids: Vec<i64> = edits.iter().map(|edit| edit.id).collect();
-                self.tx.edits().give_up_request(&ids, request.doubt)?;
-                self.all(&edits, &step(EditState::Sending, trail::READ_FIRST))?;
-                self.amend(DelayScope::Record, |delay, now| delay::after_progress(delay, 2, now))?;
-            }
-            AfterAnswer::NotFound => {
-                let to = if request.doubt { EditState::Sending } else { EditState::Queued };
-                self.all(&edits, &step(to, trail::NOT_FOUND))?;
-                self.not_found(status, answer_json)?;
-            }
-            AfterAnswer::Rejected => self.refuse_for_good(&edits, &step(EditState::Rejected, trail::REFUSED))?,
-            AfterAnswer::SendAlone => {
-                self.all(&edits, &step(EditState::Queued, trail::ALONE))?;
-                self.amend(DelayScope::Record, |delay, now| delay::after_progress(delay, 1, now))?;
-            }
-            AfterAnswer::Requeue => {
-                self.all(&edits, &step(EditState::Queued, trail::NOT_SENT))?;
-                if !sent {
-                    for edit in &edits {
-                        self.tx.edits().unsend(edit.id)?;
-                    }
-                }
-            }
-            AfterAnswer::SendAgain => self.all(&edits, &step(EditState::Sending, trail::IN_DOUBT))?,
+        // How many requests follow at once, if they still fit into the hour: after a refused version the record is read
+        // first. The meter keeps the hold of a 429 itself.
+        let after_hold = u32::from(status == Some(429));
+        let (to, why, following) = match next {
+            AfterAnswer::ReadBack if status == Some(412) => (Sending, trail::OTHER_VERSION, 2),
+            AfterAnswer::ReadBack => (Sending, trail::UNCONFIRMED, 2),
+            AfterAnswer::Reread => (Sending, trail::READ_FIRST, 2),
+            AfterAnswer::NotFound => (if request.doubt { Sending } else { Queued }, trail::NOT_FOUND, 0),
+            AfterAnswer::Rejected => (Rejected, trail::REFUSED, 0),
+            AfterAnswer::SendAlone => (Queued, trail::ALONE, 1),
+            AfterAnswer::Requeue => (Queued, trail::NOT_SENT, after_hold),
+            AfterAnswer::SendAgain => (Sending, trail::IN_DOUBT, after_hold),
+        };
+        if matches!(next, AfterAnswer::Reread | AfterAnswer::Rejected) {
+            self.tx.edits().give_up_request(&ids(&edits), request.doubt && next == AfterAnswer::Reread)?;
         }
-        if !admitted {
+        self.all(&edits, &EditStep::new(Sending, to, why).answered(status, Some(answer_json)))?;
+        if next == AfterAnswer::Requeue && !outcome.was_sent() {
+            edits.iter().try_for_each(|edit| self.tx.edits().unsend(edit.id))?;
+        }
+        if next == AfterAnswer::NotFound {
+            self.not_found(status, answer_json)?;
+        }
+        if following > 0 {
+            self.amend(DelayScope::Record, |delay, now| delay::after_progress(delay, following, now))?;
+        }
+        let is_admitted = outcome != PatchOutcome::NotAdmitted;
+        if !is_admitted {
             self.amend(DelayScope::Record, delay::without_request)?;
             self.amend(DelayScope::Object, delay::without_request)?;
         }
-        let says_nothing = matches!(
-            next,
-            AfterAnswer::NotFound | AfterAnswer::Reread | AfterAnswer::ReadBack | AfterAnswer::SendAlone
-        );
-        if request.custom && (says_nothing || !admitted) {
-            // The edits of another record may test whether custom fields are refused.
+        let is_tried = matches!(next, AfterAnswer::Rejected | AfterAnswer::Requeue | AfterAnswer::SendAgain);
+        if request.custom && !(is_tried && is_admitted) {
+            // It says nothing about custom fields: the edits of another record may test whether they are refused.
             self.amend(DelayScope::CustomFields, delay::without_request)?;
         }
-        match status {
-            Some(403) if request.custom => self.lengthen(DelayScope::CustomFields)?,
-            Some(403) => self.lengthen(DelayScope::Object)?,
-            // The meter keeps the hold itself.
-            Some(429) => self.amend(DelayScope::Record, |delay, now| delay::after_progress(delay, 1, now))?,
-            _ => {}
+        if status == Some(403) {
+            self.lengthen(if request.custom { DelayScope::CustomFields } else { DelayScope::Object })?;
         }
-        Ok(match next {
+        let follows = match next {
             AfterAnswer::SendAgain | AfterAnswer::NotFound => false,
             AfterAnswer::Requeue => status == Some(429) || status == Some(403) && request.custom,
             _ => true,
-        })
+        };
+        Ok((next, follows))
     }
 
     /// The service answered that the record does not exist. If the mirror does not have it either, every edit of it is
@@ -126,8 +85,8 @@ impl EditTx<'_, '_> {
     pub(super) fn not_found(&mut self, status: Option<u16>, answer_json: &str) -> Result<(), StoreError> {
         if self.mirrored(&[])?.is_some() {
             let delay = self.tx.edits().delay(self.object, DelayScope::Record, self.record)?;
-            self.to_confirm = delay.is_none_or(|delay| delay::may_confirm(delay.requests));
-            if self.to_confirm {
+            self.found.to_confirm = delay.is_none_or(|delay| delay::may_confirm(delay.requests));
+            if self.found.to_confirm {
                 // The confirmation counts as a request for this edit.
                 self.lengthen(DelayScope::Record)?;
             }
@@ -198,15 +157,15 @@ impl EditTx<'_, '_> {
         let why = if replayed == Some(true) { trail::REPLAYED } else { trail::CONFIRMED };
         let step = EditStep::new(EditState::Sending, EditState::Applied, why).answered(Some(200), None);
         self.all(&sent, &step)?;
-        let ids: Vec<i64> = sent.iter().map(|edit| edit.id).collect();
-        for edit in request.edits.iter().filter(|edit| !ids.contains(edit)) {
+        let ended = ids(&sent);
+        for edit in request.edits.iter().filter(|edit| !ended.contains(edit)) {
             self.tx.edits().note(*edit, why, self.now)?;
         }
         let etag = match applied {
             Some(_) => self.mirrored(&[])?.and_then(|record| record.etag),
             None => None,
         };
-        self.decide_later(&edits, &ids, etag.as_ref())?;
+        self.decide_later(&edits, &ended, etag.as_ref())?;
         Ok(applied)
     }
 
@@ -224,9 +183,7 @@ impl EditTx<'_, '_> {
                 && carrier(edit).as_ref() == Some(&request.if_match)
         };
         let others: Vec<Edit> = edits.iter().filter(is_settled).cloned().collect();
-        for edit in &others {
-            self.tx.edits().give_up_request(&[edit.id], false)?;
-        }
+        others.iter().try_for_each(|edit| self.tx.edits().give_up_request(&[edit.id], false))?;
         self.all(&others, &EditStep::new(EditState::Sending, EditState::Queued, trail::OVERTAKEN))
     }
 
@@ -240,16 +197,14 @@ impl EditTx<'_, '_> {
     }
 
     /// The record was read back and is stored in the mirror: decides on a request of unknown outcome.
-    pub(super) fn was_read_back(&mut self, carrier: i64) -> Result<AfterReadBack, StoreError> {
+    pub(super) fn was_read_back(&mut self, carrier: i64) -> Result<NextStep, StoreError> {
         let edits = self.edits()?;
         let sent = group(&edits, carrier);
-        let Some(record) = self.mirrored(&edits)? else {
-            return Ok(AfterReadBack::Wait);
-        };
+        let Some(record) = self.mirrored(&edits)? else { return Ok(NextStep::Wait) };
         let fields = patch_request::union(&sent);
         let detail = fields.keys().any(|column| self.editable.get(column).is_some_and(Editable::detail_only));
         if sent.is_empty() || detail && !record.details_current {
-            return Ok(AfterReadBack::Wait);
+            return Ok(NextStep::Wait);
         }
         self.amend(DelayScope::Record, delay::after_read)?;
         let states = field_verdict::field_states(&fields, &self.editable, &record.values);
@@ -261,24 +216,27 @@ impl EditTx<'_, '_> {
                 // Each edit is compared with the record separately.
                 self.all(&sent, &EditStep::new(EditState::Sending, EditState::Queued, trail::REBASED))?;
             }
-            return Ok(AfterReadBack::Continue);
+            return Ok(NextStep::Decide);
         }
         let replaced = sent.iter().find_map(|edit| edit.if_match.as_ref());
         let seen = replaced.map(|version| self.saw(version, &fields)).transpose()?.unwrap_or_default();
         let request = self.stored_request(&edits, carrier);
-        let evidence = DoubtEvidence {
-            ours: seen || states.iter().all(|state| *state == FieldState::Ours),
-            unchanged: replaced.is_some()
-                && replaced == record.etag.as_ref()
-                && states.iter().all(|state| *state == FieldState::Unchanged),
-            request: left_of(request.is_some(), sent.first().and_then(|edit| edit.status)),
-        };
+        let is_every = |wanted: FieldState| states.iter().all(|state| *state == wanted);
+        let is_same_version = replaced.is_some() && replaced == record.etag.as_ref();
+        let verdict = field_verdict::after_doubt(
+            DoubtfulRequest::left(request.is_some(), sent.first().and_then(|edit| edit.status)),
+            seen || is_every(FieldState::Ours),
+            is_same_version && is_every(FieldState::Unchanged),
+        );
         let step = |to, why| EditStep::new(EditState::Sending, to, why);
-        match (field_verdict::after_doubt(evidence), request) {
+        match (verdict, request) {
             (DoubtVerdict::Applied, _) => self.settle(&edits, &sent, trail::FOUND, &record)?,
-            (DoubtVerdict::Repeat, Some(request)) => return self.repeat(request).map(AfterReadBack::Repeat),
+            // Its key tells whether it was applied.
+            (DoubtVerdict::Repeat, Some(request)) => return self.repeat(request).map(NextStep::Send),
             (DoubtVerdict::Rejected, _) => {
-                self.refuse_for_good(&sent, &step(EditState::Rejected, trail::REFUSED_AGAIN))?;
+                // It certainly was not carried out: nothing of it is in doubt any more.
+                self.tx.edits().give_up_request(&ids(&sent), false)?;
+                self.all(&sent, &step(EditState::Rejected, trail::REFUSED_AGAIN))?;
             }
             (DoubtVerdict::Queued, _) => self.all(&sent, &step(EditState::Queued, trail::NOT_DONE))?,
             _ if fields.keys().any(|column| !self.editable.contains_key(column)) => {
@@ -298,13 +256,12 @@ impl EditTx<'_, '_> {
                 }
             }
         }
-        Ok(AfterReadBack::Continue)
+        Ok(NextStep::Decide)
     }
 
     fn settle(&mut self, edits: &[Edit], sent: &[Edit], why: &str, record: &MirroredRecord) -> Result<(), StoreError> {
         self.all(sent, &EditStep::new(EditState::Sending, EditState::Applied, why))?;
-        let ids: Vec<i64> = sent.iter().map(|edit| edit.id).collect();
-        self.decide_later(edits, &ids, record.etag.as_ref())
+        self.decide_later(edits, &ids(sent), record.etag.as_ref())
     }
 
     /// Whether the mirror's history contains our values since the version that the request replaces.
@@ -324,16 +281,8 @@ fn sent_with(edits: &[Edit], request: &StoredRequest) -> Vec<Edit> {
     edits.iter().filter(waits).cloned().collect()
 }
 
-/// What is left of a request in doubt, by the status of its last answer.
-const fn left_of(is_stored: bool, status: Option<u16>) -> DoubtfulRequest {
-    match (is_stored, status) {
-        (true, Some(200..=299 | 412)) => DoubtfulRequest::Unconfirmed,
-        (true, _) => DoubtfulRequest::Unanswered,
-        (false, Some(status)) if status == 409 || patch_answer::is_refusal_of_content(status) => {
-            DoubtfulRequest::Refused
-        }
-        (false, _) => DoubtfulRequest::Discarded,
-    }
+fn ids(edits: &[Edit]) -> Vec<i64> {
+    edits.iter().map(|edit| edit.id).collect()
 }
 
 /// Whether a status shows that the service accepts updates of this object, even if it refuses this one.

@@ -7,8 +7,7 @@ use serde_json::json;
 use super::*;
 use crate::model::{RecordId, RetryDelay};
 use crate::outbox::edit_fixture::{self as fixture, CONTACT, edit_of, mirror, now, rules, show, stamp};
-use crate::outbox::edit_tx::{IdempotencyKeys, NextRequest, PushRules};
-use crate::outbox::patch_answer::{self, PatchOutcome, SentRequest};
+use crate::outbox::edit_tx::{IdempotencyKeys, PushRules};
 use crate::store::{MirrorTx, outbox_report};
 
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +56,7 @@ pub(super) fn send<'a, 'b>(
         tx.edits().set_delay(CONTACT, scope, record, refused(1), "key").unwrap();
     }
     let mut edits = EditTx::open(tx, CONTACT, record, rules, now()).unwrap();
-    let NextRequest::Send(mut request) = edits.next_request(&IdempotencyKeys::from_source(|| 7), false).unwrap() else {
+    let NextStep::Send(mut request) = edits.next_request(&IdempotencyKeys::from_source(|| 7), false).unwrap() else {
         panic!("there is a request")
     };
     assert_eq!(request.edits.len(), sent.edits);
@@ -85,10 +84,7 @@ async fn after(sent: Sent, take: impl FnOnce(&mut EditTx<'_, '_>, &StoredRequest
 
 /// What becomes of a request that was answered with this status.
 async fn refused(sent: Sent, status: u16) -> Became {
-    let known = SentRequest { doubt: sent.doubt, edits: sent.edits, last_status: None };
-    let next = patch_answer::classify(PatchOutcome::Refused(status), known);
-    let answer = RefusedAnswer { status: Some(status), answer_json: "{}", sent: true, admitted: true };
-    after(sent, move |edits, request| edits.refused(request, next, answer).unwrap()).await
+    after(sent, move |edits, request| edits.refused(request, PatchOutcome::Refused(status), "{}").unwrap().1).await
 }
 
 #[tokio::test]
@@ -199,8 +195,8 @@ enum Known {
 }
 
 /// Reads back a request of these edits, years after it was sent or years before, by the clock.
-async fn read_back(edits: usize, known: Known, shown: Shown) -> (AfterReadBack, EditState, String) {
-    let mut found: Vec<(AfterReadBack, EditState, String)> = Vec::new();
+async fn read_back(edits: usize, known: Known, shown: Shown) -> (NextStep, EditState, String) {
+    let mut found: Vec<(NextStep, EditState, String)> = Vec::new();
     for clock in [now().minus(Duration::from_secs(900_000)), fixture::after(100_000_000)] {
         let (_dir, store) = mirror(json!({ "id": "c", "etag": "\"v1\"", "position": "A", "language": "A" })).await;
         let written = store.write(move |tx| {
@@ -212,13 +208,11 @@ async fn read_back(edits: usize, known: Known, shown: Shown) -> (AfterReadBack, 
                 Known::OtherVersion | Known::Answered(_) => {
                     let status = if let Known::Answered(status) = known { status } else { 412 };
                     request.doubt = matches!(known, Known::Answered(_));
-                    let sent = SentRequest { doubt: request.doubt, edits, last_status: None };
                     let outcome = match status {
-                        200..=299 => PatchOutcome::Unconfirmed,
+                        200..=299 => PatchOutcome::Unconfirmed(status),
                         status => PatchOutcome::Refused(status),
                     };
-                    let answer = RefusedAnswer { status: Some(status), answer_json: "{}", sent: true, admitted: true };
-                    open.refused(&request, patch_answer::classify(outcome, sent), answer)?;
+                    open.refused(&request, outcome, "{}")?;
                 }
             }
             shown.store(tx);
@@ -265,7 +259,7 @@ async fn a_record_that_was_read_back_decides_on_its_request_whatever_the_clock()
         (2, OtherVersion, List("B"), false, Sending, trail::READ_FIRST),
     ] {
         let (after, became, last) = read_back(edits, known, shown).await;
-        let expected = if continues { AfterReadBack::Continue } else { AfterReadBack::Wait };
+        let expected = if continues { NextStep::Decide } else { NextStep::Wait };
         assert_eq!((after, became, last.as_str()), (expected, state, why), "{edits} {known:?} {shown:?}");
     }
 }
@@ -281,7 +275,7 @@ async fn a_request_without_an_answer_is_repeated_unchanged() {
         (Known::Answered(412), Shown::Same),
     ] {
         let (after, state, _) = read_back(1, known, shown).await;
-        let AfterReadBack::Repeat(request) = after else { panic!("{known:?} {shown:?}: {after:?}") };
+        let NextStep::Send(request) = after else { panic!("{known:?} {shown:?}: {after:?}") };
         assert_eq!((request.carrier, request.edits.len(), request.doubt, state), (1, 1, true, EditState::Sending));
         assert_eq!((request.body.as_str(), request.if_match.as_str()), (r#"{"position":"B"}"#, "\"v1\""));
     }
@@ -294,14 +288,14 @@ async fn a_request_without_edits_waits() {
         let (record, rules) = (RecordId::new("c"), rules(100));
         send(tx, &record, &rules, FIRST).0.was_read_back(99)
     });
-    assert_eq!(read.await.unwrap(), AfterReadBack::Wait);
+    assert_eq!(read.await.unwrap(), NextStep::Wait);
 }
 
 /// The states and reasons of edits after the next request of their record was decided.
 async fn decided(
     contact: Value,
     changes: &'static [(&'static str, &'static str)],
-) -> (NextRequest, Vec<(EditState, String)>) {
+) -> (NextStep, Vec<(EditState, String)>) {
     let (_dir, store) = mirror(contact).await;
     let written = store.write(move |tx| {
         let (record, rules) = (RecordId::new("c"), rules(100));
@@ -320,29 +314,26 @@ async fn decided(
 async fn edits_that_need_no_request_end_before_one_is_sent() {
     let contact = json!({ "id": "c", "etag": "\"v1\"", "position": "B", "language": "A" });
     let (next, edits) = decided(contact.clone(), &[("position", "B"), ("cf_gone", "B"), ("language", "B")]).await;
-    let NextRequest::Send(request) = next else { panic!("{next:?}") };
+    let NextStep::Send(request) = next else { panic!("{next:?}") };
     assert_eq!((request.carrier, request.body.as_str()), (3, r#"{"language":"B"}"#));
     let states: Vec<EditState> = edits.iter().map(|(state, _)| *state).collect();
     assert_eq!(states, [EditState::Applied, EditState::Rejected, EditState::Sending]);
     assert_eq!(edits[0].1, trail::SHOWN);
     let (next, edits) = decided(contact, &[("position", "C")]).await;
-    assert_eq!((next, edits), (NextRequest::Nothing, vec![(EditState::Conflict, trail::CONFLICT.to_string())]));
+    assert_eq!((next, edits), (NextStep::Wait, vec![(EditState::Conflict, trail::CONFLICT.to_string())]));
 }
 
 #[tokio::test]
 async fn silence_says_nothing_about_the_object() {
-    let answer = RefusedAnswer { status: None, answer_json: "{}", sent: true, admitted: true };
-    let became_now =
-        after(FIRST, move |edits, request| edits.refused(request, AfterAnswer::SendAgain, answer).unwrap());
+    let became_now = after(FIRST, |edits, request| edits.refused(request, PatchOutcome::Silence, "{}").unwrap().1);
     assert_eq!(became_now.await, became(EditState::Sending, false, Some(10), (Some(2), Some(1))));
 }
 
 #[tokio::test]
 async fn request_that_was_not_admitted_uses_up_no_attempt() {
     for custom in [true, false] {
-        let answer = RefusedAnswer { status: None, answer_json: "{}", sent: false, admitted: false };
-        let back = move |edits: &mut EditTx<'_, '_>, request: &StoredRequest| {
-            edits.refused(request, AfterAnswer::Requeue, answer).unwrap()
+        let back = |edits: &mut EditTx<'_, '_>, request: &StoredRequest| {
+            edits.refused(request, PatchOutcome::NotAdmitted, "{}").unwrap().1
         };
         let became_now = after(Sent { failed: 3, custom, ..FIRST }, back).await;
         assert_eq!((became_now.object, became_now.custom), (Some(1), Some(if custom { 0 } else { 1 })));
@@ -383,7 +374,7 @@ async fn edits_of_a_record_that_neither_side_has_are_rejected() {
         fixture::step(tx, edits[1], Queued, Held);
         let to_confirm = fixture::with_edits(tx, 100, |edits| {
             edits.not_found(Some(404), "{}").unwrap();
-            edits.to_confirm
+            edits.found.to_confirm
         });
         assert!(!to_confirm);
         Ok(edits.map(|edit| fixture::ended(tx, edit)))
@@ -402,7 +393,7 @@ async fn removal_is_confirmed_as_often_as_the_delay_allows() {
             }
             let to_confirm = fixture::with_edits(tx, 100, |edits| {
                 edits.not_found(Some(404), "{}").unwrap();
-                edits.to_confirm
+                edits.found.to_confirm
             });
             (to_confirm, fixture::requests(tx, DelayScope::Record))
         })
@@ -419,7 +410,7 @@ async fn field_that_cannot_be_edited_any_more_needs_no_detail() {
         edits.editable.remove("position");
         fixture::list(tx, "\"v2\"", "X");
         tx.edits().give_up_request(&[request.carrier], true).unwrap();
-        assert_eq!(edits.was_read_back(request.carrier).unwrap(), AfterReadBack::Continue);
+        assert_eq!(edits.was_read_back(request.carrier).unwrap(), NextStep::Decide);
         fixture::ended(tx, 1)
     });
     assert_eq!(last.await, (EditState::Rejected, trail::NOT_SHOWN.to_string()));
@@ -434,8 +425,7 @@ async fn one_field_that_the_record_does_not_show_leaves_the_doubt_open() {
             let (record, rules) = (RecordId::new("c"), rules(100));
             let (mut edits, request) = send(tx, &record, &rules, Sent { edits: 2, ..FIRST });
             if !doubt {
-                let answer = RefusedAnswer { status: Some(412), answer_json: "{}", sent: true, admitted: true };
-                edits.refused(&request, AfterAnswer::Reread, answer).unwrap();
+                edits.refused(&request, PatchOutcome::Refused(412), "{}").unwrap();
             } else {
                 tx.edits().give_up_request(&[1, 2], true).unwrap();
             }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use uuid::Uuid;
 
+use super::patch_answer::StoredRequest;
 use super::patch_request::{self, PatchRequest, RecordStep};
 use super::{delay, field_verdict, trail};
 use crate::model::{
@@ -24,27 +25,28 @@ pub(super) struct EndedEdit {
     pub why: String,
 }
 
+/// What a record's edits need next.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct StoredRequest {
-    pub carrier: i64,
-    pub edits: Vec<i64>,
-    pub body: String,
-    pub if_match: Etag,
-    pub key: String,
-    /// Whether an earlier attempt may have been applied.
-    pub doubt: bool,
-    /// The status of the last answer, to an earlier request.
-    pub last_status: Option<u16>,
-    pub custom: bool,
-    pub number: u64,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum NextRequest {
-    Nothing,
+pub(super) enum NextStep {
+    /// Nothing now: they wait.
+    Wait,
+    /// A decision on their next request.
+    Decide,
     /// Read the record, then decide again: on the outcome of this request, if there is one.
     Read(Option<i64>),
     Send(StoredRequest),
+}
+
+/// What a transaction found out about a record's edits, for the result of the push.
+#[derive(Debug, Default)]
+pub(super) struct StepsFound {
+    pub ended: Vec<EndedEdit>,
+    /// The number of edits that the limit on new edits held.
+    pub held: u64,
+    /// The number of edits that were held because rows may be of the workspace before an accepted one.
+    pub former: u64,
+    /// Whether the record's removal must be confirmed after a 404.
+    pub to_confirm: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -63,13 +65,7 @@ pub(super) struct EditTx<'a, 'b> {
     pub editable: BTreeMap<String, Editable>,
     pub rules: &'a PushRules,
     pub now: Instant,
-    pub ended: Vec<EndedEdit>,
-    /// The number of edits that the limit on new edits held.
-    pub held: u64,
-    /// The number of edits that were held because rows may be of the workspace before an accepted one.
-    pub former: u64,
-    /// Whether the record's removal must be confirmed after a 404.
-    pub to_confirm: bool,
+    pub found: StepsFound,
 }
 
 impl<'a, 'b> EditTx<'a, 'b> {
@@ -83,8 +79,7 @@ impl<'a, 'b> EditTx<'a, 'b> {
         now: Instant,
     ) -> Result<EditTx<'a, 'b>, StoreError> {
         let editable = tx.edits().editable(object)?;
-        let (ended, held, former, to_confirm) = (Vec::new(), 0, 0, false);
-        let mut edits = EditTx { tx, object, record, editable, rules, now, ended, held, former, to_confirm };
+        let mut edits = EditTx { tx, object, record, editable, rules, now, found: StepsFound::default() };
         let (readable, unreadable) = tx.edits_of(object, record)?;
         for unreadable in unreadable {
             tx.edits().reject_unreadable(&unreadable, &trail::of_text(&unreadable.why), now)?;
@@ -109,9 +104,9 @@ impl<'a, 'b> EditTx<'a, 'b> {
 
     /// Takes every step that needs no request, then claims and stores the next request.
     /// `just_read`: the record was read for this decision.
-    pub(super) fn next_request(&mut self, keys: &IdempotencyKeys, just_read: bool) -> Result<NextRequest, StoreError> {
+    pub(super) fn next_request(&mut self, keys: &IdempotencyKeys, just_read: bool) -> Result<NextStep, StoreError> {
         if !self.is_due(DelayScope::Record)? || !self.is_due(DelayScope::Object)? {
-            return Ok(NextRequest::Nothing);
+            return Ok(NextStep::Wait);
         }
         let custom = self.is_due(DelayScope::CustomFields)?;
         loop {
@@ -119,12 +114,14 @@ impl<'a, 'b> EditTx<'a, 'b> {
             let record = self.mirrored(&edits)?;
             let queued = |to, why| EditStep::new(EditState::Queued, to, why);
             match patch_request::next(self.object, &edits, record.as_ref(), &self.editable, (custom, just_read)) {
-                RecordStep::Nothing => return Ok(NextRequest::Nothing),
-                RecordStep::Read => {
-                    self.claim_read()?;
-                    return Ok(NextRequest::Read(None));
+                RecordStep::Nothing => return Ok(NextStep::Wait),
+                RecordStep::Read => return self.read(None),
+                RecordStep::Resume(id) => {
+                    // What was sent is read back before anything else.
+                    let request = self.stored_request(&edits, id);
+                    let waits = request.is_some_and(|request| request.custom) && !custom;
+                    return if waits { Ok(NextStep::Wait) } else { self.read(Some(id)) };
                 }
-                RecordStep::Resume(id) => return self.resume(&edits, id, custom),
                 RecordStep::Settled(id) => {
                     self.end(id, &queued(EditState::Applied, trail::SHOWN))?;
                     self.decide_later(&edits, &[id], record.and_then(|record| record.etag).as_ref())?;
@@ -181,45 +178,31 @@ impl<'a, 'b> EditTx<'a, 'b> {
             let why = format!("more than {max_edits} new edits within an hour: a person drops or releases it");
             held = self.tx.edits().hold_new_edits(None, &why, self.now)?;
         }
-        self.former += former;
-        self.held += held;
+        self.found.former += former;
+        self.found.held += held;
         Ok(former + held > 0)
     }
 
-    fn fix(&self, edits: &[Edit], request: PatchRequest, keys: &IdempotencyKeys) -> Result<NextRequest, StoreError> {
-        let key = keys.make();
-        let custom = has_custom(&request.body);
+    fn fix(&self, edits: &[Edit], request: PatchRequest, keys: &IdempotencyKeys) -> Result<NextStep, StoreError> {
+        let PatchRequest { edits: ids, body, if_match } = request;
+        let (key, custom) = (keys.make(), has_custom(&body));
         self.claim_update(custom)?;
-        self.tx.edits().fix_request(
-            &request.edits,
-            &request.body,
-            &request.if_match,
-            &key,
-            (self.now, self.rules.steady),
-        )?;
-        let carrier = request.edits.first().copied().unwrap_or_default();
+        self.tx.edits().fix_request(&ids, &body, &if_match, &key, (self.now, self.rules.steady))?;
+        let carrier = ids.first().copied().unwrap_or_default();
         let last_status = edits.iter().find(|edit| edit.id == carrier).and_then(|edit| edit.status);
-        Ok(NextRequest::Send(StoredRequest {
+        let number = self.tx.number_request()?;
+        let doubt = false;
+        Ok(NextStep::Send(StoredRequest {
             carrier,
-            edits: request.edits,
-            body: request.body,
-            if_match: request.if_match,
+            edits: ids,
+            body,
+            if_match,
             key,
-            doubt: false,
+            doubt,
             last_status,
             custom,
-            number: self.tx.number_request()?,
+            number,
         }))
-    }
-
-    /// A request that was sent is read back before anything else.
-    fn resume(&self, edits: &[Edit], id: i64, custom: bool) -> Result<NextRequest, StoreError> {
-        let waits = self.stored_request(edits, id).is_some_and(|request| request.custom) && !custom;
-        if waits {
-            return Ok(NextRequest::Nothing);
-        }
-        self.claim_read()?;
-        Ok(NextRequest::Read(Some(id)))
     }
 
     /// The stored request of an edit; `None` if the edit was dropped.
@@ -254,8 +237,9 @@ impl<'a, 'b> EditTx<'a, 'b> {
     /// Stores the delay for one more read of the record, before it is sent. A read does not show whether updates of the
     /// object are accepted, so it must not use up the attempt that the object's delay allows: a record that can only be
     /// read would block all others.
-    fn claim_read(&self) -> Result<(), StoreError> {
-        self.lengthen(DelayScope::Record)
+    fn read(&self, carrier: Option<i64>) -> Result<NextStep, StoreError> {
+        self.lengthen(DelayScope::Record)?;
+        Ok(NextStep::Read(carrier))
     }
 
     /// Stores the delays for one more update, before it is sent. If an object or its custom fields were refused, this
@@ -304,7 +288,7 @@ impl<'a, 'b> EditTx<'a, 'b> {
     }
 
     fn mark_ended(&mut self, id: i64, state: EditState, why: &str) {
-        self.ended.push(EndedEdit { id, state, why: why.into() });
+        self.found.ended.push(EndedEdit { id, state, why: why.into() });
     }
 
     /// Later edits of the record were made on the values before these edits, so the values of these edits do not count

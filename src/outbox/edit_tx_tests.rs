@@ -10,13 +10,13 @@ use crate::outbox::edit_fixture::{
 use crate::store::queue::{NewEdit, insert};
 use EditState::{Applied, Conflict, Held, Queued, Rejected, Sending};
 
-fn next(edits: &mut EditTx<'_, '_>) -> NextRequest {
+fn next(edits: &mut EditTx<'_, '_>) -> NextStep {
     edits.next_request(&IdempotencyKeys::from_source(|| 7), false).unwrap()
 }
 
-fn sent(next: &NextRequest) -> Option<(i64, usize)> {
+fn sent(next: &NextStep) -> Option<(i64, usize)> {
     match next {
-        NextRequest::Send(request) => Some((request.carrier, request.edits.len())),
+        NextStep::Send(request) => Some((request.carrier, request.edits.len())),
         _ => None,
     }
 }
@@ -28,7 +28,7 @@ async fn edits_over_the_limit_are_held_together() {
             for column in ["position", "language", "notes"].into_iter().take(edits) {
                 edit_of(tx, column, "B");
             }
-            let (request, counted) = with_edits(tx, max_edits, |edits| (sent(&next(edits)), edits.held));
+            let (request, counted) = with_edits(tx, max_edits, |edits| (sent(&next(edits)), edits.found.held));
             (request, counted, open(tx).iter().map(|edit| edit.state).collect::<Vec<_>>())
         })
         .await;
@@ -43,7 +43,7 @@ async fn released_edits_are_sent_whatever_the_limit() {
     let (request, held) = on_mirror(|tx| {
         let edit = edit_of(tx, "position", "B");
         tx.edits().mark_released(edit, now()).unwrap();
-        with_edits(tx, 0, |edits| (sent(&next(edits)), edits.held))
+        with_edits(tx, 0, |edits| (sent(&next(edits)), edits.found.held))
     })
     .await;
     assert_eq!((request, held), (Some((1, 1)), 0));
@@ -71,7 +71,7 @@ async fn edits_sent_within_the_hour_count_as_new() {
 async fn a_row_that_is_no_edit_ends_with_its_reason() {
     let (dir, store) = mirror(json!({ "id": "c", "etag": "\"v1\"", "position": "A" })).await;
     insert_row_without_fields(&dir.path().join("mirror.db"));
-    let ended = store.write(|tx| Ok(with_edits(tx, 100, |edits| edits.ended.clone())));
+    let ended = store.write(|tx| Ok(with_edits(tx, 100, |edits| std::mem::take(&mut edits.found.ended))));
     let why = "it changes no field".to_string();
     let expected = EndedEdit { id: 1, state: Rejected, why };
     assert_eq!(ended.await.unwrap(), [expected]);
@@ -94,7 +94,7 @@ async fn others_of_a_request_with_a_row_that_is_no_edit_are_read_back() {
             .unwrap();
         let written = store.write(move |tx| Ok((with_edits(tx, 100, next), ended(tx, unreadable).0, open(tx))));
         let (next, state, mut others) = written.await.unwrap();
-        assert_eq!((next, state), (NextRequest::Read(Some(carrier)), Rejected), "{unreadable} is no edit");
+        assert_eq!((next, state), (NextStep::Read(Some(carrier)), Rejected), "{unreadable} is no edit");
         assert!(others.pop().unwrap().body.is_some(), "a different request stays as it is");
         let requests: Vec<_> = others.into_iter().map(|edit| (edit.id, edit.merged_into, edit.body)).collect();
         assert_eq!(requests, [(carrier, None, None), (member, Some(carrier), None)], "{unreadable} is no edit");
@@ -109,7 +109,7 @@ async fn a_read_is_claimed_before_it_is_sent() {
         (with_edits(tx, 100, next), requests(tx, DelayScope::Record))
     })
     .await;
-    assert_eq!((next, claimed), (NextRequest::Read(None), Some(1)));
+    assert_eq!((next, claimed), (NextStep::Read(None), Some(1)));
 }
 
 #[tokio::test]
@@ -121,7 +121,7 @@ async fn later_edits_are_rebased_on_the_values_of_one_that_ended() {
         let held = edit_of(tx, "position", "C");
         step(tx, held, Queued, Held);
         step(tx, shown, Sending, Queued);
-        assert_eq!(with_edits(tx, 100, next), NextRequest::Nothing);
+        assert_eq!(with_edits(tx, 100, next), NextStep::Wait);
         assert_eq!(ended(tx, shown).0, Applied);
         open_edit(tx, held).fields["position"].clone()
     });
@@ -186,11 +186,11 @@ async fn a_conflict_and_a_last_status_are_those_of_the_edit_itself() {
         let refused = EditStep::new(Queued, Held, "a test").answered(Some(409), None);
         tx.edits().take_step(edit, &refused, now()).unwrap();
         step(tx, edit, Held, Queued);
-        let NextRequest::Send(request) = with_edits(tx, 100, next) else { panic!("there is a request") };
+        let NextStep::Send(request) = with_edits(tx, 100, next) else { panic!("there is a request") };
         step(tx, edit, Sending, Queued);
         show(tx, &json!({ "id": "c", "etag": "\"v2\"", "position": "X", "language": "A" }));
         tx.edits().end_delay(CONTACT, DelayScope::Record, &contact()).unwrap();
-        assert_eq!(with_edits(tx, 100, next), NextRequest::Nothing);
+        assert_eq!(with_edits(tx, 100, next), NextStep::Wait);
         let (line, _) = crate::store::outbox_report::edit(tx, edit).unwrap().unwrap();
         assert_eq!(line.state, Conflict);
         (line.theirs.unwrap(), request.last_status)
@@ -217,7 +217,7 @@ async fn value_that_was_not_read_is_compared_and_never_adopted() {
             };
             let edit = insert(tx, &edit, "a test", now()).unwrap().edit.unwrap();
             list(tx, "\"v2\"", "A");
-            assert_eq!(with_edits(tx, 100, next), NextRequest::Read(None));
+            assert_eq!(with_edits(tx, 100, next), NextStep::Read(None));
             tx.edits().end_delay(CONTACT, DelayScope::Record, &record).unwrap();
             show(tx, &json!({ "id": "c", "etag": "\"v2\"", "position": "A", "notes": notes }));
             with_edits(tx, 100, next);
@@ -234,7 +234,7 @@ async fn a_record_without_a_version_is_read_before_an_edit_of_it() {
         queue_edit(tx, &[("notes", "B")], None);
         Ok(with_edits(tx, 100, next))
     });
-    assert_eq!(next.await.unwrap(), NextRequest::Read(None));
+    assert_eq!(next.await.unwrap(), NextStep::Read(None));
 }
 
 const CUSTOM: &str = r#"{"customFields":{"x":"B"}}"#;
@@ -243,10 +243,10 @@ const STANDARD: &str = r#"{"position":"B"}"#;
 #[tokio::test]
 async fn only_a_request_with_custom_values_waits_for_their_delay() {
     for (body, given_up, waits, expected) in [
-        (CUSTOM, false, true, NextRequest::Nothing),
-        (CUSTOM, false, false, NextRequest::Read(Some(2))),
-        (STANDARD, false, true, NextRequest::Read(Some(2))),
-        (CUSTOM, true, true, NextRequest::Read(Some(2))),
+        (CUSTOM, false, true, NextStep::Wait),
+        (CUSTOM, false, false, NextStep::Read(Some(2))),
+        (STANDARD, false, true, NextStep::Read(Some(2))),
+        (CUSTOM, true, true, NextStep::Read(Some(2))),
     ] {
         let (next, claimed) = on_mirror(move |tx| {
             let other = edit_of(tx, "language", "B");
@@ -260,7 +260,7 @@ async fn only_a_request_with_custom_values_waits_for_their_delay() {
             (with_edits(tx, 100, next), requests(tx, DelayScope::Record))
         })
         .await;
-        let claim = (expected != NextRequest::Nothing).then_some(1);
+        let claim = (expected != NextStep::Wait).then_some(1);
         assert_eq!((next, claimed), (expected, claim), "{body}, given up: {given_up}, waits: {waits}");
     }
 }
@@ -311,7 +311,7 @@ async fn limit_itself_is_allowed() {
             edit_of(tx, "language", "B");
             with_edits(tx, max_edits, |edits| {
                 next(edits);
-                edits.held
+                edits.found.held
             })
         });
         assert_eq!(held.await, expected, "2 of {max_edits}");

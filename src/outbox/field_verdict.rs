@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::validate;
+use super::{patch_answer, validate};
 use crate::model::{DataType, Editable, EditedFields, field_value, is_unknown};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,20 +81,10 @@ pub fn verdict(states: &[FieldState]) -> Verdict {
     }
 }
 
-/// What is known of a request in doubt, besides the values of the record.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DoubtEvidence {
-    /// Whether the record, or the mirror's history since the version that the request replaces, has all its values.
-    pub ours: bool,
-    /// Whether the record still has the version that the request replaces, with the values from before it.
-    pub unchanged: bool,
-    pub request: DoubtfulRequest,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What is left of a request in doubt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DoubtfulRequest {
     /// It may be repeated: its answer was lost.
-    #[default]
     Unanswered,
     /// It was repeated, or answered at once, and the answer does not show that it was carried out.
     Unconfirmed,
@@ -102,6 +92,20 @@ pub enum DoubtfulRequest {
     Refused,
     /// A part of it was discarded, so it cannot be repeated.
     Discarded,
+}
+
+impl DoubtfulRequest {
+    /// By the status of its last answer.
+    pub(super) const fn left(is_stored: bool, status: Option<u16>) -> DoubtfulRequest {
+        match (is_stored, status) {
+            (true, Some(200..=299 | 412)) => DoubtfulRequest::Unconfirmed,
+            (true, _) => DoubtfulRequest::Unanswered,
+            (false, Some(status)) if status == 409 || patch_answer::is_refusal_of_content(status) => {
+                DoubtfulRequest::Refused
+            }
+            (false, _) => DoubtfulRequest::Discarded,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,11 +121,13 @@ pub enum DoubtVerdict {
     Conflict,
 }
 
-/// Decides on a request in doubt whose record was read back. No clock is asked: whether the service still keeps the
-/// answer of the first attempt, only its answer to the same request shows.
-pub const fn after_doubt(evidence: DoubtEvidence) -> DoubtVerdict {
+/// Decides on a request in doubt whose record was read back: `ours` if the record, or the mirror's history since the
+/// version that the request replaces, has all its values; `unchanged` if the record still has that version, with the
+/// values from before. No clock is asked: whether the service still keeps the answer of the first attempt, only its
+/// answer to the same request shows.
+pub const fn after_doubt(request: DoubtfulRequest, ours: bool, unchanged: bool) -> DoubtVerdict {
     use DoubtfulRequest::{Discarded, Refused, Unanswered, Unconfirmed};
-    match (evidence.ours, evidence.request, evidence.unchanged) {
+    match (ours, request, unchanged) {
         (true, ..) => DoubtVerdict::Applied,
         (false, Unanswered, _) | (false, Unconfirmed, true) => DoubtVerdict::Repeat,
         (false, Refused, true) => DoubtVerdict::Rejected,
@@ -195,9 +201,8 @@ mod tests {
             (Discarded, Queued, Conflict),
         ] {
             for (unchanged, expected) in [(true, unchanged), (false, changed)] {
-                let evidence = DoubtEvidence { ours: false, unchanged, request };
-                assert_eq!(after_doubt(evidence), expected, "{evidence:?}");
-                assert_eq!(after_doubt(DoubtEvidence { ours: true, ..evidence }), Applied, "{evidence:?}");
+                assert_eq!(after_doubt(request, false, unchanged), expected, "{request:?} {unchanged}");
+                assert_eq!(after_doubt(request, true, unchanged), Applied, "{request:?} {unchanged}");
             }
         }
     }

@@ -14,26 +14,60 @@
 //! show the update). A refused retry does not clear the doubt: the reference does not say when a service looks up a
 //! stored answer, and 401, 403 and 429 may come before that. So a request in doubt is repeated, or the record is read.
 
+use crate::api::ApiError;
 use crate::model::Etag;
 
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct StoredRequest {
+    pub carrier: i64,
+    pub edits: Vec<i64>,
+    pub body: String,
+    pub if_match: Etag,
+    pub key: String,
+    /// Whether an earlier attempt may have been applied.
+    pub doubt: bool,
+    /// The status of the answer to the previous request, which had a different key.
+    pub last_status: Option<u16>,
+    pub custom: bool,
+    pub number: u64,
+}
+
+/// What became of a request that no answer confirms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PatchOutcome {
     /// A success that does not show the update.
-    Unconfirmed,
+    Unconfirmed(u16),
     Refused(u16),
     Silence,
-    /// The request was not sent: the budget, a hold, or shutdown, or it cannot be sent at all.
+    /// It cannot be sent.
     NotSent,
+    /// The budget, a hold or the end of the run kept it here: that is no failure.
+    NotAdmitted,
 }
 
-/// The state of the request that was answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SentRequest {
-    /// Whether an earlier attempt of the same request may have been applied.
-    pub doubt: bool,
-    pub edits: usize,
-    /// The status of the answer to the previous request, which had a different key.
-    pub last_status: Option<u16>,
+impl PatchOutcome {
+    pub(super) fn of(error: &ApiError, unanswered: bool) -> PatchOutcome {
+        match (error, error.status()) {
+            // A gateway's answer says nothing about the edit, nor about the record.
+            (ApiError::Status(rejection), _) if unanswered && !rejection.envelope => PatchOutcome::Silence,
+            (_, Some(status)) => PatchOutcome::Refused(status),
+            (ApiError::NotAdmitted(_), _) => PatchOutcome::NotAdmitted,
+            _ if unanswered => PatchOutcome::Silence,
+            _ => PatchOutcome::NotSent,
+        }
+    }
+
+    pub(super) const fn status(self) -> Option<u16> {
+        match self {
+            PatchOutcome::Unconfirmed(status) | PatchOutcome::Refused(status) => Some(status),
+            PatchOutcome::Silence | PatchOutcome::NotSent | PatchOutcome::NotAdmitted => None,
+        }
+    }
+
+    /// Whether it left this machine.
+    pub(super) const fn was_sent(self) -> bool {
+        !matches!(self, PatchOutcome::NotSent | PatchOutcome::NotAdmitted)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,12 +88,12 @@ pub enum AfterAnswer {
     Requeue,
 }
 
-pub fn classify(answered: PatchOutcome, sent: SentRequest) -> AfterAnswer {
+pub(super) fn classify(answered: PatchOutcome, sent: &StoredRequest) -> AfterAnswer {
     let again_or_back = if sent.doubt { AfterAnswer::SendAgain } else { AfterAnswer::Requeue };
     match answered {
-        PatchOutcome::Unconfirmed => AfterAnswer::ReadBack,
+        PatchOutcome::Unconfirmed(_) => AfterAnswer::ReadBack,
         PatchOutcome::Silence => AfterAnswer::SendAgain,
-        PatchOutcome::NotSent => again_or_back,
+        PatchOutcome::NotSent | PatchOutcome::NotAdmitted => again_or_back,
         PatchOutcome::Refused(status) => match status {
             404 => AfterAnswer::NotFound,
             412 if sent.doubt => AfterAnswer::ReadBack,
@@ -72,7 +106,7 @@ pub fn classify(answered: PatchOutcome, sent: SentRequest) -> AfterAnswer {
             300..=399 | 401 | 403 | 425 | 429 => again_or_back,
             status if may_be_carried_out(status) => AfterAnswer::SendAgain,
             _ if sent.doubt => AfterAnswer::Reread,
-            _ if sent.edits > 1 => AfterAnswer::SendAlone,
+            _ if sent.edits.len() > 1 => AfterAnswer::SendAlone,
             _ => AfterAnswer::Rejected,
         },
     }
@@ -99,17 +133,28 @@ pub fn new_version(status: u16, etag: Option<Etag>, if_match: &Etag) -> Option<E
 mod tests {
     use super::*;
 
-    fn sent(doubt: bool, edits: usize, last_status: Option<u16>) -> SentRequest {
-        SentRequest { doubt, edits, last_status }
+    fn sent(doubt: bool, edits: i64, last_status: Option<u16>) -> StoredRequest {
+        StoredRequest {
+            carrier: 1,
+            edits: (1..=edits).collect(),
+            body: String::new(),
+            if_match: Etag::new("v1"),
+            key: String::new(),
+            doubt,
+            last_status,
+            custom: false,
+            number: 0,
+        }
     }
 
     #[test]
     fn answers_have_the_documented_effect() {
         let (sure, doubtful) = (sent(false, 1, None), sent(true, 1, None));
         for (answered, when_sure, in_doubt) in [
-            (PatchOutcome::Unconfirmed, AfterAnswer::ReadBack, AfterAnswer::ReadBack),
+            (PatchOutcome::Unconfirmed(202), AfterAnswer::ReadBack, AfterAnswer::ReadBack),
             (PatchOutcome::Silence, AfterAnswer::SendAgain, AfterAnswer::SendAgain),
             (PatchOutcome::NotSent, AfterAnswer::Requeue, AfterAnswer::SendAgain),
+            (PatchOutcome::NotAdmitted, AfterAnswer::Requeue, AfterAnswer::SendAgain),
             (PatchOutcome::Refused(400), AfterAnswer::Rejected, AfterAnswer::Reread),
             (PatchOutcome::Refused(422), AfterAnswer::Rejected, AfterAnswer::Reread),
             (PatchOutcome::Refused(428), AfterAnswer::Rejected, AfterAnswer::Reread),
@@ -127,8 +172,8 @@ mod tests {
             (PatchOutcome::Refused(501), AfterAnswer::Rejected, AfterAnswer::Reread),
             (PatchOutcome::Refused(503), AfterAnswer::SendAgain, AfterAnswer::SendAgain),
         ] {
-            assert_eq!(classify(answered, sure), when_sure, "{answered:?}");
-            assert_eq!(classify(answered, doubtful), in_doubt, "{answered:?} in doubt");
+            assert_eq!(classify(answered, &sure), when_sure, "{answered:?}");
+            assert_eq!(classify(answered, &doubtful), in_doubt, "{answered:?} in doubt");
         }
     }
 
@@ -142,7 +187,7 @@ mod tests {
             (403, AfterAnswer::Requeue),
         ] {
             for edits in [2, 3] {
-                assert_eq!(classify(PatchOutcome::Refused(status), sent(false, edits, None)), next, "{status}");
+                assert_eq!(classify(PatchOutcome::Refused(status), &sent(false, edits, None)), next, "{status}");
             }
             assert_eq!(is_refusal_of_content(status), next == AfterAnswer::SendAlone, "{status}");
         }
@@ -150,9 +195,9 @@ mod tests {
 
     #[test]
     fn second_key_conflict_in_a_row_rejects_the_edit() {
-        assert_eq!(classify(PatchOutcome::Refused(409), sent(false, 1, Some(409))), AfterAnswer::Rejected);
+        assert_eq!(classify(PatchOutcome::Refused(409), &sent(false, 1, Some(409))), AfterAnswer::Rejected);
         for last_status in [409, 412] {
-            assert_eq!(classify(PatchOutcome::Refused(409), sent(true, 1, Some(last_status))), AfterAnswer::Reread);
+            assert_eq!(classify(PatchOutcome::Refused(409), &sent(true, 1, Some(last_status))), AfterAnswer::Reread);
         }
     }
 

@@ -9,15 +9,14 @@ use std::sync::{Arc, PoisonError};
 
 use futures_util::future::join_all;
 
-use super::edit_outcome::{AfterReadBack, RefusedAnswer};
-use super::edit_tx::{EditTx, IdempotencyKeys, NextRequest, PushRules, StoredRequest};
-use super::patch_answer::{self, AfterAnswer, PatchOutcome, SentRequest};
+use super::edit_tx::{EditTx, IdempotencyKeys, NextStep, PushRules};
+use super::patch_answer::{AfterAnswer, PatchOutcome, StoredRequest};
 use super::push_progress::{PushPass, Pushed, lock};
 use super::{delay, trail};
 use crate::api::admission::AdmissionError;
 use crate::api::client::{DetailAnswer, PatchAnswer, PatchError};
 use crate::api::{ApiError, Client, ErrorClass};
-use crate::model::{AnswerTime, Clock, DelayScope, Instant, Layout, Object, Purpose, RecordId};
+use crate::model::{AnswerTime, Clock, DelayScope, Instant, Object, Purpose, RecordId};
 use crate::store::{Applied, MirrorTx, Store, StoreError, outbox_report};
 
 pub(super) type EnterLedger = Arc<dyn Fn(&MirrorTx<'_>) -> Result<(), StoreError> + Send + Sync>;
@@ -102,21 +101,15 @@ impl RecordPush<'_> {
             let mut edits = EditTx::open(tx, object, &record, &rules, now)?;
             let done = work(&mut edits)?;
             enter(tx)?;
-            Ok((done, edits.ended, edits.held, edits.former, edits.to_confirm))
+            Ok((done, edits.found))
         });
-        let (done, ended, held, former, to_confirm) = done.await?;
-        pass.ended(object, id, ended);
-        pass.held(held, pusher.max_edits);
-        pass.held_of_former_rows(object, former);
-        if to_confirm {
-            lock(&pass.pushed).not_found.push((object, id.clone()));
-        }
+        let (done, found) = done.await?;
+        pass.add(object, id, found, pusher.max_edits);
         Ok(done)
     }
 
-    /// Handles a failure that says nothing about the edit: returns whether the record's next request may follow, or
-    /// ends the run.
-    pub(super) async fn failing(&self, doing: &'static str, source: ApiError) -> Result<bool, OutboxError> {
+    /// Handles a failure that says nothing about the edit, which waits; one that concerns everything ends the run.
+    async fn failing(&self, doing: &'static str, source: ApiError) -> Result<NextStep, OutboxError> {
         let RecordPush { pass, object, id, .. } = *self;
         let is_redirected = matches!(source, ApiError::Redirected { .. });
         if is_redirected {
@@ -132,90 +125,83 @@ impl RecordPush<'_> {
             lock(&pass.records).retain(|(other, _)| *other != object);
             pass.warn(format!("edits of {} are waiting: {source}", object.resource()));
         }
-        Ok(false)
+        Ok(NextStep::Wait)
     }
 
     /// Sends the record's edits, one request after the other, as long as its delay allows.
     async fn push(&self) -> Result<(), OutboxError> {
-        let mut just_read = false;
+        let (mut next, mut just_read) = (NextStep::Decide, false);
         loop {
-            let keys = self.pusher.keys.clone();
-            let next = self.edit(move |edits| edits.next_request(&keys, just_read)).await?;
-            just_read = matches!(next, NextRequest::Read(_));
-            let follows = match next {
-                NextRequest::Nothing => false,
-                NextRequest::Read(carrier) => match self.read_back(carrier).await? {
-                    AfterReadBack::Wait => false,
-                    AfterReadBack::Continue => true,
-                    AfterReadBack::Repeat(request) => {
-                        just_read = false;
-                        self.send(request).await?
-                    }
-                },
-                NextRequest::Send(request) => self.send(request).await?,
+            next = match next {
+                NextStep::Wait => return Ok(()),
+                NextStep::Decide => {
+                    let keys = self.pusher.keys.clone();
+                    self.edit(move |edits| edits.next_request(&keys, just_read)).await?
+                }
+                NextStep::Read(carrier) => {
+                    just_read = true;
+                    self.read_back(carrier).await?
+                }
+                NextStep::Send(request) => {
+                    just_read = false;
+                    self.send(request).await?
+                }
             };
-            if !follows {
-                return Ok(());
-            }
         }
     }
 
     /// Reads a record into the mirror and, if a request is given, decides on its outcome.
-    pub(super) async fn read_back(&self, carrier: Option<i64>) -> Result<AfterReadBack, OutboxError> {
+    async fn read_back(&self, carrier: Option<i64>) -> Result<NextStep, OutboxError> {
         let RecordPush { pusher, pass, object, id } = *self;
         match pusher.client.detail(object, id, Purpose::Outbox).await {
             Ok(answer) => self.take_detail(carrier, answer).await,
             Err(error) if error.class() == ErrorClass::Gone => {
                 let (status, answer_json) = (error.status(), trail::of_error(&error));
                 self.edit(move |edits| edits.not_found(status, &answer_json)).await?;
-                Ok(AfterReadBack::Wait)
+                Ok(NextStep::Wait)
             }
             Err(error) if error.class() == ErrorClass::SkipObject => {
                 pass.warn(format!(
                     "an edit of a {object} is waiting: the record has to be read first, and the key lacks `{}`",
                     object.resource().read_scope()
                 ));
-                Ok(AfterReadBack::Wait)
+                Ok(NextStep::Wait)
             }
             Err(error) => {
                 if let ApiError::NotAdmitted(_) = error {
                     // That is not a failure.
                     self.edit(|edits| edits.amend(DelayScope::Record, delay::without_request)).await?;
                 }
-                self.failing("read", error).await?;
-                Ok(AfterReadBack::Wait)
+                self.failing("read", error).await
             }
         }
     }
 
     /// Stores a detail in the mirror, and decides on the request, in one transaction.
-    async fn take_detail(&self, carrier: Option<i64>, answer: DetailAnswer) -> Result<AfterReadBack, OutboxError> {
-        let RecordPush { pusher, pass, object, id } = *self;
-        let layout = pusher.store.layout();
-        let Ok(record) = answer.record(object, id, &layout) else {
-            pass.warn(format!("the detail of a {object} with an edit could not be decoded"));
-            return Ok(AfterReadBack::Wait);
-        };
-        let (its_id, version) = (id.clone(), layout.version);
+    async fn take_detail(&self, carrier: Option<i64>, answer: DetailAnswer) -> Result<NextStep, OutboxError> {
+        let RecordPush { pass, object, id, .. } = *self;
+        let its_id = id.clone();
         let done = self.edit(move |edits| {
-            let decode = |layout: &Layout| answer.record(object, &its_id, layout).ok();
-            let record = edits.tx.with_current_layout(record, version, decode)?;
+            let Ok(record) = answer.record(object, &its_id, &edits.tx.layout()) else { return Ok(None) };
             edits.tx.knowledge().answered(AnswerTime { shows: None, steady: edits.rules.steady });
             let (applied, _) = edits.tx.records().apply_detail(object, &record, &answer.asked, true)?;
             let after = match carrier {
                 Some(carrier) => edits.was_read_back(carrier)?,
-                None if applied == Applied::Older => AfterReadBack::Wait,
+                None if applied == Applied::Older => NextStep::Wait,
                 // The same read again would show the same: the next one is subject to the delay.
-                None if edits.needs_read()? => AfterReadBack::Wait,
+                None if edits.needs_read()? => NextStep::Wait,
                 None => {
                     edits.amend(DelayScope::Record, delay::after_read)?;
-                    AfterReadBack::Continue
+                    NextStep::Decide
                 }
             };
-            let unversioned = carrier.is_none() && applied != Applied::Older && after == AfterReadBack::Wait;
-            Ok((after, applied, unversioned, !record.unknown_keys.is_empty()))
+            let unversioned = carrier.is_none() && applied != Applied::Older && after == NextStep::Wait;
+            Ok(Some((after, applied, unversioned, !record.unknown_keys.is_empty())))
         });
-        let (after, applied, unversioned, unknown_keys) = done.await?;
+        let Some((after, applied, unversioned, unknown_keys)) = done.await? else {
+            pass.warn(format!("the detail of a {object} with an edit could not be decoded"));
+            return Ok(NextStep::Wait);
+        };
         if unversioned {
             pass.warn(format!("an edit of a {object} is waiting: the detail of the record has no usable `etag`"));
         }
@@ -226,8 +212,8 @@ impl RecordPush<'_> {
         Ok(after)
     }
 
-    /// Sends a request and processes its answer. Returns whether the record's next request may follow.
-    pub(super) async fn send(&self, request: StoredRequest) -> Result<bool, OutboxError> {
+    /// Sends a request and processes its answer.
+    async fn send(&self, request: StoredRequest) -> Result<NextStep, OutboxError> {
         let RecordPush { pusher, pass, object, id } = *self;
         pusher.store.note_request(request.number)?;
         match pusher.client.patch(object, id, &request.body, &request.if_match, &request.key).await {
@@ -239,26 +225,14 @@ impl RecordPush<'_> {
         }
     }
 
-    async fn refuse(&self, mut request: StoredRequest, failed: PatchError) -> Result<bool, OutboxError> {
+    async fn refuse(&self, mut request: StoredRequest, failed: PatchError) -> Result<NextStep, OutboxError> {
         let RecordPush { pass, object, .. } = *self;
         let PatchError { why, unanswered } = failed;
-        let outcome = outcome(&why, unanswered);
-        let status = match outcome {
-            PatchOutcome::Refused(status) => Some(status),
-            _ => None,
-        };
-        let sent = outcome != PatchOutcome::NotSent;
-        lock(&pass.pushed).push.sent += u64::from(sent);
+        let outcome = PatchOutcome::of(&why, unanswered);
+        lock(&pass.pushed).push.sent += u64::from(outcome.was_sent());
         request.doubt |= unanswered;
-        let facts = SentRequest { doubt: request.doubt, edits: request.edits.len(), last_status: request.last_status };
-        let next = patch_answer::classify(outcome, facts);
         let (custom, answer_json) = (request.custom, trail::of_error(&why));
-        let admitted = !matches!(why, ApiError::NotAdmitted(_));
-        let follows = self
-            .edit(move |edits| {
-                edits.refused(&request, next, RefusedAnswer { status, answer_json: &answer_json, sent, admitted })
-            })
-            .await?;
+        let (next, follows) = self.edit(move |edits| edits.refused(&request, outcome, &answer_json)).await?;
         match (next, why.class()) {
             (AfterAnswer::SendAgain | AfterAnswer::Requeue, ErrorClass::SkipObject) => pass.forbidden(object, custom),
             // The meter keeps the hold.
@@ -266,28 +240,21 @@ impl RecordPush<'_> {
             (AfterAnswer::SendAgain | AfterAnswer::Requeue, _) => return self.failing("update", why).await,
             _ => pass.answered(object),
         }
-        Ok(follows)
+        Ok(if follows { NextStep::Decide } else { NextStep::Wait })
     }
 
     /// Finishes the edits of an applied request, and stores the answer in the mirror. An answer that does not show the
-    /// update finishes nothing. Returns whether the record's next request may follow.
-    async fn confirm(&self, request: StoredRequest, answer: PatchAnswer) -> Result<bool, OutboxError> {
-        let RecordPush { pusher, pass, object, id } = *self;
-        let layout = pusher.store.layout();
+    /// update finishes nothing.
+    async fn confirm(&self, request: StoredRequest, answer: PatchAnswer) -> Result<NextStep, OutboxError> {
+        let RecordPush { pass, object, id, .. } = *self;
         let PatchAnswer { status, confirmation, replayed } = answer;
-        let record = confirmation.record(object, id, &layout).ok();
-        let (its_id, version) = (id.clone(), layout.version);
+        let its_id = id.clone();
         let done = self.edit(move |edits| {
-            let decode = |layout: &Layout| Some(confirmation.record(object, &its_id, layout).ok());
-            let record = edits.tx.with_current_layout(record, version, decode)?;
+            let record = confirmation.record(object, &its_id, &edits.tx.layout()).ok();
             if !edits.shows(&request, record.as_ref(), status) {
-                let facts = SentRequest { doubt: true, edits: request.edits.len(), last_status: None };
-                let next = patch_answer::classify(PatchOutcome::Unconfirmed, facts);
                 let version = edits.new_version(&request, record.as_ref(), status);
                 let answer_json = trail::of_success(status, version.as_ref());
-                let answer =
-                    RefusedAnswer { status: Some(status), answer_json: &answer_json, sent: true, admitted: true };
-                edits.refused(&request, next, answer)?;
+                edits.refused(&request, PatchOutcome::Unconfirmed(status), &answer_json)?;
                 return Ok(None);
             }
             let unknown_keys = record.as_ref().is_some_and(|record| !record.unknown_keys.is_empty());
@@ -300,25 +267,14 @@ impl RecordPush<'_> {
             ));
             let why = "the answer to the update does not show it".into();
             self.failing("update", ApiError::Broken { tries: 1, why }).await?;
-            return Ok(true);
+            return Ok(NextStep::Decide);
         };
         pass.answered(object);
         let mut pushed = lock(&pass.pushed);
         pushed.written.insert(object);
         pushed.unknown_keys |= unknown_keys;
         pushed.mirror.updated += u64::from(applied == Some(Applied::Updated));
-        Ok(true)
-    }
-}
-
-fn outcome(error: &ApiError, unanswered: bool) -> PatchOutcome {
-    match (error, error.status()) {
-        // A gateway's answer says nothing about the edit, nor about the record.
-        (ApiError::Status(rejection), _) if unanswered && !rejection.envelope => PatchOutcome::Silence,
-        (_, Some(status)) => PatchOutcome::Refused(status),
-        (ApiError::NotAdmitted(_), _) => PatchOutcome::NotSent,
-        _ if unanswered => PatchOutcome::Silence,
-        _ => PatchOutcome::NotSent,
+        Ok(NextStep::Decide)
     }
 }
 

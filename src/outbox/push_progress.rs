@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::edit_tx::EndedEdit;
+use super::edit_tx::{EndedEdit, StepsFound};
 use crate::model::{EditState, HELD_COMMANDS, Object, RecordId, Ru};
 use crate::store::Tally;
 
@@ -88,37 +88,39 @@ impl PushPass {
         lock(&self.records).clear();
     }
 
-    /// Counts finished edits, and logs those that need attention.
-    pub(super) fn ended(&self, object: Object, record: &RecordId, ended: Vec<EndedEdit>) {
-        let push = &mut lock(&self.pushed).push;
-        for EndedEdit { id, state, why } in ended {
-            match state {
-                EditState::Applied => push.applied += 1,
-                EditState::Conflict => push.conflicts += 1,
-                EditState::Rejected => push.rejected += 1,
-                _ => {}
-            }
+    /// Adds what a transaction found: counts finished edits, logs those that need attention, and warns about held ones.
+    pub(super) fn add(&self, object: Object, record: &RecordId, found: StepsFound, max_edits: u64) {
+        let mut pushed = lock(&self.pushed);
+        for EndedEdit { id, state, why } in found.ended {
+            let push = &mut pushed.push;
             let state = match state {
-                EditState::Conflict => "is in conflict",
-                EditState::Rejected => "was rejected",
+                EditState::Applied => {
+                    push.applied += 1;
+                    continue;
+                }
+                EditState::Conflict => {
+                    push.conflicts += 1;
+                    "is in conflict"
+                }
+                EditState::Rejected => {
+                    push.rejected += 1;
+                    "was rejected"
+                }
                 _ => continue,
             };
             tracing::warn!(edit = id, "Edit {id} of {object} {record} {state}: {why}; `crm-mirror outbox show {id}`");
         }
-    }
-
-    pub(super) fn held(&self, held: u64, max_edits: u64) {
-        if held > 0 {
-            self.warn(format!(
+        if found.held > 0 {
+            pushed.warnings.insert(format!(
                 "{} held, because there are more than {max_edits} new edits within an hour: {HELD_COMMANDS}",
-                crate::format::counted(held, "edit is", "edits are")
+                crate::format::counted(found.held, "edit is", "edits are")
             ));
         }
-    }
-
-    pub(super) fn held_of_former_rows(&self, object: Object, held: u64) {
-        if held > 0 {
-            self.warn(former_edits(object, held));
+        if found.former > 0 {
+            pushed.warnings.insert(former_edits(object, found.former));
+        }
+        if found.to_confirm {
+            pushed.not_found.push((object, record.clone()));
         }
     }
 

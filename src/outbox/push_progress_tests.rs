@@ -38,19 +38,23 @@ fn ended_edits_are_counted_by_their_state() {
     let ended = |(id, state)| EndedEdit { id, state, why: String::new() };
     use EditState::{Applied, Conflict, Dropped, Rejected};
     let states = [Applied, Applied, Applied, Conflict, Conflict, Rejected, Dropped];
-    pass.ended(Object::Contact, &RecordId::new("c"), (1..).zip(states).map(ended).collect());
+    let found = StepsFound { ended: (1..).zip(states).map(ended).collect(), ..StepsFound::default() };
+    pass.add(Object::Contact, &RecordId::new("c"), found, 100);
     let expected = PushTally { applied: 3, conflicts: 2, rejected: 1, ..PushTally::default() };
     assert_eq!(lock(&pass.pushed).push, expected);
 }
 
 #[test]
 fn held_edits_are_reported_with_the_limit() {
+    let add = |pass: &PushPass, held| {
+        pass.add(Object::Contact, &RecordId::new("c"), StepsFound { held, ..StepsFound::default() }, 100);
+    };
     let pass = PushPass::default();
-    pass.held(0, 100);
+    add(&pass, 0);
     assert!(lock(&pass.pushed).warnings.is_empty());
     for (held, begins) in [(1, "1 edit is held"), (12, "12 edits are held")] {
         let pass = PushPass::default();
-        pass.held(held, 100);
+        add(&pass, held);
         let warnings = lock(&pass.pushed).warnings.clone();
         let warning = warnings.first().unwrap();
         assert!(warning.starts_with(begins) && warning.contains("more than 100 new edits"), "{warnings:?}");

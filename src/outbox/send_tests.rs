@@ -25,11 +25,11 @@ fn every_failure_of_an_update_has_its_outcome() {
         (status(503, false), true, PatchOutcome::Silence),
         (status(429, false), false, PatchOutcome::Refused(429)),
         (ApiError::Redirected { status: 302 }, false, PatchOutcome::Refused(302)),
-        (ApiError::NotAdmitted(AdmissionError::Stopping), false, PatchOutcome::NotSent),
+        (ApiError::NotAdmitted(AdmissionError::Stopping), false, PatchOutcome::NotAdmitted),
         (ApiError::Unsendable { what: "etag" }, false, PatchOutcome::NotSent),
         (broken(), true, PatchOutcome::Silence),
         (broken(), false, PatchOutcome::NotSent),
     ] {
-        assert_eq!(outcome(&error, unanswered), expected, "{error:?}, unanswered: {unanswered}");
+        assert_eq!(PatchOutcome::of(&error, unanswered), expected, "{error:?}, unanswered: {unanswered}");
     }
 }

@@ -18,7 +18,7 @@ use super::field_verdict::{self, FieldState, Verdict};
 use super::patch_request;
 use super::queue::{self, EditRequest, QueueError};
 use super::typed_values::Given;
-use crate::model::{Edit, EditState, Editable, EditedFields, Instant, Object, RecordId, is_unknown};
+use crate::model::{Edit, EditState, EditedFields, Instant, Object, RecordId, is_unknown};
 use crate::store::outbox_report::{self, EditLine};
 use crate::store::queue::{self as stored, NewEdit, QueuedValues};
 use crate::store::{EditStep, MirrorTx, StoreError, editable};
@@ -84,25 +84,26 @@ pub enum DecideError {
 }
 
 pub fn decide(tx: &MirrorTx<'_>, edit: i64, decision: Decision, now: Instant) -> Result<Decided, DecideError> {
+    use EditState::{Applied, Conflict, Dropped, Held, Queued, Rejected, Replaced, Sending};
     let line = outbox_report::edit_line(tx, edit)?.ok_or(DecideError::NoEdit(edit))?;
     let wrong = |why| Err(DecideError::Wrong { edit, why });
-    use EditState::{Applied, Conflict, Dropped, Held, Queued, Rejected, Replaced, Sending};
+    let record = RecordId::new(line.record.as_str());
+    let of = DecidedEdit { tx, line: &line, record, now };
     match (decision, line.state) {
-        (Decision::Retry, Rejected | Dropped | Replaced) => again(tx, &line, now),
-        (Decision::Retry, Conflict) => step(tx, &line, Queued, "retried by a person", line.fields.clone(), now),
+        (Decision::Retry, Rejected | Dropped | Replaced) => of.again(),
+        (Decision::Retry, Conflict) => of.step(Queued, "retried by a person", line.fields.clone()),
         (Decision::Retry, Queued | Sending) => {
             tx.edits().shorten_delays(edit, now)?;
             Ok(Decided::new(edit, line.state, line.fields))
         }
-        (Decision::Drop, Queued | Held | Sending | Conflict | Rejected) => discard(tx, &line, now),
-        (Decision::Release, Held) => release(tx, &line, now),
+        (Decision::Drop, Queued | Held | Sending | Conflict | Rejected) => of.discard(),
+        (Decision::Release, Held) => of.release(),
         // It was released with another edit of its request.
         (Decision::Release, Sending) => Ok(Decided::new(edit, Sending, line.fields)),
         (Decision::Theirs, Conflict) => {
-            let why = "resolved by a person: the service's value is kept";
-            step(tx, &line, Dropped, why, EditedFields::new(), now)
+            of.step(Dropped, "resolved by a person: the service's value is kept", EditedFields::new())
         }
-        (Decision::Mine, Conflict) => mine(tx, &line, now),
+        (Decision::Mine, Conflict) => of.mine(),
         (Decision::Retry | Decision::Drop, Applied) => wrong("is already applied"),
         (Decision::Retry, Held) => wrong("is held: use `crm-mirror outbox release` or `drop`"),
         (Decision::Drop, Dropped | Replaced) => wrong("is already finished"),
@@ -127,58 +128,102 @@ pub fn decide_all(
     still.into_iter().map(|edit| decide(tx, edit, decision, now)).collect()
 }
 
-fn step(
-    tx: &MirrorTx<'_>,
-    line: &EditLine,
-    to: EditState,
-    why: &str,
-    fields: EditedFields,
+/// An edit that a person decides on.
+struct DecidedEdit<'a, 'b> {
+    tx: &'a MirrorTx<'b>,
+    line: &'a EditLine,
+    record: RecordId,
     now: Instant,
-) -> Result<Decided, DecideError> {
-    tx.edits().take_step(line.id, &EditStep::new(line.state, to, why), now)?;
-    Ok(Decided::new(line.id, to, fields))
 }
 
-/// The edits of an edit's request, if it was sent: they are being sent, or held in a copy.
-fn request_of(tx: &MirrorTx<'_>, line: &EditLine) -> Result<Vec<Edit>, StoreError> {
-    let carrier = line.merged_into.unwrap_or(line.id);
-    let (mut edits, _) = tx.edits_of(line.object, &RecordId::new(line.record.as_str()))?;
-    edits.retain(|edit| {
-        edit.state == line.state
-            && (edit.state == EditState::Sending || edit.first_sent_at.is_some())
-            && (edit.id == carrier || edit.merged_into == Some(carrier))
-    });
-    Ok(edits)
-}
+impl DecidedEdit<'_, '_> {
+    fn step(&self, to: EditState, why: &str, fields: EditedFields) -> Result<Decided, DecideError> {
+        self.tx.edits().take_step(self.line.id, &EditStep::new(self.line.state, to, why), self.now)?;
+        Ok(Decided::new(self.line.id, to, fields))
+    }
 
-/// Drops an edit. If its request was sent, the outcome of the request's other edits is determined by reading the record.
-fn discard(tx: &MirrorTx<'_>, line: &EditLine, now: Instant) -> Result<Decided, DecideError> {
-    let is_sent = matches!(line.state, EditState::Sending | EditState::Held);
-    let request = if is_sent { request_of(tx, line)? } else { Vec::new() };
-    let others: Vec<i64> = request.iter().map(|edit| edit.id).filter(|id| *id != line.id).collect();
-    tx.edits().give_up_request(&others, true)?;
-    let in_doubt = line.in_doubt || request.iter().any(|edit| edit.first_sent_at.is_some());
-    let why = if in_doubt { "dropped by a person: it may have been applied" } else { "dropped by a person" };
-    Ok(Decided { in_doubt, ..step(tx, line, EditState::Dropped, why, EditedFields::new(), now)? })
-}
+    /// The edits of its request, if it was sent: they are being sent, or held in a copy.
+    fn request(&self) -> Result<Vec<Edit>, StoreError> {
+        let carrier = self.line.merged_into.unwrap_or(self.line.id);
+        let (mut edits, _) = self.tx.edits_of(self.line.object, &self.record)?;
+        edits.retain(|edit| {
+            edit.state == self.line.state
+                && (edit.state == EditState::Sending || edit.first_sent_at.is_some())
+                && (edit.id == carrier || edit.merged_into == Some(carrier))
+        });
+        Ok(edits)
+    }
 
-/// Releases an edit. One that the original of this copy sent, or may send, resumes with all of its request: it never
-/// begins anew.
-fn release(tx: &MirrorTx<'_>, line: &EditLine, now: Instant) -> Result<Decided, DecideError> {
-    let request = request_of(tx, line)?;
-    for edit in &request {
-        if let (None, None, Some(body)) = (&edit.body, edit.merged_into, body_in_a_copy(tx, edit)?) {
-            tx.edits().fix_doubtful_request(edit.id, &body, &IdempotencyKeys::system().make())?;
+    /// Drops it. If its request was sent, the outcome of the request's other edits is determined by reading the record.
+    fn discard(&self) -> Result<Decided, DecideError> {
+        let is_sent = matches!(self.line.state, EditState::Sending | EditState::Held);
+        let request = if is_sent { self.request()? } else { Vec::new() };
+        let others: Vec<i64> = request.iter().map(|edit| edit.id).filter(|id| *id != self.line.id).collect();
+        self.tx.edits().give_up_request(&others, true)?;
+        let in_doubt = self.line.in_doubt || request.iter().any(|edit| edit.first_sent_at.is_some());
+        let why = if in_doubt { "dropped by a person: it may have been applied" } else { "dropped by a person" };
+        Ok(Decided { in_doubt, ..self.step(EditState::Dropped, why, EditedFields::new())? })
+    }
+
+    /// Releases it. One that the original of this copy sent, or may send, resumes with all of its request: it never begins
+    /// anew.
+    fn release(&self) -> Result<Decided, DecideError> {
+        let (edits, fields) = (self.tx.edits(), self.line.fields.clone());
+        let request = self.request()?;
+        for edit in &request {
+            if let (None, None, Some(body)) = (&edit.body, edit.merged_into, body_in_a_copy(self.tx, edit)?) {
+                edits.fix_doubtful_request(edit.id, &body, &IdempotencyKeys::system().make())?;
+            }
+            edits.mark_released(edit.id, self.now)?;
+            let why = "released by a person: the record is read back, then the same request is sent";
+            edits.take_step(edit.id, &EditStep::new(EditState::Held, EditState::Sending, why), self.now)?;
         }
-        tx.edits().mark_released(edit.id, now)?;
-        let why = "released by a person: the record is read back, then the same request is sent";
-        tx.edits().take_step(edit.id, &EditStep::new(EditState::Held, EditState::Sending, why), now)?;
+        if !request.is_empty() {
+            return Ok(Decided::new(self.line.id, EditState::Sending, fields));
+        }
+        edits.mark_released(self.line.id, self.now)?;
+        self.step(EditState::Queued, "released by a person", fields)
     }
-    if !request.is_empty() {
-        return Ok(Decided::new(line.id, EditState::Sending, line.fields.clone()));
+
+    /// Rebases it on the service's values that the person saw.
+    fn mine(&self) -> Result<Decided, DecideError> {
+        let editable = self.tx.edits().editable(self.line.object)?;
+        let mut fields = self.line.fields.clone();
+        for (column, there) in self.line.theirs.iter().flatten() {
+            if let Some((before, _)) = fields.get_mut(column) {
+                before.clone_from(there);
+            }
+        }
+        // If both want the same value, nothing is left to send.
+        let mut left = fields.clone();
+        left.retain(|column, (before, after)| !field_verdict::same(editable.get(column), before, after));
+        let mirrored = self.tx.edits().mirrored(self.line.object, &self.record, &[])?;
+        let kept = if left.is_empty() { &fields } else { &left };
+        self.tx.edits().set_edited_fields(self.line.id, kept, mirrored.and_then(|record| record.etag).as_ref())?;
+        self.step(EditState::Queued, "resolved by a person: it replaces the service's value", left)
     }
-    tx.edits().mark_released(line.id, now)?;
-    step(tx, line, EditState::Queued, "released by a person", line.fields.clone(), now)
+
+    /// A finished edit stays finished; a new one replaces it, and is validated like any other.
+    fn again(&self) -> Result<Decided, DecideError> {
+        let line = self.line;
+        let changes = line.fields.iter().map(|(column, (_, after))| (column.clone(), Given::Column(after.clone())));
+        let (object, record) = (line.object, self.record.clone());
+        let request = EditRequest { object, record, changes: changes.collect(), if_match: None };
+        let why = format!("edit {} retried by a person", line.id);
+        let repeats = Some((line.id, &line.fields));
+        let (queued, _) = queue::queue_as(self.tx, &request, (&line.source, &why), repeats, self.now).map_err(
+            |error| match error {
+                QueueError::Store(error) => DecideError::Store(error),
+                source => DecideError::NotAgain { edit: line.id, source },
+            },
+        )?;
+        let mut decided = Decided::new(line.id, line.state, queued.fields.clone());
+        if queued.edit.is_none() && line.state == EditState::Rejected {
+            let why = "retried by a person: nothing is left to send";
+            decided = self.step(EditState::Dropped, why, queued.fields.clone())?;
+        }
+        Ok(Decided { replacement: queued.edit.or(queued.waiting), again: Some(queued), ..decided })
+    }
 }
 
 /// The body of an edit of a copy that was not sent here: a request that replaces the version that the record had when the
@@ -195,56 +240,6 @@ fn body_in_a_copy(tx: &MirrorTx<'_>, edit: &Edit) -> Result<Option<String>, Stor
     }
     let values = edit.fields.iter().map(|(column, (_, after))| (column.as_str(), after));
     Ok(patch_request::body(edit.object, values, &editable).ok())
-}
-
-/// Rebases the edit on the service's values that the person saw.
-fn mine(tx: &MirrorTx<'_>, line: &EditLine, now: Instant) -> Result<Decided, DecideError> {
-    let editable = tx.edits().editable(line.object)?;
-    let theirs = line.theirs.clone().unwrap_or_default();
-    let mut fields = line.fields.clone();
-    for (column, (before, _)) in &mut fields {
-        if let Some(there) = theirs.get(column) {
-            before.clone_from(there);
-        }
-    }
-    // If both want the same value, nothing is left to send.
-    let left: EditedFields = fields
-        .iter()
-        .filter(|(column, (before, after))| !field_verdict::same(editable.get(*column), before, after))
-        .map(|(column, values)| (column.clone(), values.clone()))
-        .collect();
-    let record = RecordId::new(line.record.as_str());
-    let etag = tx.edits().mirrored(line.object, &record, &[])?.and_then(|record| record.etag);
-    let kept = if left.is_empty() { &fields } else { &left };
-    tx.edits().set_edited_fields(line.id, kept, etag.as_ref())?;
-    let why = "resolved by a person: it replaces the service's value";
-    step(tx, line, EditState::Queued, why, left, now)
-}
-
-/// A finished edit stays finished; a new one replaces it, and is validated like any other.
-fn again(tx: &MirrorTx<'_>, line: &EditLine, now: Instant) -> Result<Decided, DecideError> {
-    let changes = line.fields.iter().map(|(column, (_, after))| (column.clone(), Given::Column(after.clone())));
-    let request = EditRequest {
-        object: line.object,
-        record: RecordId::new(line.record.as_str()),
-        changes: changes.collect(),
-        if_match: None,
-    };
-    let why = format!("edit {} retried by a person", line.id);
-    let (queued, _) =
-        queue::queue_as(tx, &request, (&line.source, &why), Some((line.id, &line.fields)), now).map_err(|error| {
-            match error {
-                QueueError::Store(error) => DecideError::Store(error),
-                source => DecideError::NotAgain { edit: line.id, source },
-            }
-        })?;
-    let replacement = queued.edit.or(queued.waiting);
-    let mut decided = Decided::new(line.id, line.state, queued.fields.clone());
-    if queued.edit.is_none() && line.state == EditState::Rejected {
-        let why = "retried by a person: nothing is left to send";
-        decided = step(tx, line, EditState::Dropped, why, queued.fields.clone(), now)?;
-    }
-    Ok(Decided { replacement, again: Some(queued), ..decided })
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -324,22 +319,14 @@ pub fn plan_undo(tx: &MirrorTx<'_>, edits: &[i64]) -> Result<Vec<UndoEdit>, Deci
         of_record.between.retain(|column| of_record.fields.contains_key(column));
         of_record.between.sort_unstable();
         of_record.between.dedup();
-        of_record.changed = changed(tx, of_record, editable)?;
+        let columns: Vec<&str> = of_record.fields.keys().map(String::as_str).collect();
+        let now = tx.edits().mirrored(of_record.object, &of_record.record, &columns)?;
+        let now = now.map(|record| record.values).unwrap_or_default();
+        let states = field_verdict::field_states(&of_record.fields, editable, &now);
+        let changed = of_record.fields.keys().zip(states).filter(|(_, state)| *state == FieldState::Theirs);
+        of_record.changed = changed.map(|(column, _)| column.clone()).collect();
     }
     Ok(undo)
-}
-
-/// The columns of an undo whose values were changed since.
-fn changed(
-    tx: &MirrorTx<'_>,
-    undo: &UndoEdit,
-    editable: &BTreeMap<String, Editable>,
-) -> Result<Vec<String>, StoreError> {
-    let columns: Vec<&str> = undo.fields.keys().map(String::as_str).collect();
-    let now = tx.edits().mirrored(undo.object, &undo.record, &columns)?.map(|record| record.values).unwrap_or_default();
-    let states = field_verdict::field_states(&undo.fields, editable, &now);
-    let theirs = undo.fields.keys().zip(states).filter(|(_, state)| *state == FieldState::Theirs);
-    Ok(theirs.map(|(column, _)| column.clone()).collect())
 }
 
 /// Queues the undo of applied edits. A person requested exactly these, so the limit on new edits does not apply.
