@@ -118,7 +118,7 @@ impl Allowance {
 }
 
 /// What scheduled runs will spend in a time within one window.
-pub fn reserved(tx: &ReadTx<'_>, sync: &SyncConfig, limits: &Limits, time: Range<Instant>) -> Result<Ru, StoreError> {
+fn reserved(tx: &ReadTx<'_>, sync: &SyncConfig, limits: &Limits, time: Range<Instant>) -> Result<Ru, StoreError> {
     let Range { start: now, end: refills } = time;
     let costs = report::cost_of_runs(tx, "sync", RUNS_OF_FORECAST)?;
     let mut units = budget::reserve(changes_after(sync, now, None), refills, budget::forecast(&costs), limits.limit);

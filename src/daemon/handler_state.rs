@@ -1,5 +1,5 @@
-//! The shared state of the request handlers: the loop's inbox, the bus, the configuration, and the status in memory, which is
-//! what was last read from the mirror's file, and what the loop last published.
+//! What the daemon's tasks share: the loop's inbox, the listeners to events, the configuration, and the status in memory,
+//! which is what was last read from the mirror's file, and what the loop last published.
 //!
 //! A file can be slow: on a network disk that hangs, or on a busy machine. So a request for the status reads the file, but
 //! waits for it no longer than [`PROMPT`] and is then answered from memory. The status is read again at the end of each run,
@@ -9,22 +9,25 @@
 //! - No answer waits longer than [`PROMPT`] for the file, or for the loop.
 //! - One read of the file at a time, however many clients ask and however long it takes.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use futures_util::stream::Stream;
-use tokio::sync::{Mutex, mpsc, oneshot, watch};
+use futures_util::stream::{self, Stream};
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
-use super::bus::EventBus;
+use super::bus::{Event, WorkKnown};
 use super::error::DaemonError;
 use super::inputs_and_effects::{DaemonAnswer, DaemonRequest, Input};
 use super::job::JobRunEnd;
-use super::plot_data::{self, PageHistory};
+use super::progress_log;
 use super::status_reply::{DaemonStatus, OPENING, StatusReply};
 use crate::app::status::{self, MirrorStatus};
 use crate::config::Config;
+use crate::error_chain::error_chain;
 use crate::model::{Clock, Instant};
 use crate::store::{KeptReader, Reader, StoreError};
+use crate::sync::{RunEvent, RunObserver};
 
 /// How long the loop may take to answer before it counts as stuck: the probe answers within two seconds either way.
 pub(super) const ALIVE_WITHIN: Duration = Duration::from_secs(1);
@@ -34,6 +37,9 @@ pub(super) const PROMPT: Duration = Duration::from_millis(50);
 
 /// How long the start of the daemon and the end of a run wait for the file.
 pub(super) const PATIENT: Duration = Duration::from_secs(2);
+
+/// The number of events that a slow listener may lag behind before it misses some.
+const BEHIND: usize = 1024;
 
 #[derive(Debug)]
 pub(super) enum LoopMessage {
@@ -47,28 +53,40 @@ pub(super) enum LoopMessage {
     Failed(DaemonError),
 }
 
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(super) struct Control {
     inbox: mpsc::Sender<LoopMessage>,
-    pub(super) bus: EventBus,
+    lines: broadcast::Sender<Arc<str>>,
+    known: Arc<Mutex<WorkKnown>>,
     pub(super) config: watch::Sender<Arc<Config>>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) since: Instant,
     last_mirror: watch::Sender<Option<MirrorStatus>>,
     daemon: watch::Sender<DaemonStatus>,
-    reader: Arc<Mutex<KeptReader>>,
+    reader: Arc<tokio::sync::Mutex<KeptReader>>,
     /// Stops every stream and server of the daemon.
     pub(super) end: watch::Sender<bool>,
 }
 
 impl Control {
     pub(super) fn new(inbox: mpsc::Sender<LoopMessage>, config: Arc<Config>, clock: Arc<dyn Clock>) -> Control {
-        let bus = EventBus::new(clock.clone());
         let since = clock.now();
-        let daemon = watch::Sender::new(DaemonStatus::waiting(OPENING, since, &config.sync.time_zone));
-        let (last_mirror, reader) = (watch::Sender::new(None), Arc::default());
-        let (config, end) = (watch::Sender::new(config), watch::Sender::new(false));
-        Control { inbox, bus, config, clock, since, last_mirror, daemon, reader, end }
+        Control {
+            inbox,
+            lines: broadcast::channel(BEHIND).0,
+            known: Arc::default(),
+            daemon: watch::Sender::new(DaemonStatus::waiting(OPENING, since, &config.sync.time_zone)),
+            config: watch::Sender::new(config),
+            clock,
+            since,
+            last_mirror: watch::Sender::new(None),
+            reader: Arc::default(),
+            end: watch::Sender::new(false),
+        }
+    }
+
+    pub(super) fn known(&self) -> MutexGuard<'_, WorkKnown> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn config(&self) -> Arc<Config> {
@@ -107,13 +125,50 @@ impl Control {
         Ok(StatusReply { status, daemon: Some(self.daemon()) })
     }
 
-    pub(super) async fn history(&self) -> Result<PageHistory, String> {
-        let (now, work) = (self.now(), self.bus.known().log.work.clone());
-        self.with_reader(move |reader, config| plot_data::read(reader, config, work.clone(), now)).await
+    /// Every event from now on as one JSON document each, until the daemon stops; one says so if others were missed.
+    pub(super) fn events(&self) -> impl Stream<Item = Arc<str>> + Send + use<> {
+        stream::unfold((self.lines.subscribe(), self.end.subscribe()), |(mut lines, mut ends)| async move {
+            let line = tokio::select! {
+                // Events that were published before the stop are still delivered, including the results of jobs.
+                biased;
+                line = lines.recv() => match line {
+                    Ok(line) => line,
+                    Err(RecvError::Lagged(lines)) => serde_json::to_string(&Event::Missed { lines }).ok()?.into(),
+                    Err(RecvError::Closed) => return None,
+                },
+                _ = ends.wait_for(|ends| *ends) => return None,
+            };
+            Some((line, (lines, ends)))
+        })
     }
 
-    pub(super) fn events(&self) -> impl Stream<Item = Arc<str>> + Send + use<> {
-        self.bus.events(self.end.subscribe())
+    /// Publishes an event to every listener.
+    pub(super) fn tell(&self, event: &Event) {
+        match event {
+            Event::Finished { .. } | Event::Preempted { .. } => self.known().log.work = None,
+            Event::Reloaded => self.known().reload_failed = None,
+            _ => {}
+        }
+        if self.lines.receiver_count() == 0 {
+            return;
+        }
+        if let Ok(line) = serde_json::to_string(event) {
+            // The last listener may just have disconnected.
+            let _ = self.lines.send(line.into());
+        }
+    }
+
+    /// Says whether a new configuration is active: to listeners, in the log, and in the status until it is valid.
+    pub(super) fn reloaded(&self, invalid: Option<&DaemonError>) {
+        let Some(error) = invalid else {
+            self.tell(&Event::Reloaded);
+            tracing::info!("Configuration reloaded");
+            return;
+        };
+        let hint = error.hint().map(|hint| format!(" ({hint})")).unwrap_or_default();
+        let error = error_chain(error);
+        tracing::error!("The new configuration is invalid and the old one stays active: {error}{hint}");
+        self.known().reload_failed = Some(error);
     }
 
     /// The status of the mirror: read from the file, or, if that takes longer than `within`, as it was last read.
@@ -129,11 +184,6 @@ impl Control {
             Ok(read) => read,
             Err(_) => self.last_mirror.borrow().clone().ok_or_else(|| "the mirror's file does not answer".into()),
         }
-    }
-
-    /// Whether the mirror was up to date when it was last read.
-    pub(super) fn is_up_to_date(&self) -> bool {
-        self.last_mirror.borrow().as_ref().is_some_and(|status| status.up_to_date)
     }
 
     /// A number that changes with each commit to the mirror's file; rarely, another file has the number of the last one.
@@ -156,12 +206,31 @@ impl Control {
 
     /// The daemon's status, as its loop last published it: after each input, before the answer.
     pub(super) fn daemon(&self) -> DaemonStatus {
-        let known = self.bus.known();
+        let known = self.known();
         let (page, reload_failed) = (known.page.clone(), known.reload_failed.is_some());
         DaemonStatus { page, reload_failed, ..self.daemon.borrow().clone() }
     }
 
     pub(super) fn publish(&self, status: DaemonStatus) {
         self.daemon.send_replace(status);
+    }
+
+    /// A line for `systemctl status`: that the configuration is invalid stands before everything else until it is valid.
+    pub(super) fn line(&self) -> String {
+        let is_up_to_date = self.last_mirror.borrow().as_ref().is_some_and(|status| status.up_to_date);
+        let (status, known) = (self.daemon(), self.known());
+        let line = status.line(known.log.work.as_ref(), is_up_to_date);
+        match &known.reload_failed {
+            Some(reason) => format!("The configuration is invalid and the old one active: {reason}. {line}"),
+            None => line,
+        }
+    }
+}
+
+impl RunObserver for Control {
+    fn on(&self, event: RunEvent) {
+        let line = self.known().log.line(&event, self.now());
+        progress_log::log(&event, line);
+        self.tell(&Event::Run(event));
     }
 }

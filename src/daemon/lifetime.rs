@@ -47,11 +47,12 @@ pub async fn run(sources: Sources, clock: Arc<dyn Clock>, mut signals: DaemonSig
     let (mut beside, mut beside_loop) = (JoinSet::new(), JoinSet::new());
     beside.spawn(watches::watch_file_system(config.database.clone(), sender.clone()));
     let control = Control::new(sender.clone(), config.clone(), clock.clone());
+    beside.spawn(keep_alive(control.clone()));
     let published = control.clone();
     beside.spawn(keep_published(move || plan(&published.config()), clock));
     let (router, limits) = (control::router(control.clone()), (http_server::IDLE, Duration::MAX));
     let serving = http_server::spawn(listener, router, control.end.subscribe(), limits, |_, _| {});
-    let page = page::start(control.clone()).await;
+    let page = tokio::spawn(page::serve(control.clone()));
     let (ended, running) = match open(&sources, settings, &control, &mut inbox, &mut signals).await {
         Err(error) => (Err(error), None),
         Ok(None) => (Ok(()), None),
@@ -79,11 +80,24 @@ pub async fn run(sources: Sources, clock: Arc<dyn Clock>, mut signals: DaemonSig
     ended
 }
 
-const LOCKED: Duration = Duration::from_secs(1);
-
 /// How often systemd is notified of a migration in progress, and the time extension that is requested.
 const EXTEND_AFTER: Duration = Duration::from_secs(30);
 const EXTEND_BY: Duration = Duration::from_secs(120);
+
+/// Notifies systemd for as long as the daemon's loop answers.
+async fn keep_alive(control: Control) {
+    let every = systemd::heartbeat().unwrap_or(EXTEND_AFTER).min(EXTEND_AFTER);
+    loop {
+        tokio::time::sleep(every / 2).await;
+        if control.daemon().waiting_for.as_deref() == Some(OPENING) {
+            systemd::extend_start(EXTEND_BY);
+        } else if control.is_alive(every).await {
+            systemd::alive();
+        }
+    }
+}
+
+const LOCKED: Duration = Duration::from_secs(1);
 
 /// Opens the mirror, however long that takes, and answers requests meanwhile; `None` if it is told to stop.
 async fn open(
@@ -95,8 +109,6 @@ async fn open(
 ) -> Result<Option<(Mirror, PastRuns)>, DaemonError> {
     // A migration cannot be interrupted; uncommitted work is done again.
     let mut opened = std::pin::pin!(until_open(settings, control));
-    let mut passed = tokio::time::interval(systemd::heartbeat().unwrap_or(EXTEND_AFTER).min(EXTEND_AFTER));
-    passed.reset();
     let reason = || control.daemon().waiting_for.unwrap_or_default();
     loop {
         tokio::select! {
@@ -116,7 +128,6 @@ async fn open(
                 LoopMessage::Ask(_, answer) => drop(answer.send(DaemonAnswer::Unavailable { reason: reason() })),
                 _ => {}
             },
-            _ = passed.tick() => if reason() == OPENING { systemd::extend_start(EXTEND_BY) } else { systemd::alive() },
         }
     }
 }
@@ -171,8 +182,8 @@ async fn until_open(mut settings: MirrorSettings, control: &Control) -> Result<(
 }
 
 async fn attempt(settings: MirrorSettings, control: Control) -> Result<(Mirror, PastRuns), MirrorError> {
-    let (path, clock) = (settings.config.database.clone(), control.clock);
-    let mirror = Mirror::open(settings, clock.clone(), Arc::new(control.bus)).await?;
+    let (path, clock) = (settings.config.database.clone(), control.clock.clone());
+    let mirror = Mirror::open(settings, clock.clone(), Arc::new(control)).await?;
     let ledger = mirror.meter().ledger();
     let past = tokio::task::spawn_blocking(move || runner::read(&path, clock.now(), &ledger)).await;
     Ok((mirror, past.unwrap_or(Err(StoreError::Closed))?))
@@ -181,7 +192,7 @@ async fn attempt(settings: MirrorSettings, control: Control) -> Result<(Mirror, 
 /// Shows what is waited for.
 fn wait_for(control: &Control, reason: &str) {
     control.publish(DaemonStatus::waiting(reason, control.since, &control.config().sync.time_zone));
-    systemd::status(&control.bus.after_invalid(format!("Waiting: {reason}")));
+    systemd::status(&control.line());
 }
 
 /// Reloads the configuration for the next attempt. An invalid one changes nothing.
@@ -189,9 +200,9 @@ fn reload(sources: &Sources, control: &Control) {
     match MirrorSettings::load(sources) {
         Ok(settings) => {
             control.config.send_replace(Arc::new(settings.config));
-            control.bus.reloaded(None);
+            control.reloaded(None);
         }
-        Err(error) => control.bus.reloaded(Some(&error.into())),
+        Err(error) => control.reloaded(Some(&error.into())),
     }
 }
 

@@ -7,57 +7,91 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::json;
 
-use super::bus::EventBus;
+use super::bus::WorkKnown;
 use super::handler_state::{ALIVE_WITHIN, Control};
 use super::http_server::{Problem, answer, problem, with_type};
-use super::progress_log::CurrentWork;
 use super::status_reply::{DaemonStatus, StatusReply};
 use crate::app::schedule;
-use crate::app::status::{MirrorStatus, ObjectStatus, Readiness};
+use crate::app::status::{ObjectStatus, Readiness};
 use crate::config::Config;
 use crate::exit::Exit;
 use crate::model::Instant;
-use crate::store::PublishLag;
 
 const JOBS: [&str; 4] = ["sync", "resync", "verify", "push"];
 
 /// The name of each metric without `crm_mirror_`, its type, and its meaning.
 const FAMILIES: &str = include_str!("metrics.txt");
 
-pub(super) fn text(reply: &StatusReply, config: &Config, bus: &EventBus, now: Instant) -> String {
-    let mut page = MetricsText::of(config);
-    let status = &reply.status;
-    objects(&mut page, status);
-    ages(&mut page, reply, config, now);
-    first_copy(&mut page, status, bus.known().log.work.as_ref());
-    mirror(&mut page, status);
-    if let Some(lag) = &status.publish {
-        published(&mut page, lag);
-    }
-    page.gauge("failing_runs", status.trouble.as_ref().map_or(0, |of| of.runs));
-    page.gauge("missing_scopes", status.missing_scopes.len() as f64);
-    if let Some(daemon) = &reply.daemon {
-        of_daemon(&mut page, daemon);
-    }
-    of_jobs(&mut page, bus);
-    page.family("info");
-    page.line("info", &[("mirror", &status.database)], 1.0);
-    page.family("build_info");
-    page.line("build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1.0);
-    page.text
-}
-
-fn objects(page: &mut MetricsText, status: &MirrorStatus) {
-    let objects: Vec<&ObjectStatus> = status.objects.iter().collect();
-    page.by_object("rows", &objects, |object| Some(object.rows as f64));
-    page.by_object("details_pending", &objects, |object| Some(object.details_pending? as f64));
-    page.by_object("refused_removals", &objects, |object| {
+fn text(reply: &StatusReply, control: &Control) -> String {
+    let (config, now) = (&*control.config(), control.now());
+    let (mut page, known) = (MetricsText::of(config), control.known());
+    let (status, work) = (&reply.status, known.log.work.as_ref());
+    let all = Vec::from_iter(&status.objects);
+    page.by_object("rows", &all, |object| Some(object.rows as f64));
+    page.by_object("details_pending", &all, |object| Some(object.details_pending? as f64));
+    page.by_object("refused_removals", &all, |object| {
         object.removed.map(|_| object.outage.map_or(0, |outage| outage.going) as f64)
     });
-    page.by_object("undecided_removals", &objects, |object| {
-        Some(object.undecided.map_or(0, |undecided| undecided.items) as f64)
+    page.by_object("undecided_removals", &all, |object| Some(object.undecided.map_or(0, |of| of.items) as f64));
+    page.by_object("differences", &all, |object| Some(object.differences as f64));
+    ages(&mut page, reply, config, now);
+    let is_copied = |object: &&ObjectStatus| object.sweep.is_some_and(|sweep| sweep.first_copy);
+    let copied: Vec<&ObjectStatus> = status.objects.iter().filter(is_copied).collect();
+    page.by_object("first_copy_rows", &copied, |object| Some(object.sweep?.rows as f64));
+    page.by_object("first_copy_expected_rows", &copied, |object| {
+        Some(work.filter(|work| work.resource == object.object)?.total? as f64)
     });
-    page.by_object("differences", &objects, |object| Some(object.differences as f64));
+    let (ru, edits) = (&status.ru, &status.edits);
+    page.family("edits");
+    for (state, count) in [
+        ("queued", edits.queued),
+        ("held", edits.held),
+        ("sending", edits.sending),
+        ("conflict", edits.conflict),
+        ("rejected", edits.rejected),
+    ] {
+        page.line("edits", &[("state", state)], count as f64);
+    }
+    page.gauges([
+        ("ru_used", ru.used as f64),
+        ("ru_left", ru.left as f64),
+        ("ru_limit", ru.limit as f64),
+        ("ru_spent_total", ru.total as f64),
+        ("ru_refills_timestamp_seconds", seconds(ru.refills_at)),
+        ("hold_until_timestamp_seconds", status.hold_until.map_or(0.0, seconds)),
+        ("file_bytes", status.bytes as f64),
+        ("wal_bytes", status.wal_bytes as f64),
+        ("last_success_timestamp_seconds", status.last_success.map_or(0.0, seconds)),
+        ("failing_runs", f64::from(status.trouble.as_ref().map_or(0, |of| of.runs))),
+        ("missing_scopes", status.missing_scopes.len() as f64),
+    ]);
+    if let Some(lag) = &status.publish {
+        page.gauges([
+            ("publish_lag_entries", lag.entries as f64),
+            ("publish_lag_seconds", lag.seconds as f64),
+            ("publish_refused_rows", lag.refused as f64),
+            ("publish_left_behind", lag.left_behind.len() as f64),
+            ("publish_differences", lag.proof.differences as f64),
+        ]);
+        page.gauges(lag.unproven_since().map(|at| ("publish_equal_timestamp_seconds", seconds(at))));
+    }
+    if let Some(daemon) = &reply.daemon {
+        page.gauges([
+            ("start_timestamp_seconds", seconds(daemon.since)),
+            ("paused", f64::from(daemon.paused_since.is_some())),
+            ("paused_since_timestamp_seconds", daemon.paused_since.map_or(0.0, seconds)),
+            ("reload_failed", f64::from(daemon.reload_failed)),
+        ]);
+        page.gauges(daemon.poll_interval().map(|interval| ("poll_interval_seconds", interval.as_secs_f64())));
+    }
+    of_jobs(&mut page, &known);
+    for (name, label) in
+        [("info", ("mirror", &*status.database)), ("build_info", ("version", env!("CARGO_PKG_VERSION")))]
+    {
+        page.family(name);
+        page.line(name, &[label], 1.0);
+    }
+    page.text
 }
 
 /// How old each mirrored object is, and how old its schedule lets it become.
@@ -82,62 +116,8 @@ fn ages(page: &mut MetricsText, reply: &StatusReply, config: &Config, now: Insta
     });
 }
 
-fn first_copy(page: &mut MetricsText, status: &MirrorStatus, work: Option<&CurrentWork>) {
-    let is_copied = |object: &&ObjectStatus| object.sweep.is_some_and(|sweep| sweep.first_copy);
-    let objects: Vec<&ObjectStatus> = status.objects.iter().filter(is_copied).collect();
-    page.by_object("first_copy_rows", &objects, |object| Some(object.sweep?.rows as f64));
-    page.by_object("first_copy_expected_rows", &objects, |object| {
-        Some(work.filter(|work| work.resource == object.object)?.total? as f64)
-    });
-}
-
-fn mirror(page: &mut MetricsText, status: &MirrorStatus) {
-    let (ru, edits) = (&status.ru, &status.edits);
-    page.gauge("ru_used", ru.used as f64);
-    page.gauge("ru_left", ru.left as f64);
-    page.gauge("ru_limit", ru.limit as f64);
-    page.gauge("ru_spent_total", ru.total as f64);
-    page.gauge("ru_refills_timestamp_seconds", seconds(ru.refills_at));
-    page.family("edits");
-    for (state, count) in [
-        ("queued", edits.queued),
-        ("held", edits.held),
-        ("sending", edits.sending),
-        ("conflict", edits.conflict),
-        ("rejected", edits.rejected),
-    ] {
-        page.line("edits", &[("state", state)], count as f64);
-    }
-    page.gauge("hold_until_timestamp_seconds", status.hold_until.map_or(0.0, seconds));
-    page.gauge("file_bytes", status.bytes as f64);
-    page.gauge("wal_bytes", status.wal_bytes as f64);
-    page.gauge("last_success_timestamp_seconds", status.last_success.map_or(0.0, seconds));
-}
-
-fn published(page: &mut MetricsText, lag: &PublishLag) {
-    page.gauge("publish_lag_entries", lag.entries as f64);
-    page.gauge("publish_lag_seconds", lag.seconds as f64);
-    page.gauge("publish_refused_rows", lag.refused as f64);
-    page.gauge("publish_left_behind", lag.left_behind.len() as f64);
-    page.gauge("publish_differences", lag.proof.differences as f64);
-    if let Some(at) = lag.unproven_since() {
-        page.gauge("publish_equal_timestamp_seconds", seconds(at));
-    }
-}
-
-fn of_daemon(page: &mut MetricsText, daemon: &DaemonStatus) {
-    page.gauge("start_timestamp_seconds", seconds(daemon.since));
-    page.gauge("paused", daemon.paused_since.is_some());
-    page.gauge("paused_since_timestamp_seconds", daemon.paused_since.map_or(0.0, seconds));
-    page.gauge("reload_failed", daemon.reload_failed);
-    if let Some(interval) = daemon.poll_interval() {
-        page.gauge("poll_interval_seconds", interval.as_secs_f64());
-    }
-}
-
 /// Every kind and exit code from the beginning: a counter that appears with its first event hides it from `increase`.
-fn of_jobs(page: &mut MetricsText, bus: &EventBus) {
-    let known = bus.known();
+fn of_jobs(page: &mut MetricsText, known: &WorkKnown) {
     page.family("jobs_total");
     for work in JOBS {
         for (exit, _) in Exit::TABLE {
@@ -191,9 +171,11 @@ impl MetricsText {
         let _ = writeln!(self.text, "crm_mirror_{name}{{{}}} {value}", labels.join(","));
     }
 
-    fn gauge(&mut self, name: &str, value: impl Into<f64>) {
-        self.family(name);
-        self.line(name, &[], value.into());
+    fn gauges(&mut self, gauges: impl IntoIterator<Item = (&'static str, f64)>) {
+        for (name, value) in gauges {
+            self.family(name);
+            self.line(name, &[], value);
+        }
     }
 
     fn by_object(&mut self, name: &str, objects: &[&ObjectStatus], value: impl Fn(&ObjectStatus) -> Option<f64>) {
@@ -214,8 +196,7 @@ pub(super) async fn metrics(control: &Control) -> Result<Response, Problem> {
     // The daemon may be waiting for its mirror: an alert on missing metrics is then correct.
     let unavailable = |error: String| problem(StatusCode::SERVICE_UNAVAILABLE, &error, None);
     let status = control.status().await.map_err(unavailable)?;
-    let text = text(&status, &control.config(), &control.bus, control.now());
-    Ok(with_type("text/plain; version=0.0.4; charset=utf-8", text))
+    Ok(with_type("text/plain; version=0.0.4; charset=utf-8", text(&status, control)))
 }
 
 /// `GET /healthz`: 200 while the daemon's loop answers.

@@ -23,7 +23,6 @@ mod lifetime;
 mod metrics;
 mod notification;
 mod page;
-mod plot_data;
 pub mod progress_log;
 mod runner;
 mod socket;

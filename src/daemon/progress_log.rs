@@ -1,4 +1,5 @@
-//! The log lines of a run, of the daemon or of a verb without a terminal: one after ten seconds of long work and then one per minute, and the beginning and end of each rate limit.
+//! The log lines of a run, of the daemon or of a verb without a terminal: one after ten seconds of long work and then one per
+//! minute, and the beginning of each rate limit.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -32,11 +33,10 @@ pub struct CurrentWork {
     next: Instant,
 }
 
-/// Logs the line of an event. The end of a step is a detail: the line of the run has its numbers.
+/// Logs the line of an event.
 pub fn log(event: &RunEvent, line: Option<String>) {
     match (event, line) {
         (RunEvent::Warning { text: warning }, _) => tracing::warn!("{warning}"),
-        (RunEvent::Ends { .. }, Some(line)) => tracing::debug!("{line}"),
         (_, Some(line)) => tracing::info!("{line}"),
         (_, None) => {}
     }
@@ -55,14 +55,8 @@ impl ProgressLog {
                 None
             }
             RunEvent::Stored { rows, ru, .. } => {
-                self.work.iter_mut().for_each(|work| work.rows = *rows);
-                if let Some(until) = self.holding.take_if(|until| *until <= now) {
-                    return Some(format!(
-                        "The rate limit until {} is over; requests are sent again",
-                        format::moment(until)
-                    ));
-                }
                 let work = self.work.as_mut()?;
+                work.rows = *rows;
                 if work.next > now {
                     return None;
                 }
@@ -78,8 +72,8 @@ impl ProgressLog {
                 ))
             }
             RunEvent::Ends { .. } => {
-                let work = self.work.take().filter(|work| work.rows > 0)?;
-                Some(format!("{} of {}: {} rows, finished", work.work, work.resource, format::count(work.rows)))
+                self.work = None;
+                None
             }
             RunEvent::Holding { until } => {
                 let known = self.holding.replace(*until);
@@ -116,19 +110,15 @@ mod tests {
         assert_eq!(lines.len(), 3, "{lines:?}");
         assert!(lines[0].starts_with("full copy of contacts: 1,000 of 90,000 rows after 10 s"), "{}", lines[0]);
         assert!(lines[1].starts_with("full copy of contacts: 7,000 of 90,000 rows after 1 min"), "{}", lines[1]);
-        let end = log.line(&RunEvent::Ends { resource: Resource::Contacts }, at(151));
-        assert_eq!(end.unwrap(), "full copy of contacts: 15,000 rows, finished");
+        assert_eq!(log.line(&RunEvent::Ends { resource: Resource::Contacts }, at(151)), None);
         assert_eq!(log.line(&stored(1), at(900)), None);
     }
 
     #[test]
-    fn rate_limit_is_logged_once_and_so_is_its_end() {
+    fn rate_limit_is_logged_once() {
         let mut log = ProgressLog::default();
         let holding = RunEvent::Holding { until: at(30) };
         assert!(log.line(&holding, at(0)).unwrap().contains("until"));
         assert_eq!(log.line(&holding, at(1)), None, "every waiting request sends the event");
-        assert_eq!(log.line(&stored(1), at(2)), None, "an answer that was already on its way");
-        assert!(log.line(&stored(2), at(31)).unwrap().contains("is over"));
-        assert_eq!(log.line(&stored(3), at(32)), None);
     }
 }

@@ -307,29 +307,26 @@ fn pause_in_effect(control: Control) -> impl FnOnce(&MirrorTx<'_>) -> Result<(),
     }
 }
 
-/// Stores the pause, and answers within a time limit, with the actual outcome.
+/// Stores the pause, and answers within a time limit, with the actual outcome. It is stored as soon as the database is free.
 async fn store_pause(
     store: Result<Store, StoreError>,
     control: Control,
     client: Option<oneshot::Sender<DaemonAnswer>>,
 ) {
     let mut written = std::pin::pin!(async move { store?.write(pause_in_effect(control)).await });
-    let outcome = |written: Result<(), StoreError>| match written {
-        Ok(()) => DaemonAnswer::Done,
-        Err(error) => DaemonAnswer::NotStored { reason: error_chain(&error) },
-    };
     let first = tokio::time::timeout(ANSWER_WITHIN, &mut written).await;
-    let is_late = first.is_err();
-    let late = || DaemonAnswer::NotStored { reason: "another process is using the database".into() };
-    let answer = first.map_or_else(|_| late(), outcome);
-    client.map(|client| client.send(answer.clone()));
-    // Stored as soon as the database is free.
-    match if is_late { outcome(written.await) } else { answer } {
-        DaemonAnswer::NotStored { reason } => {
-            tracing::error!("Whether the schedule is paused could not be stored; a restart will lose it: {reason}");
-        }
-        _ if is_late => tracing::info!("Whether the schedule is paused is stored now"),
-        _ => {}
+    let failed = match &first {
+        Ok(written) => written.as_ref().err().map(error_chain),
+        Err(_) => Some("another process is using the database".into()),
+    };
+    client.map(|client| client.send(failed.map_or(DaemonAnswer::Done, |reason| DaemonAnswer::NotStored { reason })));
+    let last = match first {
+        Ok(written) => written,
+        Err(_) => written.await,
+    };
+    if let Err(error) = last {
+        let why = error_chain(&error);
+        tracing::error!("Whether the schedule is paused could not be stored; a restart will lose it: {why}");
     }
 }
 

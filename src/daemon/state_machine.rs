@@ -43,13 +43,15 @@ const KEY: (Duration, Duration) = (Duration::from_secs(900), Duration::from_secs
 /// The same for a locked mirror: each run has waited before it gave up, and may have spent what it cannot store.
 const LOCKED: (Duration, Duration) = (FLOOR, Duration::from_secs(300));
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Why a run gives way, the weakest reason first: those that end the job take precedence over those that let another go
+/// first, and changes over edits. What is forgotten waits for no end of a pause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Preemption {
-    Changes,
     Edits,
-    Forget,
-    Pause,
     Reload,
+    Changes,
+    Pause,
+    Forget,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -334,9 +336,9 @@ impl StateMachine {
         effects.push(Effect::Answer(answer));
     }
 
-    /// Enqueues what is due. In a pause it stays due.
+    /// Enqueues what is due. In a pause it stays due, and for the next process if this one stops.
     fn check_schedule(&mut self, now: Instant, effects: &mut Vec<Effect>) {
-        if self.paused_since.is_some() {
+        if self.paused_since.is_some() || self.stopping {
             return;
         }
         for (place, kind) in ScheduleKind::ALL.into_iter().enumerate() {
@@ -403,14 +405,7 @@ impl StateMachine {
         if stops && running.preemption.is_none() {
             effects.push(Effect::Preempt);
         }
-        // Reasons that end the job take precedence over those that let another go first, and changes over edits. What is
-        // forgotten waits for no end of a pause.
-        running.preemption = match (running.preemption, reason) {
-            (Some(Preemption::Forget), _) => Some(Preemption::Forget),
-            (Some(Preemption::Pause), reason) if reason != Preemption::Forget => Some(Preemption::Pause),
-            (Some(Preemption::Changes), Preemption::Edits | Preemption::Reload) => Some(Preemption::Changes),
-            _ => Some(reason),
-        };
+        running.preemption = running.preemption.max(Some(reason));
         true
     }
 

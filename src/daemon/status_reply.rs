@@ -102,6 +102,58 @@ impl DaemonStatus {
         }
     }
 
+    /// What it waits for, in one sentence.
+    pub(super) fn wait(&self) -> Option<String> {
+        if let Some(reason) = &self.waiting_for {
+            return Some(format!("Waiting: {reason}"));
+        }
+        let DaemonHold { reason, until } = self.hold?;
+        let until = format::moment(until);
+        Some(match reason {
+            HoldReason::Budget => format!("The budget of this window is spent; it refills at {until}"),
+            HoldReason::RateLimit => format!("Rate limit: no request is sent until {until}"),
+        })
+    }
+
+    /// Why not everything is updated, in one sentence.
+    fn condition(&self) -> Option<String> {
+        if let Some(wait) = self.wait() {
+            return Some(wait);
+        }
+        if let Some(since) = self.paused_since.map(format::moment) {
+            return Some(format!("The schedule is paused since {since}; `crm-mirror resume` resumes it"));
+        }
+        let trouble = self.trouble.as_ref()?;
+        let (since, why) = (format::moment(trouble.since), public_reason(trouble.exit));
+        Some(if trouble.partial {
+            format!("A part of the mirror has not been updated since {since} ({why}); the rest is up to date")
+        } else {
+            let (runs, next) = (trouble.runs, format::moment(trouble.next_try));
+            format!("Runs have failed since {since}, {runs} in a row ({why}); next attempt at {next}")
+        })
+    }
+
+    /// The line of `systemctl status`.
+    pub(super) fn line(&self, work: Option<&CurrentWork>, up_to_date: bool) -> String {
+        let Some(job) = &self.running else {
+            let mirror = if up_to_date { "Up to date" } else { "Idle" };
+            let changes = self.next.first().and_then(|changes| changes.at).map(format::moment);
+            return self.condition().unwrap_or_else(|| match changes {
+                Some(at) => format!("{mirror}; next run at {at}"),
+                None => format!("{mirror}; no schedule; runs on request"),
+            });
+        };
+        let Some(work) = work else { return format!("{} running", job.work) };
+        // Rounded down, so that the line does not change with every page.
+        let rows = format::count(work.rows - work.rows % 1_000);
+        let doing = format!("{}: {} of {}", job.work, work.work, work.resource);
+        match (work.rows, work.total) {
+            (0..1_000, _) => doing,
+            (_, Some(total)) => format!("{doing}, {rows} of {} rows", format::count(total)),
+            (_, None) => format!("{doing}, {rows} rows"),
+        }
+    }
+
     /// The interval between runs for changes, where the schedule is automatic.
     pub fn poll_interval(&self) -> Option<Duration> {
         self.next.iter().find_map(|next| next.interval).map(Duration::from_secs)
@@ -141,7 +193,11 @@ pub(super) fn status(state: &StateMachine, since: Instant, now: Instant) -> Daem
     DaemonStatus {
         running: state.running().map(|(running, since)| job(running, Some(since))),
         waiting: state.waiting().iter().map(|waiting| job(waiting, None)).collect(),
-        waiting_for: lock_of_another(state),
+        // During a pause no run finds out whether the lock is gone.
+        waiting_for: state
+            .locked_since()
+            .filter(|_| state.paused_since().is_none())
+            .map(|since| format!("another program has kept the mirror locked since {}", format::moment(since))),
         paused_since: state.paused_since(),
         hold: state.hold(now),
         trouble: state.trouble().cloned(),
@@ -158,61 +214,5 @@ pub(super) fn status(state: &StateMachine, since: Instant, now: Instant) -> Daem
             })
             .collect(),
         ..DaemonStatus::new(since, &state.timetable().sync.time_zone)
-    }
-}
-
-/// During a pause no run finds out whether the lock is gone.
-fn lock_of_another(state: &StateMachine) -> Option<String> {
-    let since = state.locked_since().filter(|_| state.paused_since().is_none())?;
-    Some(format!("another program has kept the mirror locked since {}", format::moment(since)))
-}
-
-pub(super) fn line(state: &StateMachine, work: Option<CurrentWork>, up_to_date: bool, now: Instant) -> String {
-    if let Some((job, _)) = state.running() {
-        let Some(work) = work else {
-            return format!("{} running", job.job.kind());
-        };
-        // Rounded down, so that the line does not change with every page.
-        let rows = format::count(work.rows - work.rows % 1_000);
-        let doing = format!("{}: {} of {}", job.job.kind(), work.work, work.resource);
-        return match (work.rows, work.total) {
-            (0..1_000, _) => doing,
-            (_, Some(total)) => format!("{doing}, {rows} of {} rows", format::count(total)),
-            (_, None) => format!("{doing}, {rows} rows"),
-        };
-    }
-    if let Some(reason) = lock_of_another(state) {
-        return format!("Waiting: {reason}");
-    }
-    if let Some(hold) = state.hold(now) {
-        let until = format::moment(hold.until);
-        return match hold.reason {
-            HoldReason::Budget => format!("The budget of this window is spent; it refills at {until}"),
-            HoldReason::RateLimit => format!("Rate limit: no request is sent until {until}"),
-        };
-    }
-    if let Some(since) = state.paused_since() {
-        return format!("The schedule is paused since {}; `crm-mirror resume` resumes it", format::moment(since));
-    }
-    if let Some(trouble) = state.trouble() {
-        if trouble.partial {
-            return format!(
-                "A part of the mirror has not been updated since {} ({}); the rest is up to date",
-                format::moment(trouble.since),
-                public_reason(trouble.exit)
-            );
-        }
-        return format!(
-            "Runs have failed since {}, {} in a row ({}); next attempt at {}",
-            format::moment(trouble.since),
-            trouble.runs,
-            public_reason(trouble.exit),
-            format::moment(trouble.next_try)
-        );
-    }
-    let mirror = if up_to_date { "Up to date" } else { "Idle" };
-    match state.next_due(ScheduleKind::Changes, now) {
-        Some(at) => format!("{mirror}; next run at {}", format::moment(at)),
-        None => format!("{mirror}; no schedule; runs on request"),
     }
 }

@@ -9,8 +9,8 @@
 //!
 //! `tokio-cron-scheduler` determines when to check the timetable. It keeps a fixed offset for a time zone, so it gets one:
 //! the tables of all zones would be a megabyte of memory. It also relies on the time of its last check. So the jobs are
-//! configured again when the zone's offset changes and when the clock was moved. Its ticks only cause a check: the timetable
-//! decides what is due.
+//! configured again when the clock was moved. Its ticks only cause a check: the timetable decides what is due, and after a
+//! change of the offset the loop wakes by the timetable itself.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -95,46 +95,34 @@ pub(super) struct CronTicks {
     scheduler: JobScheduler,
     inbox: mpsc::Sender<LoopMessage>,
     jobs: Vec<Uuid>,
-    offset: Option<i32>,
 }
 
 impl CronTicks {
     pub(super) async fn start(inbox: mpsc::Sender<LoopMessage>) -> Result<CronTicks, JobSchedulerError> {
         let scheduler = JobScheduler::new().await?;
         scheduler.start().await?;
-        Ok(CronTicks { scheduler, inbox, jobs: Vec::new(), offset: None })
+        Ok(CronTicks { scheduler, inbox, jobs: Vec::new() })
     }
 
     pub(super) async fn set(&mut self, timetable: &Timetable, now: Instant) -> Result<(), JobSchedulerError> {
         for job in self.jobs.drain(..) {
             self.scheduler.remove(&job).await?;
         }
-        let offset = timetable.offset(now);
         // An offset of a day or more is in no zone.
-        let zone = FixedOffset::east_opt(offset).unwrap_or(Utc.fix());
-        for kind in ScheduleKind::ALL {
-            let Some(line) = timetable.line(kind) else { continue };
-            let job = self.job(line.as_str(), zone, timetable.delay)?;
+        let zone = FixedOffset::east_opt(timetable.offset(now)).unwrap_or(Utc.fix());
+        for line in ScheduleKind::ALL.into_iter().filter_map(|kind| timetable.line(kind)) {
+            let (inbox, delay) = (self.inbox.clone(), timetable.delay);
+            let job = Job::new_async_tz(line.as_str(), zone, move |_, _| {
+                let inbox = inbox.clone();
+                Box::pin(async move {
+                    tokio::time::sleep(delay).await;
+                    // A full inbox causes a check soon anyway; a closed one belongs to a stopped daemon.
+                    let _ = inbox.try_send(LoopMessage::Input(Input::Tick));
+                })
+            })?;
             self.jobs.push(self.scheduler.add(job).await?);
         }
-        self.offset = Some(offset);
         Ok(())
-    }
-
-    pub(super) fn is_stale(&self, timetable: &Timetable, now: Instant) -> bool {
-        self.offset != Some(timetable.offset(now))
-    }
-
-    fn job(&self, line: &str, zone: FixedOffset, delay: Duration) -> Result<Job, JobSchedulerError> {
-        let inbox = self.inbox.clone();
-        Job::new_async_tz(line, zone, move |_, _| {
-            let inbox = inbox.clone();
-            Box::pin(async move {
-                tokio::time::sleep(delay).await;
-                // A full inbox causes a check soon anyway; a closed one belongs to a stopped daemon.
-                let _ = inbox.try_send(LoopMessage::Input(Input::Tick));
-            })
-        })
     }
 
     pub(super) async fn end(mut self) {

@@ -230,7 +230,7 @@ fn page_shows_the_current_state_and_keeps_its_policy() {
     assert_eq!(window.value("document.querySelectorAll('#strip g.run.done').length"), 2);
     assert_eq!(window.value("document.querySelectorAll('#changes tbody tr').length"), 9);
     assert!(window.text("#changes tbody tr td:nth-child(4)").contains("position"));
-    assert!(window.text("#spent svg .value").starts_with(&used.to_string()[..1]));
+    assert!(window.text("#windows svg .value").starts_with(&used.to_string()[..1]));
     assert_eq!(window.value("document.querySelectorAll('#windows .bar').length"), 7);
     window.picture("wide-light.png");
 

@@ -108,7 +108,7 @@ fn run_and_publishing_beside_a_held_lock_go_on_after_it_and_have_not_failed() {
     assert_eq!((&status["publish"]["failures"], &status["publish"]["last_error"]), (&json!(0), &Value::Null));
     assert_eq!(status["daemon"]["waiting_for"], Value::Null);
     let log = daemon.stop();
-    assert_eq!(log.matches("WARN Another program keeps the mirror locked").count(), 1, "{log}");
+    assert_eq!(log.matches("WARN Waiting: another program has kept the mirror locked").count(), 1, "{log}");
     assert!(!log.to_lowercase().contains("failed"), "{log}");
     fixture.assert_exact();
 }

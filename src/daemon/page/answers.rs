@@ -13,17 +13,23 @@ use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::sse::{Event as SseEvent, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::{self, StreamExt as _};
+use serde::Serialize;
 use tokio::sync::Semaphore;
 
 use super::access::{HostRefusal, ServedAt, host_check};
+use crate::app::limits;
+use crate::budget::Ledger;
+use crate::config::Config;
 use crate::daemon::bus::Event;
 use crate::daemon::handler_state::Control;
 use crate::daemon::http_server::{Problem, answer, internal, problem, with_type};
 use crate::daemon::job::JobResult;
 use crate::daemon::metrics;
-use crate::daemon::plot_data::PageHistory;
+use crate::daemon::progress_log::CurrentWork;
 use crate::daemon::status_reply::public_reason;
 use crate::format::HIDDEN;
+use crate::model::{Instant, instant};
+use crate::store::{Reader, RecordedRun, StoreError, report};
 use crate::sync::RunEvent;
 
 const PATHS: &str = "GET /, /status, /history, /events, /metrics, /healthz, /readyz";
@@ -87,8 +93,11 @@ impl PageState {
                 Ok(answer(StatusCode::OK, &status.without_service_messages()))
             }
             "/history" => {
-                let read = self.control.history().await.map_err(|error| internal(&error))?;
-                Ok(answer(StatusCode::OK, &history(read)))
+                let now = self.control.now();
+                let read = self.control.with_reader(move |reader, config| PageHistory::read(reader, config, now)).await;
+                let under_way = self.control.known().log.work.clone();
+                let history = PageHistory { under_way, ..read.map_err(|error| internal(&error))? };
+                Ok(answer(StatusCode::OK, &history))
             }
             _ => Err(problem(StatusCode::NOT_FOUND, "unknown path", Some(PATHS))),
         }
@@ -154,12 +163,50 @@ pub(super) fn event(line: &str) -> Option<String> {
     serde_json::to_string(&event).ok()
 }
 
-#[must_use]
-pub(super) fn history(mut history: PageHistory) -> PageHistory {
-    for run in &mut history.runs {
-        run.error = run.error.as_ref().map(|_| HIDDEN.into());
+const WINDOWS: u32 = 7;
+
+const RUNS: u32 = 50;
+
+const CHANGES: u32 = 50;
+
+/// `GET /history`: the data of the plots, and of the tables beside them.
+#[derive(Debug, Serialize)]
+struct PageHistory {
+    /// The daemon's time, UTC: a browser's clock may differ.
+    #[serde(serialize_with = "instant::utc_always")]
+    now: Instant,
+    /// The RU of the runs that ended in each of the last windows, the oldest first; the last is the current one.
+    windows: Vec<WindowSpent>,
+    runs: Vec<RecordedRun>,
+    changes: Vec<report::RecentChange>,
+    under_way: Option<CurrentWork>,
+}
+
+#[derive(Debug, Serialize)]
+struct WindowSpent {
+    #[serde(serialize_with = "instant::utc_always")]
+    since: Instant,
+    ru: u64,
+}
+
+impl PageHistory {
+    fn read(reader: &Reader, config: &Config, now: Instant) -> Result<PageHistory, StoreError> {
+        let moment = reader.begin()?;
+        let limits = limits(&config.budget);
+        let current = Ledger::default().at(now, &limits).since;
+        let before = |windows| WindowSpent { since: current.minus(limits.window * windows), ru: 0 };
+        let mut windows: Vec<WindowSpent> = (0..WINDOWS).rev().map(before).collect();
+        report::spent_since(&moment, before(WINDOWS - 1).since, |at, ru| {
+            if let Some(window) = windows.iter_mut().rfind(|window| window.since <= at) {
+                window.ru += ru;
+            }
+        })?;
+        let (mut runs, changes) = (report::last_runs(&moment, RUNS)?, report::last_changes(&moment, CHANGES)?);
+        for run in &mut runs {
+            run.error = run.error.as_ref().map(|_| HIDDEN.into());
+        }
+        Ok(PageHistory { now, windows, runs, changes, under_way: None })
     }
-    history
 }
 
 #[cfg(test)]

@@ -18,83 +18,70 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
-use tokio::sync::{oneshot, watch};
-use tokio::task::JoinHandle;
+use tokio::sync::watch;
 
 use self::access::{LIFE, LimitedListener, Places, ServedAt};
 use super::handler_state::Control;
 use super::http_server::{self, IDLE};
 use super::status_reply::PageStatus;
-use crate::config::{Config, Network};
+use crate::config::Config;
 
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
-/// Serves the page, after a first attempt to listen, until the daemon stops.
-pub(super) async fn start(control: Control) -> JoinHandle<()> {
-    let (tried, first) = oneshot::channel();
-    let serving = tokio::spawn(follow(control, tried));
-    // `tried` is dropped after the first attempt.
-    let _ = first.await;
-    serving
-}
-
-/// Serves the page where the configuration says now.
-async fn follow(control: Control, tried: oneshot::Sender<()>) {
-    let place = |config: &Config| config.daemon.http.map(|at| (at, Arc::from(&*config.daemon.http_allow)));
+/// Serves the page where the configuration says at the time, until the daemon stops.
+pub(super) async fn serve(control: Control) {
+    let place = |config: &Config| (config.daemon.http, config.daemon.http_allow.clone());
     let (mut configs, mut ended) = (control.config.subscribe(), control.end.subscribe());
-    let (mut tried, mut stops) = (Some(tried), false);
+    let mut stops = false;
     while !stops {
-        let wanted = place(&configs.borrow_and_update());
-        let (end, ends) = watch::channel(false);
-        let serving = tokio::spawn(serve(wanted.clone(), tried.take(), control.clone(), ends));
-        stops = tokio::select! {
-            _ = ended.wait_for(|ended| *ended) => true,
-            _ = configs.wait_for(|config| place(config) != wanted) => false,
-        };
-        // Streams end, and requests in flight get a short time to finish: the next page may use the same port.
-        end.send_replace(true);
-        http_server::finish(serving).await;
-        control.bus.known().page = None;
+        let (wanted, allowed) = place(&configs.borrow_and_update());
+        let mut moves = std::pin::pin!(async {
+            tokio::select! {
+                _ = ended.wait_for(|ended| *ended) => true,
+                _ = configs.wait_for(|config| place(config) != (wanted, allowed.clone())) => false,
+            }
+        });
+        tokio::select! {
+            stop = &mut moves => stops = stop,
+            (listener, at) = listen(wanted, &control) => {
+                let served = ServedAt { at, beyond_loopback: !allowed.is_empty() };
+                let (router, mut places) = (answers::router(control.clone(), served), Places::default());
+                let begun = move |from: &SocketAddr, connection| places.take(from.ip(), connection);
+                let listener = LimitedListener { listener, allowed: Arc::from(&*allowed) };
+                let (end, ends) = watch::channel(false);
+                let serving = http_server::spawn(listener, router, ends, (IDLE, LIFE), begun);
+                stops = moves.await;
+                // Streams end, and requests in flight get a short time to finish: the next page may use the same port.
+                end.send_replace(true);
+                http_server::finish(serving).await;
+            }
+        }
+        control.known().page = None;
     }
 }
 
-/// Serves the page at a place, once its address is free.
-async fn serve(
-    place: Option<(SocketAddr, Arc<[Network]>)>,
-    mut tried: Option<oneshot::Sender<()>>,
-    control: Control,
-    mut ends: watch::Receiver<bool>,
-) {
-    let Some((wanted, allowed)) = place else { return };
-    let tell = |at: SocketAddr, error| control.bus.known().page = Some(PageStatus { at: at.to_string(), error });
-    let mut is_reported = false;
-    let listener = loop {
+/// Listens on an address once it is free, for ever if there is none.
+async fn listen(wanted: Option<SocketAddr>, control: &Control) -> (TcpListener, SocketAddr) {
+    let Some(wanted) = wanted else { return std::future::pending().await };
+    let tell = |at: SocketAddr, error| control.known().page.replace(PageStatus { at: at.to_string(), error });
+    loop {
         match TcpListener::bind(wanted).await {
-            Ok(listener) => break listener,
-            Err(error) if !is_reported => {
-                tracing::error!(
-                    "The status page is not served: could not listen on {wanted}: {error}; retrying. Set another port in \
-                     `daemon.http`, or `off`"
-                );
-                tell(wanted, Some(error.to_string()));
-                is_reported = true;
+            Ok(listener) => {
+                // Another port, if any was wanted.
+                let at = listener.local_addr().unwrap_or(wanted);
+                tracing::info!("The status page is at http://{at}/");
+                tell(at, None);
+                return (listener, at);
             }
-            Err(_) => {}
+            Err(error) => {
+                if tell(wanted, Some(error.to_string())).is_none() {
+                    tracing::error!(
+                        "The status page is not served: could not listen on {wanted}: {error}; retrying. Set another port \
+                         in `daemon.http`, or `off`"
+                    );
+                }
+            }
         }
-        drop(tried.take());
-        tokio::select! {
-            _ = ends.wait_for(|ends| *ends) => return,
-            () = tokio::time::sleep(RETRY_AFTER) => {}
-        }
-    };
-    // Another port, if any was wanted.
-    let at = listener.local_addr().unwrap_or(wanted);
-    tracing::info!("The status page is at http://{at}/");
-    tell(at, None);
-    drop(tried);
-    let served = ServedAt { at, beyond_loopback: !allowed.is_empty() };
-    let (router, mut places) = (answers::router(control, served), Places::default());
-    let begun = move |from: &SocketAddr, connection| places.take(from.ip(), connection);
-    // A panic is already in the log.
-    let _ = http_server::spawn(LimitedListener { listener, allowed }, router, ends, (IDLE, LIFE), begun).await;
+        tokio::time::sleep(RETRY_AFTER).await;
+    }
 }

@@ -1,6 +1,6 @@
 // The status page: fetches the daemon's state, follows its event stream, and renders both. It never requests a change.
 
-import { lasted, outcome, spent, strip, windows } from "/plots.js";
+import { lasted, outcome, strip, windows } from "/plots.js";
 import { ago, byId, bytes, clock, count, h, moment, s, setClock, setText, tick, took, zone } from "/text.js";
 import { causes, currentState, detailsLabel, editStates, progressLabel } from "/words.js";
 
@@ -217,7 +217,6 @@ function freshness() {
 
 function budget() {
   const { used, left, limit, refills_at, per_run, windows_for_details } = known.status.ru;
-  const { window } = known.history;
   const until = Date.parse(refills_at);
   const more = windows_for_details > 1 ? ` The pending details take ${count(windows_for_details)} windows.` : "";
   byId("ru").replaceChildren(
@@ -226,7 +225,6 @@ function budget() {
     ago(refills_at),
     `. A run for changes costs about ${count(per_run)} RU.${more}`,
   );
-  spent({ window, used, limit });
   windows({ windows: known.history.windows, used, limit, until });
 }
 
