@@ -18,9 +18,9 @@ impl Ru {
         Ru(units)
     }
 
-    /// What edits take at the most, if nothing fails: an update each, and so many reads before.
-    pub const fn of_edits(edits: u64, reads: u64) -> Ru {
-        Ru(edits.saturating_mul(Ru::PATCH.0).saturating_add(reads.saturating_mul(Ru::GET.0)))
+    /// What so many updates take, and so many reads before.
+    pub const fn of_edits(updates: u64, reads: u64) -> Ru {
+        Ru(updates.saturating_mul(Ru::PATCH.0).saturating_add(reads.saturating_mul(Ru::GET.0)))
     }
 
     pub const fn get(self) -> u64 {

@@ -1,5 +1,7 @@
 //! The cost of a run: counted, not guessed, for 1 RU per object.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 
 use super::engine::Engine;
@@ -169,7 +171,8 @@ fn of_edits(tx: &ReadTx<'_>, details: bool) -> Result<Ru, StoreError> {
         let stamp = format!("{column}At");
         edit.object.fields().iter().any(|field| field.wire == stamp)
     };
-    let reads_again = |edit: &EditLine| details && edit.fields.keys().any(|column| is_stamped(edit, column));
-    let reads = edits.iter().map(|edit| u64::from(edit.reads_first) + u64::from(reads_again(edit))).sum();
-    Ok(Ru::of_edits(edits.len() as u64, reads))
+    let reads_again = |edit: &&EditLine| details && edit.fields.keys().any(|column| is_stamped(edit, column));
+    let again: BTreeSet<(Object, &str)> =
+        edits.iter().filter(reads_again).map(|edit| (edit.object, edit.record.as_str())).collect();
+    Ok(outbox_report::price(&edits) + Ru::of_edits(0, again.len() as u64))
 }

@@ -72,9 +72,8 @@ pub struct EditPrice {
 }
 
 impl EditPrice {
-    /// The price of so many edits, so many of which read their record first.
-    pub fn of(config: &Config, edits: u64, reads: u64) -> Result<EditPrice, Failure> {
-        Ok(EditPrice { ru: Ru::of_edits(edits, reads).get(), budget: app::edit_budget(config, Instant::system_now())? })
+    pub fn of(config: &Config, ru: Ru) -> Result<EditPrice, Failure> {
+        Ok(EditPrice { ru: ru.get(), budget: app::edit_budget(config, Instant::system_now())? })
     }
 
     pub fn text(&self) -> String {

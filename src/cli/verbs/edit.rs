@@ -1,7 +1,7 @@
 //! `crm-mirror edit`: queues a change of one record's fields, with or without a daemon; or many edits from the rows of a CSV
 //! file, all or none, whose cells are parsed like `field=value`.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -14,7 +14,7 @@ use crate::config::Config;
 use crate::daemon::client;
 use crate::exit::Exit;
 use crate::format;
-use crate::model::{EditedFields, Etag, HELD_COMMANDS, Instant, Object, RecordId, is_unknown, unfit_source};
+use crate::model::{EditedFields, Etag, HELD_COMMANDS, Instant, Object, RecordId, Ru, is_unknown, unfit_source};
 use crate::outbox::queue::{self, Prepared};
 use crate::outbox::{EditRequest, EditSource, Given, QueueError};
 use crate::store::queue::QueuedValues;
@@ -254,7 +254,7 @@ impl RowEdits {
     /// Queues an edit for each row, or takes all of them back if this is only a plan.
     fn queue(config: &Config, rows: &[EditRow], is_plan: bool) -> Result<RowEdits, Failure> {
         let now = Instant::system_now();
-        let (mut queued, mut reads, mut are_held) = (Vec::new(), 0, false);
+        let (mut queued, mut ru, mut are_held) = (Vec::new(), Ru::ZERO, false);
         let result = write_beside(&config.database, |tx| {
             tx.by(person());
             let (mut refused, mut lines) = (Vec::new(), HashMap::new());
@@ -267,8 +267,7 @@ impl RowEdits {
                     }
                 }
                 match queue::queue(tx, &row.request, EditSource::Edit, now) {
-                    Ok((of_row, prepared)) => {
-                        reads += u64::from(of_row.edit.is_some() && prepared.base_etag.is_none());
+                    Ok((of_row, _)) => {
                         let EditRequest { object, record, .. } = &row.request;
                         queued.push(EditReply { object: *object, id: record.clone(), queued: of_row });
                     }
@@ -277,6 +276,8 @@ impl RowEdits {
                 }
             }
             are_held = count(&queued) > 0 && app::holds_new_edits(tx, config)?;
+            let ids: HashSet<i64> = queued.iter().filter_map(|of_row: &EditReply| of_row.queued.edit).collect();
+            ru = outbox_report::price(outbox_report::edits(tx, false)?.iter().filter(|edit| ids.contains(&edit.id)));
             if refused.is_empty() && !is_plan {
                 return Ok(());
             }
@@ -290,7 +291,7 @@ impl RowEdits {
             Err(RowsError::Store(error)) => return Err(error.into()),
             Err(error) => return Err(Failure::new(Exit::Usage, error.to_string())),
         }
-        let price = EditPrice::of(config, count(&queued), reads)?;
+        let price = EditPrice::of(config, ru)?;
         Ok(RowEdits { edits: queued, price, are_held })
     }
 

@@ -15,7 +15,7 @@ use crate::config::Config;
 use crate::exit::Exit;
 use crate::format;
 use crate::model::editable::Editability;
-use crate::model::{EditState, Editable, HELD_COMMANDS, Instant, RecordId};
+use crate::model::{EditState, Editable, HELD_COMMANDS, Instant, RecordId, Ru};
 use crate::outbox::user_decisions::{self, DecideError, Decided, Decision, UndoEdit};
 use crate::store::outbox_report::{self, EditLine, TrailLine};
 use crate::store::{Reader, editable, write_beside};
@@ -174,7 +174,6 @@ const SHOWN: usize = 5;
 
 fn confirmed_edits(config: &Config, edits: &[EditLine], decision: Decision) -> Result<bool, Failure> {
     let what = format::counted(edits.len() as u64, "edit", "edits");
-    let reads = edits.iter().filter(|edit| edit.reads_first).count() as u64;
     let question = match decision {
         Decision::Mine => "Replace the service's value?".into(),
         Decision::Release => format!("Send {what}?"),
@@ -194,7 +193,7 @@ fn confirmed_edits(config: &Config, edits: &[EditLine], decision: Decision) -> R
         text.push_str(&shown_now(&config.database, edit)?);
     }
     if matches!(decision, Decision::Release | Decision::Mine | Decision::Retry) {
-        text.push_str(&format!("{}\n", EditPrice::of(config, edits.len() as u64, reads)?.text()));
+        text.push_str(&format!("{}\n", EditPrice::of(config, outbox_report::price(edits))?.text()));
     }
     let sends = decision == Decision::Release;
     let what = if sends { "this sends edits to the service" } else { "this discards values" };
@@ -233,7 +232,7 @@ fn undo(config: &Config, ids: &[i64], since: Option<Instant>, yes: bool, json: b
             lines.push_str(&format!("{what} changed since: the undo of it ends in conflict and changes nothing\n"));
         }
         let updates = planned.iter().filter(|of_record| !of_record.fields.is_empty()).count() as u64;
-        lines.push_str(&format!("{}\n", EditPrice::of(config, updates, 0)?.text()));
+        lines.push_str(&format!("{}\n", EditPrice::of(config, Ru::of_edits(updates, 0))?.text()));
         let question = format!("Revert {}?", format::counted(ids.len() as u64, "edit", "edits"));
         if updates > 0 && !output::confirm("this discards values", &format!("{lines}{question}"))? {
             return Ok(Exit::Done);

@@ -211,7 +211,7 @@ fn planned(config: &Config, json: bool) -> Result<Exit, Failure> {
         waiting,
         in_doubt: count(&|edit| is_sent(edit) && edit.state == EditState::Sending),
         held: count(&is_held),
-        price: EditPrice::of(config, waiting, count(&|edit| is_sent(edit) && edit.reads_first))?,
+        price: EditPrice::of(config, outbox_report::price(edits.iter().filter(|edit| is_sent(edit))))?,
     };
     let mut text = format!("{} would be sent\n", format::counted(waiting, "edit", "edits"));
     if plan.in_doubt > 0 {

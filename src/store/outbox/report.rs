@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::model::{EditState, EditedFields, Instant, Object};
+use crate::model::{EditState, EditedFields, Instant, Object, Ru};
 use crate::store::outbox::delays::WAITS_FOR;
 use crate::store::outbox::steps;
 use crate::store::{OPEN, ReadTx, Result, Statements, StoredTime};
@@ -57,6 +57,17 @@ impl EditLine {
     pub const fn waits(&self) -> bool {
         matches!(self.state, EditState::Queued | EditState::Sending) && self.behind.is_none()
     }
+}
+
+/// What edits take at the most, if nothing fails. A record's edits are sent with one request; one that may have been sent
+/// already is settled by itself before.
+pub fn price<'a>(edits: impl IntoIterator<Item = &'a EditLine>) -> Ru {
+    let mut requests: BTreeMap<(Object, &str, bool), bool> = BTreeMap::new();
+    for edit in edits {
+        let is_sent = edit.state == EditState::Sending;
+        *requests.entry((edit.object, &edit.record, is_sent)).or_default() |= edit.reads_first;
+    }
+    Ru::of_edits(requests.len() as u64, requests.values().filter(|reads| **reads).count() as u64)
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
