@@ -7,6 +7,7 @@ use rusqlite::params;
 
 use crate::model::{CustomField, Extra, FieldProjection, Object, Record, RecordId, RequestStamp};
 use crate::store::custom::rows::table;
+use crate::store::records::upsert::WrittenAnswer;
 use crate::store::{CustomTx, ReadTx, Result, Statements, fits_a_list, json_list};
 
 impl ReadTx<'_> {
@@ -80,7 +81,10 @@ impl CustomTx<'_> {
         extra.sources.extend(kept.sources.clone().into_iter().chain(record.extra.sources.clone()));
         // Nothing was read: the row is as old as before.
         let read_at = stamped_at.parse().unwrap_or(asked.at);
-        self.tx.records().write(object, &shape, record, &extra, (asked, read_at)).map(drop)
+        self.tx
+            .records()
+            .write(object, &shape, record, &extra, WrittenAnswer { asked, read_at, follows: false })
+            .map(drop)
     }
 
     pub fn clear_filled(&self, object: Object) -> Result<()> {

@@ -7,9 +7,11 @@
 //! detail keeps its old version and is due again.
 //!
 //! A replayed answer may be old, so it is applied only to a row that still has the replaced version: any other row is
-//! newer.
+//! newer. To that row it is applied whatever its `updatedAt`: the clocks of app servers differ, and the etag proves that
+//! it follows.
 
 use crate::model::{Etag, Extra, FieldProjection, FieldValue, Object, Record, RequestStamp};
+use crate::store::records::upsert::WrittenAnswer;
 use crate::store::{Applied, RecordsTx, Result, Shape, Shows, Source, Statements};
 
 const CUSTOM: &str = "customFields";
@@ -17,7 +19,7 @@ const CUSTOM: &str = "customFields";
 impl RecordsTx<'_> {
     /// Writes the compact answer to an update; fields that it does not contain are unchanged. `complete` says whether
     /// it contains everything that the update changed. Returns the effect; `None` if the row did not have the version
-    /// `replaced`.
+    /// `replaced`. Then it has the new version, or none is known until an answer shows one.
     pub fn apply_confirmation(
         &self,
         object: Object,
@@ -31,14 +33,16 @@ impl RecordsTx<'_> {
             return Ok(None);
         };
         if etag.as_deref() != Some(replaced.as_str()) {
+            if let Some(etag) = etag.filter(|etag| record.version(object) != Some(etag)) {
+                self.forget_version(object, &record.id, &Etag::new(etag))?;
+            }
             return Ok(None);
         }
         let old_list = old_list.map(|text| Extra::from_json(object, &text)).unwrap_or_default();
         let extra = self.list_extra(object, record, old_list.clone());
-        let applied = self.write(object, &list, record, &extra, (asked, asked.at))?;
-        if applied != Applied::Older {
-            self.tx.unread().mark_unshown(object, record, Shows::Nothing)?;
-        }
+        let answer = WrittenAnswer::from(asked);
+        let applied = self.write(object, &list, record, &extra, WrittenAnswer { follows: true, ..answer })?;
+        self.tx.unread().mark_unshown(object, record, Shows::Nothing)?;
         let found = self.version(&detail, record)?;
         let Some((detail_etag, old_detail, fetched_at)) = found else {
             return Ok(Some(applied));
@@ -51,7 +55,7 @@ impl RecordsTx<'_> {
         let extra = self.detail_extra(object, record, &old_list, old_detail);
         // The detail was not read again: its age is unchanged.
         let read_at = fetched_at.parse().unwrap_or(asked.at);
-        self.write(object, &detail, &of_detail, &extra, (asked, read_at))?;
+        self.write(object, &detail, &of_detail, &extra, WrittenAnswer { read_at, ..answer })?;
         Ok(Some(applied))
     }
 

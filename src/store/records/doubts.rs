@@ -3,7 +3,8 @@
 //! # The rows
 //! A record is `missed` if an answer that should have it did not: it is nominated for removal. It is `older` if an
 //! answer showed it in an earlier version than the row has, or although it was removed just before (`gone`). An answer
-//! that shows the record, or its version, ends the doubt.
+//! that shows the record, or its version, ends the doubt. One that shows the version that an update of ours has replaced
+//! shows an earlier version too, whatever its date.
 //! Doubts are looked up by id with increasing delay; one that was refuted keeps its delay, so that answers that
 //! contradict each other cost a bounded number of requests.
 
@@ -222,7 +223,7 @@ impl KnowledgeTx<'_> {
         }
         self.delete_doubts("object_type = ?1 AND record_id = ?2 AND why = 'missed'", (object, id))?;
         if is_current {
-            let of_record = "object_type = ?1 AND record_id = ?2 AND why = 'older'";
+            let of_record = "object_type = ?1 AND record_id = ?2 AND why = 'older' AND version IS NOT NULL";
             self.delete_doubts(&format!("{of_record} AND tries = 0"), (object, id))?;
             // The delay stays, in case that other answers contradict this one.
             self.run(
@@ -231,6 +232,28 @@ impl KnowledgeTx<'_> {
             )?;
         }
         Ok(())
+    }
+
+    /// Notes that an update of ours has replaced this version of a record, although its date is not the earlier one. For
+    /// an hour, an answer that shows it is a doubt; until one does, nothing needs to be looked up.
+    pub(in crate::store) fn was_replaced(&self, object: Object, id: &str, etag: Option<&str>) -> Result<()> {
+        let Some(AnswerTime { steady, .. }) = self.tx.answer.get() else { return Ok(()) };
+        self.run(
+            "INSERT INTO doubts (object_type, record_id, why, etag, not_before) VALUES (?1, ?2, 'older', ?3, ?4)
+                 ON CONFLICT DO UPDATE SET etag = ?3, version = NULL, first_seen = NULL,
+                     not_before = coalesce(max(not_before, ?4), ?4)",
+            params![object, id, etag, steady],
+        )?;
+        self.tx.pending.doubts[object as usize].set(Some(true));
+        Ok(())
+    }
+
+    pub(in crate::store) fn is_replaced(&self, object: Object, id: &str, etag: Option<&str>) -> Result<bool> {
+        if etag.is_none() || !self.has_doubts(object)? {
+            return Ok(false);
+        }
+        let known: Option<(Option<String>,)> = self.tx.doubt("etag", (object.as_str(), id, "older"))?;
+        Ok(known.is_some_and(|(known,)| known.as_deref() == etag))
     }
 
     /// Whether this transaction's answer decides that a record has an earlier version than its row, whose time is

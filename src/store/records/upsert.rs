@@ -31,9 +31,24 @@ impl Applied {
     }
 }
 
+/// The answer that a row is written from.
+#[derive(Clone, Copy)]
+pub(in crate::store) struct WrittenAnswer<'a> {
+    pub asked: &'a RequestStamp,
+    pub read_at: Instant,
+    /// Whether it is known to follow the version of the row.
+    pub follows: bool,
+}
+
+impl<'a> From<&'a RequestStamp> for WrittenAnswer<'a> {
+    fn from(asked: &'a RequestStamp) -> WrittenAnswer<'a> {
+        WrittenAnswer { asked, read_at: asked.at, follows: false }
+    }
+}
+
 impl RecordsTx<'_> {
     pub fn apply_list(&self, object: Object, record: &Record, asked: &RequestStamp) -> Result<Applied> {
-        let applied = self.write(object, &self.tx.shapes().list(object), record, &record.extra, (asked, asked.at))?;
+        let applied = self.write(object, &self.tx.shapes().list(object), record, &record.extra, asked.into())?;
         if applied != Applied::Older {
             self.tx.unread().mark_unshown(object, record, Shows::List)?;
         }
@@ -73,13 +88,13 @@ impl RecordsTx<'_> {
         }
         // Without an etag, that of the detail before is not its version.
         let of_detail = record.with_field(object, "etag", FieldValue::Exact(etag.unwrap_or(SqlValue::Null)));
-        let applied = self.write(object, &list, &of_list, &extra, (asked, asked.at))?;
+        let applied = self.write(object, &list, &of_list, &extra, asked.into())?;
         if applied == Applied::Older {
             return Ok((applied, 0));
         }
         let mut kept = if applied.is_new() { extra.sources.len() as u64 } else { 0 };
         self.tx.unread().mark_lacking(object, record, if whole { Shows::Detail } else { Shows::ListOfDetail })?;
-        if whole && self.write(object, &detail, &of_detail, &detail_extra, (asked, asked.at))?.is_new() {
+        if whole && self.write(object, &detail, &of_detail, &detail_extra, asked.into())?.is_new() {
             kept += detail_extra.sources.len() as u64;
         }
         Ok((applied, kept))
@@ -102,16 +117,16 @@ impl RecordsTx<'_> {
         })
     }
 
-    /// Writes to the list's or the detail's table, as read at a time, and enters what has changed into feed and search.
+    /// Writes to the list's or the detail's table, and enters what has changed into feed and search.
     pub(in crate::store) fn write(
         &self,
         object: Object,
         shape: &Shape,
         record: &Record,
         extra: &Extra,
-        (asked, read_at): (&RequestStamp, Instant),
+        answer: WrittenAnswer<'_>,
     ) -> Result<Applied> {
-        let (applied, differences) = self.write_row(object, shape, record, extra, (asked, read_at))?;
+        let (applied, differences) = self.write_row(object, shape, record, extra, answer)?;
         if !applied.is_new() {
             return Ok(applied);
         }
@@ -125,7 +140,7 @@ impl RecordsTx<'_> {
         if self.tx.is_copied(object)? && (!is_detail || !is_first || self.was_inserted(object, &record.id)?) {
             let kind = if is_first && !is_detail { "insert" } else { "update" };
             let differences = if is_detail { of_detail(differences) } else { differences };
-            self.tx.feed().remember(object, id, kind, differences, asked.at)?;
+            self.tx.feed().remember(object, id, kind, differences, answer.asked.at)?;
         }
         Ok(applied)
     }
@@ -136,8 +151,9 @@ impl RecordsTx<'_> {
         shape: &Shape,
         record: &Record,
         extra: &Extra,
-        (asked, read_at): (&RequestStamp, Instant),
+        answer: WrittenAnswer<'_>,
     ) -> Result<(Applied, Vec<FieldDifference>)> {
+        let WrittenAnswer { asked, read_at, follows } = answer;
         let extra = extra.to_json();
         let incoming = shape.values(record, extra.as_deref());
         let (id, is_detail) = (record.id.as_str(), shape.key != "id");
@@ -170,7 +186,7 @@ impl RecordsTx<'_> {
         let is_same = row.is_same();
         let RowComparison { changed, old, former, omits } = row;
         let is_accepted =
-            is_same || former || self.is_accepted((object, id), shape, &incoming, &old, (asked, overtaken))?;
+            is_same || former || self.is_accepted((object, id), shape, &incoming, &old, (asked, overtaken, follows))?;
         if !is_detail {
             self.tx.knowledge().was_shown(object, id, is_accepted)?;
         }

@@ -5,12 +5,16 @@
 //! that is a doubt ([`doubts`](super::doubts)).
 
 use std::cmp::Ordering;
+use std::time::Duration;
 
 use rusqlite::types::ValueRef;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{AnswerTime, Instant, Object, RequestStamp, ServiceTime, SqlValue};
 use crate::store::{Column, RecordsTx, Result, Shape, Source, StateKey};
+
+/// The shortest time between two timestamps.
+const JUST_LATER: Duration = Duration::from_micros(1);
 
 /// The length of a canonical timestamp up to its whole seconds, its milliseconds and its microseconds.
 const PRECISIONS: [usize; 3] = [19, 23, 26];
@@ -119,19 +123,30 @@ impl RecordsTx<'_> {
         shape: &Shape,
         incoming: &[Option<ValueRef<'_>>],
         old: &[SqlValue],
-        (asked, overtaken): (&RequestStamp, bool),
+        (asked, overtaken, follows): (&RequestStamp, bool, bool),
     ) -> Result<bool> {
         let (new, row) = (Version::of_answer(shape, incoming), Version::of_row(shape, old));
-        Ok(match new.order(&row) {
-            Some(Ordering::Greater) => true,
+        let order = new.order(&row);
+        if follows {
+            if order != Some(Ordering::Greater) {
+                self.tx.knowledge().was_replaced(object, id, row.etag)?;
+            }
+            return Ok(true);
+        }
+        let is_replaced = order != Some(Ordering::Less) && self.tx.knowledge().is_replaced(object, id, new.etag)?;
+        Ok(match order {
+            Some(Ordering::Greater) if !is_replaced => true,
             _ if overtaken => false,
             // With equal or missing versions the later request is right.
-            Some(Ordering::Equal) | None => true,
-            Some(Ordering::Less) => {
+            Some(Ordering::Equal) | None if !is_replaced => true,
+            _ => {
                 let time = |name| old[shape.own_field(name)?].as_text()?.parse::<Instant>().ok();
                 let here = ["updated_at", "created_at"].map(time);
+                // That it shows a replaced version does not make an answer as new as what has replaced it.
+                let replaced = new.updated_at.filter(|_| is_replaced).and_then(|at| at.parse::<Instant>().ok());
+                let newest = here.into_iter().flatten().chain(replaced.map(|at| at.plus(JUST_LATER))).max();
                 self.dated_in_the_future(here[0], asked)?
-                    || self.tx.knowledge().decides_older(object, id, new, here.into_iter().max().flatten())?
+                    || self.tx.knowledge().decides_older(object, id, new, newest)?
             }
         })
     }
