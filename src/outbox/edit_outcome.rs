@@ -27,7 +27,9 @@ impl EditTx<'_, '_> {
         use EditState::{Queued, Rejected, Sending};
         let (status, next) = (outcome.status(), patch_answer::classify(outcome, request));
         let edits = sent_with(&self.edits()?, request);
-        if status.is_some_and(answers_for_updates) {
+        if outcome == PatchOutcome::StoredOtherwise {
+            self.accepts_updates(request.custom)?;
+        } else if status.is_some_and(answers_for_updates) {
             self.end_delay(DelayScope::Object)?;
         }
         if status == Some(412) {
@@ -150,10 +152,7 @@ impl EditTx<'_, '_> {
             let complete = columns.is_some_and(|columns| self.tx.records().shows_all(self.object, record, columns));
             applied = self.tx.records().apply_confirmation(self.object, record, &request.if_match, complete, asked)?;
         }
-        self.end_delay(DelayScope::Object)?;
-        if request.custom {
-            self.end_delay(DelayScope::CustomFields)?;
-        }
+        self.accepts_updates(request.custom)?;
         let why = if replayed == Some(true) { trail::REPLAYED } else { trail::CONFIRMED };
         let step = EditStep::new(EditState::Sending, EditState::Applied, why).answered(Some(200), None);
         self.all(&sent, &step)?;
@@ -167,6 +166,12 @@ impl EditTx<'_, '_> {
         };
         self.decide_later(&edits, &ended, etag.as_ref())?;
         Ok(applied)
+    }
+
+    /// The service has accepted an update: nothing of its object waits any more.
+    fn accepts_updates(&self, custom: bool) -> Result<(), StoreError> {
+        self.end_delay(DelayScope::Object)?;
+        if custom { self.end_delay(DelayScope::CustomFields) } else { Ok(()) }
     }
 
     /// A request that was carried out just now found the version that it replaces: no other request on that version was
@@ -233,17 +238,13 @@ impl EditTx<'_, '_> {
             (DoubtVerdict::Applied, _) => self.settle(&edits, &sent, trail::FOUND, &record)?,
             // Its key tells whether it was applied.
             (DoubtVerdict::Repeat, Some(request)) => return self.repeat(request).map(NextStep::Send),
-            (DoubtVerdict::Rejected, _) => {
-                // It certainly was not carried out: nothing of it is in doubt any more.
-                self.tx.edits().give_up_request(&ids(&sent), false)?;
-                self.all(&sent, &step(EditState::Rejected, trail::REFUSED_AGAIN))?;
-            }
+            (DoubtVerdict::Rejected, _) => self.all(&sent, &step(EditState::Rejected, trail::REFUSED_AGAIN))?,
             (DoubtVerdict::Queued, _) => self.all(&sent, &step(EditState::Queued, trail::NOT_DONE))?,
             _ if fields.keys().any(|column| !self.editable.contains_key(column)) => {
                 self.all(&sent, &step(EditState::Rejected, trail::NOT_SHOWN))?;
             }
             _ => {
-                let is_accepted = record.etag.is_some() && self.tx.edits().answered_version(carrier)? == record.etag;
+                let is_accepted = self.is_stored_otherwise(carrier, &record)?;
                 let why = if is_accepted { trail::STORED_OTHERWISE } else { trail::UNCERTAIN };
                 for edit in &sent {
                     let own = field_verdict::field_states(&edit.fields, &self.editable, &record.values);
@@ -257,6 +258,11 @@ impl EditTx<'_, '_> {
             }
         }
         Ok(NextStep::Decide)
+    }
+
+    /// Whether a record still has the version that the answer to an edit's update showed, with another value.
+    pub(super) fn is_stored_otherwise(&self, edit: i64, record: &MirroredRecord) -> Result<bool, StoreError> {
+        Ok(record.etag.is_some() && self.tx.edits().answered_version(edit)? == record.etag)
     }
 
     fn settle(&mut self, edits: &[Edit], sent: &[Edit], why: &str, record: &MirroredRecord) -> Result<(), StoreError> {

@@ -13,7 +13,8 @@ use super::patch_answer::StoredRequest;
 use super::patch_request::{self, PatchRequest, RecordStep};
 use super::{delay, field_verdict, trail};
 use crate::model::{
-    DelayScope, Edit, EditState, Editable, Etag, Instant, MirroredRecord, Object, RecordId, RetryDelay, is_unknown,
+    AnswerTime, DelayScope, Edit, EditState, Editable, Etag, Instant, MirroredRecord, Object, RecordId, RetryDelay,
+    is_unknown,
 };
 use crate::store::{EditStep, MirrorTx, StoreError};
 
@@ -78,6 +79,8 @@ impl<'a, 'b> EditTx<'a, 'b> {
         rules: &'a PushRules,
         now: Instant,
     ) -> Result<EditTx<'a, 'b>, StoreError> {
+        // What it may show of a record alone says nothing about other records.
+        tx.knowledge().answered(AnswerTime { shows: None, steady: rules.steady });
         let editable = tx.edits().editable(object)?;
         let mut edits = EditTx { tx, object, record, editable, rules, now, found: StepsFound::default() };
         let (readable, unreadable) = tx.edits_of(object, record)?;
@@ -132,13 +135,14 @@ impl<'a, 'b> EditTx<'a, 'b> {
                 }
                 RecordStep::Conflict(id) => {
                     let fields = edits.iter().find(|edit| edit.id == id).map(|edit| &edit.fields);
-                    let values = record.map(|record| record.values).unwrap_or_default();
-                    let is_unshown = |column| values.get(column).is_some_and(is_unknown);
+                    let record = record.unwrap_or_default();
+                    let is_unshown = |column| record.values.get(column).is_some_and(is_unknown);
                     let why = match fields.is_some_and(|fields| fields.keys().any(is_unshown)) {
                         true => trail::UNSHOWN,
+                        false if self.is_stored_otherwise(id, &record)? => trail::STORED_OTHERWISE,
                         false => trail::CONFLICT,
                     };
-                    let theirs = fields.map(|fields| field_verdict::theirs(fields, &values)).unwrap_or_default();
+                    let theirs = fields.map(|fields| field_verdict::theirs(fields, &record.values)).unwrap_or_default();
                     self.end(id, &queued(EditState::Conflict, why).theirs(&theirs))?;
                 }
                 RecordStep::Gone(id) => self.end(id, &queued(EditState::Rejected, trail::GONE))?,
@@ -158,7 +162,8 @@ impl<'a, 'b> EditTx<'a, 'b> {
                 }
                 RecordStep::Send(request) => {
                     // If edits are held, decide again without them.
-                    if !self.is_held(&request.edits)? {
+                    let ids: Vec<i64> = request.carried.iter().map(|(id, _)| *id).collect();
+                    if !self.is_held(&ids)? {
                         return self.fix(&edits, request, keys);
                     }
                 }
@@ -183,8 +188,18 @@ impl<'a, 'b> EditTx<'a, 'b> {
         Ok(former + held > 0)
     }
 
-    fn fix(&self, edits: &[Edit], request: PatchRequest, keys: &IdempotencyKeys) -> Result<NextStep, StoreError> {
-        let PatchRequest { edits: ids, body, if_match } = request;
+    /// Stores a request, and in each of its edits what the request carries of it: that is what it may have changed.
+    fn fix(&mut self, edits: &[Edit], request: PatchRequest, keys: &IdempotencyKeys) -> Result<NextStep, StoreError> {
+        let PatchRequest { carried, body, if_match } = request;
+        let (idle, carried): (Vec<_>, Vec<_>) = carried.into_iter().partition(|(_, fields)| fields.is_empty());
+        for (id, _) in idle {
+            self.end(id, &EditStep::new(EditState::Queued, EditState::Applied, trail::SHOWN))?;
+            self.decide_later(edits, &[id], Some(&if_match))?;
+        }
+        for (id, fields) in &carried {
+            self.tx.edits().set_edited_fields(*id, fields, None)?;
+        }
+        let ids: Vec<i64> = carried.into_iter().map(|(id, _)| id).collect();
         let (key, custom) = (keys.make(), has_custom(&body));
         self.claim_update(custom)?;
         self.tx.edits().fix_request(&ids, &body, &if_match, &key, (self.now, self.rules.steady))?;

@@ -115,7 +115,7 @@ pub enum DoubtVerdict {
     Repeat,
     /// It was not carried out: its edits are sent in another request.
     Queued,
-    /// It was not carried out, and never will be.
+    /// The service refuses it, and the record shows no change. That answer may lag behind, so it may have been carried out.
     Rejected,
     /// It may have been carried out: a person decides.
     Conflict,

@@ -35,8 +35,10 @@ pub(super) struct StoredRequest {
 /// What became of a request that no answer confirms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PatchOutcome {
-    /// A success that does not show the update.
+    /// A success that shows no new version of the record.
     Unconfirmed(u16),
+    /// A success with a new version of the record, in which not every value is as it was sent. The service accepts updates.
+    StoredOtherwise,
     Refused(u16),
     Silence,
     /// It cannot be sent.
@@ -60,6 +62,7 @@ impl PatchOutcome {
     pub(super) const fn status(self) -> Option<u16> {
         match self {
             PatchOutcome::Unconfirmed(status) | PatchOutcome::Refused(status) => Some(status),
+            PatchOutcome::StoredOtherwise => Some(200),
             PatchOutcome::Silence | PatchOutcome::NotSent | PatchOutcome::NotAdmitted => None,
         }
     }
@@ -91,7 +94,7 @@ pub enum AfterAnswer {
 pub(super) fn classify(answered: PatchOutcome, sent: &StoredRequest) -> AfterAnswer {
     let again_or_back = if sent.doubt { AfterAnswer::SendAgain } else { AfterAnswer::Requeue };
     match answered {
-        PatchOutcome::Unconfirmed(_) => AfterAnswer::ReadBack,
+        PatchOutcome::Unconfirmed(_) | PatchOutcome::StoredOtherwise => AfterAnswer::ReadBack,
         PatchOutcome::Silence => AfterAnswer::SendAgain,
         PatchOutcome::NotSent | PatchOutcome::NotAdmitted => again_or_back,
         PatchOutcome::Refused(status) => match status {
@@ -152,6 +155,7 @@ mod tests {
         let (sure, doubtful) = (sent(false, 1, None), sent(true, 1, None));
         for (answered, when_sure, in_doubt) in [
             (PatchOutcome::Unconfirmed(202), AfterAnswer::ReadBack, AfterAnswer::ReadBack),
+            (PatchOutcome::StoredOtherwise, AfterAnswer::ReadBack, AfterAnswer::ReadBack),
             (PatchOutcome::Silence, AfterAnswer::SendAgain, AfterAnswer::SendAgain),
             (PatchOutcome::NotSent, AfterAnswer::Requeue, AfterAnswer::SendAgain),
             (PatchOutcome::NotAdmitted, AfterAnswer::Requeue, AfterAnswer::SendAgain),

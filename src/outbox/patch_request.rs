@@ -41,7 +41,9 @@ pub enum RecordStep {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct PatchRequest {
-    pub edits: Vec<i64>,
+    /// What it carries of each edit, from the record's value to the one that it sends; of one whose values the record has
+    /// already, nothing.
+    pub carried: Vec<(i64, EditedFields)>,
     pub body: String,
     pub if_match: Etag,
 }
@@ -109,12 +111,19 @@ pub fn next(
             return RecordStep::Replaced(edit.id);
         }
     }
-    let submitted = wanted.iter().filter(is_left).map(|(column, (_, after))| (column.as_str(), after));
-    let edits = group.iter().map(|edit| edit.id).collect();
-    match body(object, submitted, editable) {
-        Ok(body) => RecordStep::Send(PatchRequest { edits, body, if_match: etag.clone() }),
-        Err(why) => RecordStep::Refuse(first.id, why),
+    wanted.retain(|column, change| is_left(&(column, &*change)));
+    let submitted = wanted.iter().map(|(column, (_, after))| (column.as_str(), after));
+    let body = match body(object, submitted, editable) {
+        Ok(body) => body,
+        Err(why) => return RecordStep::Refuse(first.id, why),
+    };
+    // Of the edits of a column, the last one sends its value.
+    let mut carried: Vec<(i64, EditedFields)> = Vec::with_capacity(group.len());
+    for edit in group.iter().rev() {
+        let own = edit.fields.keys().filter_map(|column| wanted.remove_entry(column));
+        carried.insert(0, (edit.id, own.collect()));
     }
+    RecordStep::Send(PatchRequest { carried, body, if_match: etag.clone() })
 }
 
 /// Merges several edits: each column from its value before the first to the value of the last. `None` if an edit was

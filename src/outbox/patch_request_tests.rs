@@ -71,9 +71,13 @@ fn held_edit_does_not_block_later_edits() {
     let second = edit(3, &[("language", json!("en"), json!("de"))]);
     let record = held(&[("position", json!("A")), ("language", json!("en"))]);
     match next(CONTACT, &[first, merged, second], Some(&record), &editable(), (true, false)) {
-        RecordStep::Send(request) => assert_eq!(request.edits, [3]),
+        RecordStep::Send(request) => assert_eq!(ids(&request), [3]),
         other => panic!("{other:?}"),
     }
+}
+
+fn ids(request: &PatchRequest) -> Vec<i64> {
+    request.carried.iter().map(|(id, _)| *id).collect()
 }
 
 fn position(id: i64, before: &str, after: &str) -> Edit {
@@ -87,7 +91,7 @@ fn step(edits: &[Edit], held: &MirroredRecord) -> RecordStep {
 #[track_caller]
 fn sends(step: RecordStep, edits: &[i64], body: impl Into<Value>) {
     let RecordStep::Send(request) = step else { panic!("{step:?}") };
-    assert_eq!(request.edits, edits);
+    assert_eq!(ids(&request), edits);
     assert_eq!(serde_json::from_str::<Value>(&request.body).unwrap(), body.into());
     assert_eq!(request.if_match.as_str(), "\"v1\"");
 }
@@ -165,6 +169,19 @@ fn field_that_already_has_the_value_is_not_sent() {
 }
 
 #[test]
+fn request_says_what_it_carries_of_each_edit() {
+    let now = held(&[("position", json!("A")), ("language", json!("en")), ("notes", json!("n"))]);
+    let both = edit(1, &[("position", json!("A"), json!("B")), ("language", json!("en"), json!("de"))]);
+    let idle = edit(3, &[("notes", json!("x"), json!("n"))]);
+    let RecordStep::Send(request) = step(&[both, position(2, "B", "C"), idle], &now) else { panic!() };
+    let fields = |column: &str, before: &str, after: &str| -> EditedFields {
+        [(column.to_string(), (json!(before), json!(after)))].into()
+    };
+    let carried = [(1, fields("language", "en", "de")), (2, fields("position", "A", "C")), (3, EditedFields::new())];
+    assert_eq!(request.carried, carried);
+}
+
+#[test]
 fn group_ends_before_an_edit_that_cannot_be_merged() {
     let now = held(&[("position", json!("A")), ("language", json!("X"))]);
     let conflict = edit(2, &[("language", json!("en"), json!("de"))]);
@@ -218,7 +235,7 @@ fn request_holds_a_hundred_custom_keys() {
     let RecordStep::Send(request) = step(&[numbers(1, 0, 60), numbers(2, 60, 100), numbers(3, 100, 101)], &now) else {
         panic!()
     };
-    assert_eq!(request.edits, [1, 2]);
+    assert_eq!(ids(&request), [1, 2]);
     let body: Value = serde_json::from_str(&request.body).unwrap();
     assert_eq!(body["customFields"].as_object().unwrap().len(), 100);
     assert!(matches!(step(&[numbers(1, 0, 101)], &now), RecordStep::Refuse(1, _)));

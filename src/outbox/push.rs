@@ -16,7 +16,7 @@ use super::{delay, trail};
 use crate::api::admission::AdmissionError;
 use crate::api::client::{DetailAnswer, PatchAnswer, PatchError};
 use crate::api::{ApiError, Client, ErrorClass};
-use crate::model::{AnswerTime, Clock, DelayScope, Instant, Object, Purpose, RecordId};
+use crate::model::{Clock, DelayScope, Instant, Object, Purpose, RecordId};
 use crate::store::{Applied, MirrorTx, Store, StoreError, outbox_report};
 
 pub(super) type EnterLedger = Arc<dyn Fn(&MirrorTx<'_>) -> Result<(), StoreError> + Send + Sync>;
@@ -183,11 +183,11 @@ impl RecordPush<'_> {
         let its_id = id.clone();
         let done = self.edit(move |edits| {
             let Ok(record) = answer.record(object, &its_id, &edits.tx.layout()) else { return Ok(None) };
-            edits.tx.knowledge().answered(AnswerTime { shows: None, steady: edits.rules.steady });
             let (applied, _) = edits.tx.records().apply_detail(object, &record, &answer.asked, true)?;
             let after = match carrier {
+                // It decides nothing, nor does the row, which may be older than the request.
+                _ if applied == Applied::Older => NextStep::Wait,
                 Some(carrier) => edits.was_read_back(carrier)?,
-                None if applied == Applied::Older => NextStep::Wait,
                 // The same read again would show the same: the next one is subject to the delay.
                 None if edits.needs_read()? => NextStep::Wait,
                 None => {
@@ -254,26 +254,32 @@ impl RecordPush<'_> {
             if !edits.shows(&request, record.as_ref(), status) {
                 let version = edits.new_version(&request, record.as_ref(), status);
                 let answer_json = trail::of_success(status, version.as_ref());
-                edits.refused(&request, PatchOutcome::Unconfirmed(status), &answer_json)?;
-                return Ok(None);
+                let outcome = version.map_or(PatchOutcome::Unconfirmed(status), |_| PatchOutcome::StoredOtherwise);
+                edits.refused(&request, outcome, &answer_json)?;
+                return Ok(Err(outcome));
             }
             let unknown_keys = record.as_ref().is_some_and(|record| !record.unknown_keys.is_empty());
             let applied = edits.confirmed(&request, record.as_ref(), replayed, &confirmation.asked)?;
-            Ok(Some((applied, unknown_keys)))
+            Ok(Ok((applied, unknown_keys)))
         });
-        let Some((applied, unknown_keys)) = done.await? else {
+        let done = done.await?;
+        if done.is_err() {
             pass.warn(format!(
                 "the answer to an update of a {object} did not show the update: the record is read back"
             ));
+        }
+        if let Err(PatchOutcome::Unconfirmed(_)) = done {
             let why = "the answer to the update does not show it".into();
             self.failing("update", ApiError::Broken { tries: 1, why }).await?;
             return Ok(NextStep::Decide);
-        };
+        }
         pass.answered(object);
         let mut pushed = lock(&pass.pushed);
         pushed.written.insert(object);
-        pushed.unknown_keys |= unknown_keys;
-        pushed.mirror.updated += u64::from(applied == Some(Applied::Updated));
+        if let Ok((applied, unknown_keys)) = done {
+            pushed.unknown_keys |= unknown_keys;
+            pushed.mirror.updated += u64::from(applied == Some(Applied::Updated));
+        }
         Ok(NextStep::Decide)
     }
 }

@@ -36,9 +36,10 @@ pub(super) const OTHER_VERSION: &str =
     "the service has another version of the record, and no answer of an earlier attempt; the record is read back";
 pub(super) const IN_DOUBT: &str = "it may have been applied: the record is read back first";
 pub(super) const REFUSED: &str = "the service refused it";
-/// The service refused the content of a repeated request, and the record has the version that it was to replace.
+/// The service refused the content of a repeated request, and an answer that may lag behind shows the version that it was
+/// to replace.
 pub(super) const REFUSED_AGAIN: &str =
-    "the service refused it after an attempt whose answer was lost; the record shows no change";
+    "the service refused it after an attempt whose answer was lost: the edit may have been applied";
 pub(super) const NOT_FOUND: &str = "the service answered 404; the removal must be confirmed first";
 pub(super) const GONE: &str = RECORD_REMOVED;
 pub(super) const REPLACED: &str = "replaced by a later edit before it was sent";

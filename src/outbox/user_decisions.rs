@@ -273,7 +273,11 @@ pub fn plan_undo(tx: &MirrorTx<'_>, edits: &[i64]) -> Result<Vec<UndoEdit>, Deci
     for id in ids {
         let line = outbox_report::edit_line(tx, id)?.ok_or(DecideError::NoEdit(id))?;
         if line.state != EditState::Applied {
-            return Err(DecideError::Wrong { edit: id, why: "was not applied: there is nothing to undo" });
+            let why = match line.in_doubt {
+                true => "may have been applied, but not confirmed as it was made: set its fields with another edit",
+                false => "was not applied: there is nothing to undo",
+            };
+            return Err(DecideError::Wrong { edit: id, why });
         }
         if outbox_report::changed_nothing(tx, id)? {
             let why = "changed nothing, as the record had its values already: there is nothing to undo";
