@@ -122,7 +122,7 @@ fn decisions(conn: &Connection, path: &Path, most: u32, finished: u32) -> Outcom
             "UPDATE contacts_full SET position = 'Chief Bench Officer' WHERE id IN (SELECT id FROM contacts LIMIT {edits})"
         ))?;
         if decision == Decision::Release {
-            write_beside(path, |tx| tx.edits().hold_new_edits(None, "a bench", now))?;
+            write_beside(path, |tx| tx.edits().hold_new_edits("a bench", now))?;
         }
         let began = processor_seconds()?;
         write_beside(path, |tx| {

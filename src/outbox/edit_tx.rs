@@ -44,8 +44,6 @@ pub(super) struct StepsFound {
     pub ended: Vec<EndedEdit>,
     /// The number of edits that the limit on new edits held.
     pub held: u64,
-    /// The number of edits that were held because rows may be of the workspace before an accepted one.
-    pub former: u64,
     /// Whether the record's removal must be confirmed after a 404.
     pub to_confirm: bool,
 }
@@ -171,21 +169,19 @@ impl<'a, 'b> EditTx<'a, 'b> {
         }
     }
 
-    /// Holds new edits if there are too many, or if their rows may be of another workspace. Returns whether it held any.
+    /// Holds new edits if there are too many. Returns whether it held any.
     fn is_held(&mut self, edits: &[i64]) -> Result<bool, StoreError> {
         if !self.tx.edits().any_unreleased(edits)? {
             return Ok(false);
         }
-        let former = self.tx.records().hold_edits_of_former_rows(self.object, Some(self.record), self.now)?;
         let PushRules { max_edits, steady, .. } = *self.rules;
-        let mut held = 0;
-        if self.tx.holds_new_edits(steady, max_edits)? {
-            let why = format!("more than {max_edits} new edits within an hour: a person drops or releases it");
-            held = self.tx.edits().hold_new_edits(None, &why, self.now)?;
+        if !self.tx.holds_new_edits(steady, max_edits)? {
+            return Ok(false);
         }
-        self.found.former += former;
+        let why = format!("more than {max_edits} new edits within an hour: a person drops or releases it");
+        let held = self.tx.edits().hold_new_edits(&why, self.now)?;
         self.found.held += held;
-        Ok(former + held > 0)
+        Ok(held > 0)
     }
 
     /// Stores a request, and in each of its edits what the request carries of it: that is what it may have changed.

@@ -33,6 +33,6 @@ pub mod validate;
 pub use due_edits::EditWatch;
 pub use edit_tx::IdempotencyKeys;
 pub use push::{OutboxError, Pusher};
-pub use push_progress::{PushTally, Pushed, former_edits};
+pub use push_progress::{PushTally, Pushed};
 pub use queue::{EditRequest, EditSource, QueueError, propose, queue};
 pub use typed_values::{Given, Members};

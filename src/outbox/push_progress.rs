@@ -116,9 +116,6 @@ impl PushPass {
                 crate::format::counted(found.held, "edit is", "edits are")
             ));
         }
-        if found.former > 0 {
-            pushed.warnings.insert(former_edits(object, found.former));
-        }
         if found.to_confirm {
             pushed.not_found.push((object, record.clone()));
         }
@@ -152,15 +149,6 @@ impl PushPass {
             lock(&self.pushed).unwritable.insert(object);
         }
     }
-}
-
-/// The warning about edits that are held because rows were of the workspace before an accepted one when they were made.
-pub fn former_edits(object: Object, held: u64) -> String {
-    format!(
-        "{}: {} held, because not every row of the accepted workspace had been read: {HELD_COMMANDS}",
-        object.resource(),
-        crate::format::counted(held, "edit is", "edits are")
-    )
 }
 
 #[cfg(test)]

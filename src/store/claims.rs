@@ -2,7 +2,7 @@
 //!
 //! A claim is a query over these rows. A row is written with the answer that proves it, and deleted as soon as something
 //! contradicts it: what has no row is not known. Some kinds say the contrary, that something is not known although rows are
-//! here: former rows, unread fields, missing scopes, removals that wait for a person, and the differences that a comparison
+//! here: unread fields, missing scopes, removals that wait for a person, and the differences that a comparison
 //! left open.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,8 +29,6 @@ pub enum Goal {
     AcceptedRemovals(Object),
     /// Only a sweep can fill a column.
     WantedSweep(Object),
-    /// Rows may still be of the workspace before an accepted one.
-    FormerRows(Object),
     /// Standard fields that were excluded are mirrored again, and the sweep that reads them has not ended.
     UnreadFields(Object),
 }
@@ -48,7 +46,6 @@ impl Goal {
             Goal::AskedSweep(object) => (object, "asked sweep"),
             Goal::AcceptedRemovals(object) => (object, "accepted removals"),
             Goal::WantedSweep(object) => (object, "wanted sweep"),
-            Goal::FormerRows(object) => (object, "former rows"),
             Goal::UnreadFields(object) => (object, UNREAD_FIELDS),
         };
         [object.as_str(), kind]
@@ -322,14 +319,9 @@ impl ClaimsTx<'_> {
         )
     }
 
-    /// What the file has, and which columns were filled, stays.
     pub fn forget_goals_of_workspace(&self) -> Result<()> {
-        self.run(
-            &format!(
-                "DELETE FROM goals WHERE kind NOT IN ('copied', 'filled', 'made', 'missing scope', '{UNREAD_FIELDS}')"
-            ),
-            [],
-        )?;
+        self.run("DELETE FROM goals WHERE kind <> 'missing scope'", [])?;
+        self.tx.copied.iter().for_each(|copied| copied.set(None));
         self.run("DELETE FROM reads", [])?;
         self.run("DELETE FROM frontier", [])
     }

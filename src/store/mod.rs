@@ -79,7 +79,6 @@ pub(in crate::store) use file::lock::Lock;
 pub(in crate::store) use outbox::hold_edits::{Requests, hold_open_edits};
 pub(in crate::store) use outbox::{OPEN, accepted_values, known_values};
 pub(in crate::store) use program_objects::{GUARDED_TABLES, history_view};
-pub(in crate::store) use records::former_rows::{former_condition, is_former};
 pub(in crate::store) use records::shape::{Column, Shape, Source, is_group_omitted, value_of};
 pub(in crate::store) use records::unread::Shows;
 pub(in crate::store) use records::versions::Version;

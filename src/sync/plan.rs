@@ -88,8 +88,6 @@ pub struct ObjectKnowledge {
     pub copied: bool,
     /// Whether it is not copied although nothing but the budget is in the way.
     pub copy_waits: bool,
-    /// Whether rows may be of the workspace before an accepted one: a sweep reads everything.
-    pub former: bool,
     /// Whether a sweep is in progress that does not wait for a person.
     pub sweeping: bool,
     /// Whether a person, the schedule or a column to fill requests a sweep.
@@ -127,8 +125,7 @@ pub fn postpones_audits(known: &Knowledge, job: &Job) -> bool {
 /// Every step, the most important first.
 fn order(known: &Knowledge) -> impl Iterator<Item = Step> {
     let mut sweeps = Object::ALL;
-    let has_own_rows = |object: Object| known.objects[object as usize].copied && !known.objects[object as usize].former;
-    sweeps.sort_by_key(|object| has_own_rows(*object));
+    sweeps.sort_by_key(|object| known.objects[*object as usize].copied);
     let of_each = |steps: &'static [fn(Object) -> Step]| {
         Object::ALL.into_iter().flat_map(move |object| steps.iter().map(move |step| step(object)))
     };
@@ -168,13 +165,13 @@ fn is_needed(step: Step, known: &Knowledge, job: &Job) -> bool {
         }
         Step::Changes(object) => {
             let is_first = syncs || audits && (known.by_person || !of(object).caught_up);
-            is_first && reads(object) && of(object).copied && !of(object).former
+            is_first && reads(object) && of(object).copied
         }
         Step::Fill(object) => syncs && reads(object),
         Step::Counts(object) => syncs && reads(object) && of(object).copied,
         Step::Total(object) => {
             let (scheduled, known_of) = (matches!(job, Job::Sync { .. }) && !known.by_person, of(object));
-            let is_kept = known_of.copied && !known_of.former && !known_of.sweeping;
+            let is_kept = known_of.copied && !known_of.sweeping;
             scheduled
                 && reads(object)
                 && is_kept
@@ -210,7 +207,6 @@ mod tests {
     const COPIED: ObjectKnowledge = ObjectKnowledge {
         copied: true,
         copy_waits: false,
-        former: false,
         sweeping: false,
         sweep_wanted: false,
         sweep_reading: false,
@@ -222,15 +218,6 @@ mod tests {
     /// A copied mirror of a workspace where nothing is due.
     fn settled() -> Knowledge {
         Knowledge { objects: [COPIED; 2], ..Knowledge::default() }
-    }
-
-    #[test]
-    fn rows_of_another_workspace_are_replaced_by_a_sweep_alone() {
-        let replaced = ObjectKnowledge { former: true, sweep_wanted: true, ..COPIED };
-        let known = Knowledge { objects: [replaced, COPIED], ..settled() };
-        let company = [Changes(Company), Counts(Company), Fill(Company)];
-        let expected = [&[Identity, Counts(Contact), Fill(Contact)][..], &company, &[Sweep(Contact)]].concat();
-        assert_eq!(steps(known, &Job::sync()), expected);
     }
 
     #[test]
@@ -275,12 +262,6 @@ mod tests {
         ] {
             assert_eq!(steps(known, &job), expected, "{name}");
         }
-        // Rows of another workspace are replaced first.
-        let former = ObjectKnowledge { former: true, sweep_wanted: true, ..COPIED };
-        let known = Knowledge { objects: [former, waiting], ..settled() };
-        let sweeps: Vec<Step> =
-            steps(known, &Job::sync()).into_iter().filter(|step| matches!(step, Sweep(_))).collect();
-        assert_eq!(sweeps, [Sweep(Contact), Sweep(Company)]);
         // An object that is not mirrored is not waited for.
         let known = Knowledge { objects: [waiting, COPIED], ..settled() };
         let companies = Job::verify().of(&[Resource::Companies]);

@@ -413,7 +413,6 @@ fn of_object(
     let retries_refusals = accepted || removal_gate::retries_refusals(job, by_person);
     let sweep = Sweep::load(tx, object)?;
     let (under_way, reading) = (sweep.is_some(), sweep.is_some_and(|sweep| !sweep.is_read()));
-    let former = tx.goals().is_set(Goal::FormerRows(object))?;
     let due = tx.due_doubts(object, steady, retries_refusals, by_person)?;
     let copied = tx.is_copied(object)?;
     let is_due = !due.missed.is_empty() || tx.count_nominated(object)? == 0;
@@ -428,10 +427,7 @@ fn of_object(
         copied,
         copy_waits: !copied && can_be_copied(tx, object)?,
         sweeping: under_way && (reading || (accepted || refusal.is_none()) && is_due),
-        former,
-        sweep_wanted: former && !under_way
-            || tx.goals().is_set(Goal::WantedSweep(object))?
-            || tx.goals().is_set(Goal::AskedSweep(object))?,
+        sweep_wanted: tx.goals().is_set(Goal::WantedSweep(object))? || tx.goals().is_set(Goal::AskedSweep(object))?,
         sweep_reading: reading,
         in_doubt: decide && !due.missed.is_empty() || !due.older.is_empty(),
         caught_up: changes.is_some_and(|fresh| fresh.finished <= now && now.since(fresh.finished) < CAUGHT_UP),

@@ -101,7 +101,6 @@ async fn prepared(case: &Case) -> (Crm, Mirror) {
             drop(engine);
             store.close().await;
         }
-        Knowledge::Former => write_beside(&mirror.path, |tx| tx.records().make_rows_former(object)).unwrap(),
         _ => {}
     }
     mirror.tries = 1;
@@ -251,9 +250,6 @@ async fn sent(crm: &Crm, mut mirror: Mirror, case: &Case) -> Result<Vec<(&'stati
     crm.wait(case.waits[0]);
     clock.set_ahead(case.clock);
     let _ = mirror.run_killed_after(crm, &Job::Push, case.killed_after[1]).await;
-    if case.knowledge == Knowledge::Former && crm.sandbox.log().patches(case.object) > 0 {
-        return Err("an edit of a former row was sent before anybody released it".into());
-    }
     theirs_do(crm, case, case.theirs[1], 2);
     crm.wait(case.waits[1]);
     let mut copy = Mirror::one_at_a_time();
@@ -372,7 +368,6 @@ for_each_knowledge! {
     new_field: NewField, 50;
     excluded: Excluded, 30;
     no_longer_excluded: NoLongerExcluded, 80;
-    former: Former, 60;
     unshown: Unshown, 80;
 }
 

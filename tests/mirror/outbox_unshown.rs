@@ -207,7 +207,7 @@ async fn held_edit_of_a_copy_is_not_carried_out_where_its_original_was() {
     let now = Instant::system_now();
     let set = "UPDATE contacts_full SET position = 'ours' WHERE id = 'a'";
     rusqlite::Connection::open(&mirror.path).unwrap().execute_batch(set).unwrap();
-    write_beside(&mirror.path, |tx| tx.edits().hold_new_edits(None, "too many", now)).unwrap();
+    write_beside(&mirror.path, |tx| tx.edits().hold_new_edits("too many", now)).unwrap();
     let mut copy = Mirror::one_at_a_time();
     (copy.settings, copy.tries) = (mirror.settings, 1);
     write_contents(&copy, &contents(&mirror));

@@ -25,14 +25,6 @@ pub fn rows(conn: &Connection, object: Object) -> Rows {
     rows.map(Result::unwrap).collect()
 }
 
-/// The rows that may still be of the workspace before an accepted one: any version may follow theirs.
-pub fn former_rows(conn: &Connection, object: Object) -> Vec<String> {
-    let sql = format!("SELECT id FROM {} WHERE synced_at < '1971'", object.table());
-    let mut stmt = conn.prepare_cached(&sql).unwrap();
-    let ids = stmt.query_map([], |row| row.get(0)).unwrap();
-    ids.map(Result::unwrap).collect()
-}
-
 /// When a record in the mirror was created; a row without it was always there.
 fn created_at(conn: &Connection, object: Object, id: &str) -> Option<Instant> {
     let sql = format!("SELECT created_at FROM {} WHERE id = ?1", object.table());

@@ -20,7 +20,7 @@ use rusqlite::{Connection, OptionalExtension};
 
 use short_lists::ShortList;
 
-use crate::claims::{Claims, Rows, former_rows, rows};
+use crate::claims::{Claims, Rows, rows};
 use crate::people::Edits;
 use crate::script::Script;
 use crate::support::{Crm, Mirror};
@@ -60,7 +60,7 @@ pub struct Watch {
     is_saved_in_doubt: bool,
     /// Whether nothing in the run that ended may have made a row older, even if the service shows an old picture.
     is_strict: bool,
-    /// Whether rows may have been of the workspace before an accepted one when they were last looked at.
+    /// Whether a person accepted another workspace since the rows were last looked at.
     was_replaced: bool,
     /// Until when a clock may be wrong, or a day after.
     pub clocks_until: Instant,
@@ -81,12 +81,6 @@ pub struct Watch {
 fn state_entry(conn: &Connection, name: &str) -> Option<String> {
     let mut stmt = conn.prepare_cached("SELECT value FROM state WHERE name = ?1").ok()?;
     stmt.query_row([name], |row| row.get(0)).ok()
-}
-
-/// Whether rows of an object may be of the workspace before an accepted one.
-pub fn has_former_rows(conn: &Connection, object: Object) -> bool {
-    let sql = "SELECT EXISTS (SELECT 1 FROM goals WHERE object = ?1 AND kind = 'former rows')";
-    conn.query_row(sql, [object.as_str()], |row| row.get(0)).unwrap_or(false)
 }
 
 /// The ledger in the file; an empty one if there is none.
@@ -172,20 +166,13 @@ impl Watch {
         }
         // Only what a look-up by id shows a second time may be older than the row, or what a wrong clock lets in.
         let is_lookup = |entry: &LoggedRequest| entry.asked.query.iter().any(|(name, _)| name.starts_with("filter[id"));
-        let is_replaced = Object::ALL.into_iter().any(|object| has_former_rows(&conn, object));
-        let is_or_was = is_replaced || self.was_replaced;
-        self.is_strict = now >= self.clocks_until && !log.entries().iter().any(is_lookup) && !is_or_was;
+        let was_replaced = std::mem::take(&mut self.was_replaced);
+        self.is_strict = now >= self.clocks_until && !log.entries().iter().any(is_lookup) && !was_replaced;
         let checked = self.mirror(crm, &conn, doubts).and_then(|()| self.history(&conn, now)).and_then(|()| {
             let world = crm.sandbox.world();
             let mut lists = self.short_lists.iter_mut();
             lists.try_for_each(|list| list.after_run((&world, &conn), log.entries(), doubts.until))
         });
-        self.was_replaced = is_replaced;
-        if is_replaced {
-            // Any of them may be removed, and become older.
-            self.rows.clear();
-            self.gone.clear();
-        }
         let ledger = ledger(&conn);
         self.conn = Some(conn);
         checked?;
@@ -243,6 +230,7 @@ impl Watch {
     pub fn rows_are_replaced(&mut self) {
         self.removals_were_accepted();
         self.was_replaced = true;
+        (self.oldest_change, self.newest_change) = (None, None);
     }
 
     /// A person accepted any number of removals.
@@ -272,7 +260,7 @@ impl Watch {
     ) -> Result<(), String> {
         let last_run = self.last_run;
         for object in Object::ALL {
-            let mut there = rows(conn, object);
+            let there = rows(conn, object);
             if let Some(said) = status.objects.iter().find(|said| said.object == object.resource()) {
                 self.claims.check((world, conn), object, &there, said, doubts.until)?;
             }
@@ -281,9 +269,6 @@ impl Watch {
             let wrong = removed.find(|id| world.etag(object, id).is_some());
             if let Some(id) = wrong.filter(|_| last_run >= doubts.of_rows_until) {
                 return Err(format!("{object} {id} was removed, and the service has it"));
-            }
-            for id in former_rows(conn, object) {
-                there.insert(id, None);
             }
             self.table(object, there, world.now(), doubts.of_rows_until)?;
         }

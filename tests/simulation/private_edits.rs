@@ -8,8 +8,6 @@ use crm_mirror::model::{Instant, Object};
 use crm_mirror::sandbox::World;
 use rusqlite::Connection;
 
-use crate::invariants::has_former_rows;
-
 /// When an edit was last tried and released, as the outbox says.
 type Times = (Option<String>, Option<String>);
 
@@ -35,8 +33,7 @@ impl PrivateEdits {
     /// A person edited in SQL, maybe before every row was replaced: what the editor saw is not of this workspace if its record
     /// was created at another time.
     pub fn queued(&mut self, conn: &Connection, world: &World, is_unaccepted: bool) {
-        let is_replaced = |object| is_unaccepted || has_former_rows(conn, object);
-        for object in Object::ALL.into_iter().filter(|object| is_replaced(*object)) {
+        for object in Object::ALL.into_iter().filter(|_| is_unaccepted) {
             let sql = format!(
                 "SELECT o.id, o.record_id, r.created_at FROM outbox AS o JOIN {} AS r ON r.id = o.record_id
                  WHERE o.id > ?1 AND o.object_type = ?2 AND o.state = 'queued' AND o.tried_at IS NULL",

@@ -8,9 +8,9 @@
 
 use std::time::Duration;
 
-use rusqlite::{Connection, ToSql, params};
+use rusqlite::{Connection, params};
 
-use crate::model::{EditState, Instant, Object};
+use crate::model::{EditState, Instant};
 use crate::store::outbox::NEW;
 use crate::store::{EditStep, EditsTx, OPEN, ReadTx, Result, Statements};
 
@@ -80,22 +80,10 @@ impl EditsTx<'_> {
         self.value(sql, [serde_json::json!(edits).to_string()])
     }
 
-    /// Holds every edit of an object, or of both, that was neither sent nor released. Returns their number.
-    pub fn hold_new_edits(&self, of: Option<Object>, why: &str, now: Instant) -> Result<u64> {
-        self.hold_new_edits_where("object_type = coalesce(?1, object_type)", params![of.map(Object::as_str)], why, now)
-    }
-
-    pub(in crate::store) fn hold_new_edits_where(
-        &self,
-        condition: &str,
-        values: &[&dyn ToSql],
-        why: &str,
-        now: Instant,
-    ) -> Result<u64> {
-        let sql = format!(
-            "SELECT id FROM outbox WHERE {NEW} AND state = 'queued' AND released_at IS NULL AND {condition} ORDER BY id"
-        );
-        let ids: Vec<i64> = self.column(&sql, values)?;
+    /// Holds every edit that was neither sent nor released. Returns their number.
+    pub fn hold_new_edits(&self, why: &str, now: Instant) -> Result<u64> {
+        let sql = format!("SELECT id FROM outbox WHERE {NEW} AND state = 'queued' AND released_at IS NULL ORDER BY id");
+        let ids: Vec<i64> = self.column(&sql, [])?;
         for id in &ids {
             self.take_step(*id, &EditStep::new(EditState::Queued, EditState::Held, why), now)?;
         }

@@ -25,17 +25,14 @@ const CONTACT: Object = Object::Contact;
 /// An operation on the first edit, which is of this record.
 type Operation = fn(&MirrorTx<'_>, &RecordId, Instant) -> Result<()>;
 
-const OPERATIONS: [(&str, Operation); 21] = [
+const OPERATIONS: [(&str, Operation); 20] = [
     ("queue", |tx, id, now| queue(tx, id, now).map(drop)),
     ("edits_of", |tx, id, _| tx.edits_of(CONTACT, id).map(drop)),
     ("edited_records", |tx, _, _| tx.edited_records().map(drop)),
     ("pending_columns", |tx, id, _| editable::pending_columns(tx, CONTACT, id).map(drop)),
     ("new_edits", |tx, _, now| tx.holds_new_edits(now, 100).map(drop)),
     ("any_unreleased", |tx, _, _| tx.edits().any_unreleased(&[1]).map(drop)),
-    ("hold_new_edits", |tx, _, now| tx.edits().hold_new_edits(None, "a test", now).map(drop)),
-    ("hold_edits_of_former_rows", |tx, id, now| {
-        tx.records().hold_edits_of_former_rows(CONTACT, Some(id), now).map(drop)
-    }),
+    ("hold_new_edits", |tx, _, now| tx.edits().hold_new_edits("a test", now).map(drop)),
     ("hold_open_edits", |tx, _, now| hold_open_edits(&tx.conn, Requests::Keep, "a test", now).map(drop)),
     ("take_step", |tx, _, now| {
         tx.edits().take_step(1, &EditStep::new(EditState::Queued, EditState::Dropped, "a test"), now).map(drop)

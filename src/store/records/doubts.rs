@@ -16,9 +16,7 @@ use rusqlite::params;
 use crate::model::evidence::MOMENTS_APART;
 use crate::model::ids::MAX_PREDICATE;
 use crate::model::{AnswerTime, Instant, Object, RecordId, growing};
-use crate::store::{
-    KnowledgeTx, OfRow, ReadTx, Result, Statements, StoredTime, Version, fits_a_list, former_condition, json_list,
-};
+use crate::store::{KnowledgeTx, OfRow, ReadTx, Result, Statements, StoredTime, Version, fits_a_list, json_list};
 
 /// The first and the longest delay of a lookup.
 const WAITS: (Duration, Duration) = (MOMENTS_APART, Duration::from_secs(6 * 3600));
@@ -130,14 +128,11 @@ impl ReadTx<'_> {
         Ok(found.filter(|(_, count)| count.unsigned_abs() == ids.len() as u64).and_then(|(since, _)| since.0))
     }
 
-    /// The later of `updatedAt` and `createdAt` of these records, of those that are mirrored. The time of a row of the
-    /// workspace before says nothing about the accepted one.
+    /// The later of `updatedAt` and `createdAt` of these records, of those that are mirrored.
     pub fn times_of(&self, object: Object, ids: &[RecordId]) -> Result<HashMap<RecordId, Option<Instant>>> {
         let sql = format!(
-            "SELECT id, iif({former}, NULL, nullif({TIME}, '')) FROM {table}
-             WHERE id IN (SELECT value FROM json_each(?1))",
-            former = former_condition(object.table()),
-            table = object.table()
+            "SELECT id, nullif({TIME}, '') FROM {} WHERE id IN (SELECT value FROM json_each(?1))",
+            object.table()
         );
         self.rows(&sql, [json_list(ids)], |row| Ok((row.get(0)?, row.get::<_, StoredTime>(1)?.0)))
     }

@@ -9,9 +9,7 @@ use std::collections::HashMap;
 use rusqlite::params;
 
 use crate::model::{Etag, Instant, Object, Record, RecordId};
-use crate::store::{
-    KnowledgeTx, ReadOf, ReadTx, RecordsTx, Result, Shape, Statements, fits_a_list, former_condition, json_list,
-};
+use crate::store::{KnowledgeTx, ReadOf, ReadTx, RecordsTx, Result, Shape, Statements, fits_a_list, json_list};
 
 /// A record whose detail is due, and its place in the order of reading.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,21 +41,19 @@ impl ReadTx<'_> {
         self.count(&sql, [])
     }
 
-    /// Records with their creation times, for recognizing the workspace: those whose ids can be part of a list, and
-    /// whose rows are of the workspace before an accepted one, or not.
-    pub fn sample_created(&self, object: Object, most: usize, former: bool) -> Result<Vec<(RecordId, String)>> {
-        let table = object.table();
+    /// Records with their creation times, for recognizing the workspace: those whose ids can be part of a list.
+    pub fn sample_created(&self, object: Object, most: usize) -> Result<Vec<(RecordId, String)>> {
         // Half of them are the newest, which are the least likely to have been removed since; the others are from all
         // times, in case the newest were removed.
         let sql = format!(
             "SELECT id, created_at FROM (
                  SELECT id, created_at, row_number() OVER (ORDER BY created_at DESC, id) - 1 AS n, count(*) OVER () AS c
-                 FROM {table} WHERE created_at IS NOT NULL AND {} AND ({}) = ?2)
+                 FROM {} WHERE created_at IS NOT NULL AND {})
              ORDER BY n % max(1, c * 2 / ?1) = 0 DESC, n LIMIT ?1",
-            fits_a_list("id"),
-            former_condition(table)
+            object.table(),
+            fits_a_list("id")
         );
-        self.tuples(&sql, params![most as i64, former])
+        self.tuples(&sql, [most as i64])
     }
 
     /// Records whose detail is missing or of an older version, newest first, behind the last one of the batch before.

@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use crate::model::exclusions::plain_name;
 use crate::model::{ElapsedClock, Instant, Object, RecordId};
-use crate::store::{FeedTx, FieldDifference, RecordsTx, Result, StateKey, Statements};
+use crate::store::{BuiltFrom, FeedTx, FieldDifference, RecordsTx, Result, StateKey, Statements};
 
 const MARKS: u32 = 128;
 /// The maximum difference between the wall clock and the service's `Date` when the wall clock bridges a restart.
@@ -71,6 +71,24 @@ impl RecordsTx<'_> {
         self.tx.knowledge().forget_doubts(object, id.as_str())?;
         self.run(&format!("DELETE FROM {} WHERE id = ?1", object.table()), [id])?;
         Ok(true)
+    }
+}
+
+impl RecordsTx<'_> {
+    /// Empties the tables of an object, with its history: the mirror becomes that of another workspace. Who follows it
+    /// starts again.
+    pub fn forget_all(&self, object: Object) -> Result<()> {
+        let form = BuiltFrom::read(&self.tx.conn)?.options.search;
+        self.tx.derived().recreate_search(object, form)?;
+        self.tx.clear_state(&StateKey::Searched(object))?;
+        for table in [object.table(), object.detail_table()] {
+            self.run(&format!("DELETE FROM {table}"), [])?;
+        }
+        for table in ["custom_multi_values", "removed_records", "changes", "ended_values", "unshown_columns"] {
+            self.run(&format!("DELETE FROM {table} WHERE object_type = ?1"), [object])?;
+        }
+        self.recount(object)?;
+        self.tx.renew_mirror_id()
     }
 }
 

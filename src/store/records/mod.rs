@@ -6,7 +6,6 @@ pub(super) mod doubts;
 pub(super) mod due_details;
 pub(super) mod exclude;
 pub(super) mod feed_entries;
-pub(in crate::store) mod former_rows;
 pub(super) mod history;
 pub(super) mod ranges;
 pub(super) mod removals;

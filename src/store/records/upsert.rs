@@ -6,14 +6,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rusqlite::types::{ToSqlOutput, ValueRef};
-use rusqlite::{CachedStatement, Row, params};
+use rusqlite::{CachedStatement, params};
 
 use crate::model::{DataType, Extra, FieldValue, Instant, Object, Record, RequestStamp, SqlValue};
 use crate::store::records::feed_entries::of_detail;
 use crate::store::records::versions::{VersionFit, is_coarser};
 use crate::store::{
     Column, Compared, FieldDifference, MirrorTx, RecordsTx, Result, Shape, Shows, Source, Statements, Version,
-    is_former, is_group_omitted, value_of,
+    is_group_omitted, value_of,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -184,9 +184,9 @@ impl RecordsTx<'_> {
             return Ok((Applied::Inserted, differences.collect()));
         };
         let is_same = row.is_same();
-        let RowComparison { changed, old, former, omits } = row;
+        let RowComparison { changed, old, omits } = row;
         let is_accepted =
-            is_same || former || self.is_accepted((object, id), shape, &incoming, &old, (asked, overtaken, follows))?;
+            is_same || self.is_accepted((object, id), shape, &incoming, &old, (asked, overtaken, follows))?;
         if !is_detail {
             self.tx.knowledge().was_shown(object, id, is_accepted)?;
         }
@@ -195,15 +195,13 @@ impl RecordsTx<'_> {
         }
         self.tx.unread().doubt_groups(object, id, Version::of_answer(shape, &incoming).etag, &omits)?;
         if is_same {
-            if is_detail || former {
+            if is_detail {
                 // The age of a detail is that of the last answer, changed or not.
                 self.execute(&shape.update(&[]), id, &[], read_at)?;
             }
             return Ok((Applied::Unchanged, Vec::new()));
         }
-        if former {
-            self.hold_edits_of_replaced_row(object, id, asked.at)?;
-        } else if !is_detail {
+        if !is_detail {
             self.tx.unread().mark_omitted(object, shape, id, &incoming, &old);
         }
         self.count_before(object, id)?;
@@ -246,12 +244,10 @@ impl RecordsTx<'_> {
         let mut rows = stmt.query([&record.id])?;
         let Some(row) = rows.next()? else { return Ok(None) };
         let count = shape.columns.len();
-        let former = is_former(row.get_ref(count)?);
         let (mut changed, mut omits) = (Vec::new(), BTreeSet::new());
         for (index, value) in incoming.iter().enumerate() {
-            // What an answer does not contain is kept, but not from another workspace.
-            if let Some(new) = value.or(former.then_some(ValueRef::Null)) {
-                if row.get_ref(index)? != new {
+            if let Some(new) = value {
+                if row.get_ref(index)? != *new {
                     changed.push(index);
                 }
             } else if is_group_omitted(shape.columns[index].source, record) && row.get_ref(index)? != ValueRef::Null {
@@ -261,7 +257,7 @@ impl RecordsTx<'_> {
                 });
             }
         }
-        if !former && shape.place("etag").is_none_or(|etag| !changed.contains(&etag)) {
+        if shape.place("etag").is_none_or(|etag| !changed.contains(&etag)) {
             // Within one version, a timestamp in a coarser precision is the same one.
             let is_same = |place: usize| {
                 let old = row.get_ref(place).unwrap_or(ValueRef::Null);
@@ -271,7 +267,7 @@ impl RecordsTx<'_> {
         }
         let read = if changed.is_empty() { 0 } else { count };
         let old = (0..read).map(|i| row.get(i)).collect::<Result<_, _>>()?;
-        Ok(Some(RowComparison { changed, old, former, omits }))
+        Ok(Some(RowComparison { changed, old, omits }))
     }
 
     fn execute(&self, sql: &str, id: &str, values: &[Option<ValueRef<'_>>], asked_at: Instant) -> Result<usize> {
@@ -310,13 +306,10 @@ impl RecordsTx<'_> {
     /// Unknown fields stay with the list if a list contained them, so that a list never clears a value that only a
     /// detail contains.
     fn divided(&self, object: Object, list: &Shape, record: &Record) -> Result<(Extra, Extra, VersionFit)> {
-        let sql = format!("SELECT extra, etag, updated_at, synced_at FROM {} WHERE id = ?1", object.table());
-        let read = |row: &Row<'_>| Ok(([row.get(0)?, row.get(1)?, row.get(2)?], is_former(row.get_ref(3)?)));
-        let row: Option<([Option<String>; 3], bool)> = self.find(&sql, [&record.id], read)?;
+        let sql = format!("SELECT extra, etag, updated_at FROM {} WHERE id = ?1", object.table());
+        let row: Option<(Option<String>, Option<String>, Option<String>)> = self.find_tuple(&sql, [&record.id])?;
         let (mut extra, mut detail_extra) = (record.extra.clone(), record.detail_extra.clone());
-        let Some(([old, etag, updated_at], _)) = row.filter(|(_, former)| !former) else {
-            return Ok((extra, detail_extra, VersionFit::Other));
-        };
+        let Some((old, etag, updated_at)) = row else { return Ok((extra, detail_extra, VersionFit::Other)) };
         let here = Version { etag: etag.as_deref(), updated_at: updated_at.as_deref() };
         let fit = Version::of_answer(list, &list.values(record, None)).fit(&here);
         let Some(old) = old.filter(|_| fit != VersionFit::Doubtful) else { return Ok((extra, detail_extra, fit)) };
@@ -352,7 +345,6 @@ struct RowComparison {
     changed: Vec<usize>,
     /// The values of the row, if any differs.
     old: Vec<SqlValue>,
-    former: bool,
     /// Where the answer has null in place of a group of which the row has a value; custom fields are one.
     omits: BTreeSet<String>,
 }

@@ -174,9 +174,7 @@ pub(in crate::sync) async fn compare_object(
         }
         // What is in doubt is open, whether or not this comparison has met it.
         let open = found.max(tx.count_in_doubt(object)?);
-        if !tx.goals().is_set(Goal::FormerRows(object))? {
-            tx.claims().compared(object, Completeness { as_of, by_record }, open)?;
-        }
+        tx.claims().compared(object, Completeness { as_of, by_record }, open)?;
         Ok(open)
     });
     audit.findings.open = writing.await?;

@@ -8,14 +8,9 @@
 //!   again. A check that could not read one of the objects is no evidence, because that object may have the records that
 //!   still exist.
 //!
-//! An accepted workspace is copied over the rows of the one before, so that tables, views and history remain. Until an
-//! answer has shown a record, its row may be of the workspace before: a *former row*. Once a sweep has read every record of
-//! an object, the rest are records that the accepted workspace does not have, or did not show.
-//! - The acceptance, the hold of the edits and the marks of former rows are one transaction: wherever the run is
-//!   interrupted, the next ones replace the rows that are left.
-//! - Until that sweep ends, nothing claims that an object is up to date, and no edit of it is sent that no person released.
-//!   An edit of a former row is not sent later either.
-//! - Records of the workspace before are removed as any record is: with a confirmation, and within the guard.
+//! An accepted workspace is copied anew: its acceptance empties the tables and holds the edits in one transaction, so no
+//! row is ever of another workspace than the one that is mirrored, and no edit made in the one before is sent here unless a
+//! person releases it.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -24,15 +19,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::{ErrorClass, ListQuery};
 use crate::model::{Instant, Object, Purpose, RecordId};
-use crate::outbox::former_edits;
-use crate::store::{Goal, MirrorTx, StateKey, StoreError};
+use crate::store::{MirrorTx, StateKey, StoreError};
 use crate::sync::engine::Engine;
 use crate::sync::error::SyncError;
 use crate::sync::job::Job;
 use crate::sync::run::Run;
 use crate::sync::walks::service_clock;
 use crate::sync::walks::short_list::ShortList;
-use crate::sync::walks::sweep::Sweep;
 
 /// The number of known records that are looked up: as many as fit one list.
 const SAMPLE: usize = 50;
@@ -59,7 +52,7 @@ pub struct Identity {
     pub key: String,
 }
 
-/// Begins to replace the rows of the workspace before. Returns how many edits are held. Write it durably.
+/// Forgets the workspace before. Returns how many edits are held. Write it durably.
 fn accept(tx: &MirrorTx<'_>, now: Instant) -> Result<u64, StoreError> {
     for key in StateKey::OF_WORKSPACE {
         tx.clear_state(&key)?;
@@ -68,15 +61,9 @@ fn accept(tx: &MirrorTx<'_>, now: Instant) -> Result<u64, StoreError> {
     tx.knowledge().clear_unlisted()?;
     for object in Object::ALL {
         tx.custom().clear_filled(object)?;
+        tx.records().forget_all(object)?;
         tx.knowledge().clear_doubts(object)?;
-        if tx.is_empty(object)? {
-            continue;
-        }
-        tx.claims().set(Goal::FormerRows(object))?;
-        tx.records().make_rows_former(object)?;
-        tx.claims().set(Goal::WantedSweep(object))?;
-        // A record with the same id may have the same version, too.
-        tx.knowledge().make_details_due(object, None)?;
+        tx.claims().mark_first_copy(object)?;
     }
     // The same id may be another record there, and its fields may have the values that the edit was based on.
     tx.edits().hold_for_another_workspace(now)
@@ -137,29 +124,6 @@ pub(in crate::sync) async fn check_identity(run: &Run<'_>) -> Result<(), SyncErr
     Ok(())
 }
 
-/// Ends the replacement once a sweep has read every record: what is left of the workspace before are records that this
-/// one does not have, on which is decided as on any. Edits that were made meanwhile are held.
-pub(in crate::sync) async fn end_replacement(run: &Run<'_>, object: Object) -> Result<(), SyncError> {
-    let now = run.now();
-    let held = run.write(move |tx| {
-        if !tx.goals().is_set(Goal::FormerRows(object))? {
-            return Ok(0);
-        }
-        let held = tx.records().hold_edits_of_former_rows(object, None, now)?;
-        tx.claims().unset(Goal::FormerRows(object))?;
-        if let Some(sweep) = Sweep::load(tx, object)? {
-            // As after a first copy.
-            tx.claims().know_changes(object, sweep.known_changes())?;
-        }
-        Ok(held)
-    });
-    match held.await? {
-        0 => {}
-        held => run.warn(former_edits(object, held)),
-    }
-    Ok(())
-}
-
 /// Handles a check that did not recognise the workspace: the second one means a different workspace.
 async fn not_recognised(run: &Run<'_>, identity: Identity, asked: usize, met: usize) -> Result<SyncError, SyncError> {
     let first_moment = SyncError::NotRecognised { asked, met, unread: Vec::new() };
@@ -180,34 +144,30 @@ impl Engine {
     /// [`SyncError::OtherWorkspace`] if they are other records, as seen once; [`SyncError::NotRecognised`] if none of
     /// those exists that the key may read; [`SyncError::NoScope`] if the key may read none of them.
     pub async fn recognise(&self) -> Result<(), SyncError> {
-        // Rows of the workspace before an accepted one say whose the key is only if none of them was replaced yet.
-        for former in [false, true] {
-            let (mut unread, mut asked) = (Vec::new(), 0);
-            for object in Object::ALL {
-                let sample = self.store.read(move |tx| tx.sample_created(object, SAMPLE, former)).await?;
-                let ids: Vec<RecordId> = sample.iter().map(|(id, _)| id.clone()).collect();
-                let sample = &sample[..ListQuery::ids_that_fit(&ids)];
-                if sample.is_empty() {
-                    continue;
-                }
-                match self.look_for(object, sample).await? {
-                    None => unread.push(object.resource().read_scope()),
-                    Some(SampleResult { asked: some, met: 0, others: 0 }) => asked += some,
-                    Some(SampleResult { asked, met, others }) if others > met => {
-                        return Err(SyncError::OtherWorkspace { asked, met });
-                    }
-                    Some(_) => return Ok(()),
-                }
+        let (mut unread, mut asked) = (Vec::new(), 0);
+        for object in Object::ALL {
+            let sample = self.store.read(move |tx| tx.sample_created(object, SAMPLE)).await?;
+            let ids: Vec<RecordId> = sample.iter().map(|(id, _)| id.clone()).collect();
+            let sample = &sample[..ListQuery::ids_that_fit(&ids)];
+            if sample.is_empty() {
+                continue;
             }
-            match (asked, unread.is_empty()) {
-                (0, true) => {}
-                // There are records, but the key may not read any of them, so the workspace cannot be identified.
-                (0, false) => return Err(SyncError::NoScope { scopes: unread.join(", ") }),
-                (asked, _) => return Err(SyncError::NotRecognised { asked, met: 0, unread }),
+            match self.look_for(object, sample).await? {
+                None => unread.push(object.resource().read_scope()),
+                Some(SampleResult { asked: some, met: 0, others: 0 }) => asked += some,
+                Some(SampleResult { asked, met, others }) if others > met => {
+                    return Err(SyncError::OtherWorkspace { asked, met });
+                }
+                Some(_) => return Ok(()),
             }
         }
-        // There is no known record to overwrite.
-        Ok(())
+        match (asked, unread.is_empty()) {
+            // There is no known record to overwrite.
+            (0, true) => Ok(()),
+            // There are records, but the key may not read any of them, so the workspace cannot be identified.
+            (0, false) => Err(SyncError::NoScope { scopes: unread.join(", ") }),
+            (asked, _) => Err(SyncError::NotRecognised { asked, met: 0, unread }),
+        }
     }
 
     /// Requests known records of an object; `None` if the key may not read it.

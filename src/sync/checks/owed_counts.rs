@@ -6,7 +6,6 @@ use super::compare::Audit;
 use crate::error_chain::error_chain;
 use crate::model::{Object, Ru, TimeField};
 use crate::store::{Goal, UnprovenRanges};
-use crate::sync::checks::identity;
 use crate::sync::error::SyncError;
 use crate::sync::job::Job;
 use crate::sync::plan::Step;
@@ -82,7 +81,6 @@ pub(in crate::sync) async fn carry_out_count(run: &Run<'_>, object: Object, walk
 /// not read before it is finished.
 pub(in crate::sync) async fn finish_sweep(run: &Run<'_>, object: Object) -> Result<(), SyncError> {
     let is_settled = decide_nominations(run, object).await?;
-    identity::end_replacement(run, object).await?;
     let finished = run.now();
     let ending = run.write(move |tx| {
         // Whatever is left undecided: what later answers lack, nobody has accepted.

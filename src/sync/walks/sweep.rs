@@ -175,10 +175,7 @@ pub(in crate::sync) async fn sweep(run: &Run<'_>, object: Object) -> Result<(), 
 async fn begin_sweep(run: &Run<'_>, object: Object, again: bool) -> Result<(), SyncError> {
     let now = run.now();
     // The first changes walk begins where the copy began: what is copied early may change while the rest is read.
-    let first = run.read(move |tx| {
-        let first = !tx.is_copied(object)? || tx.goals().is_set(Goal::FormerRows(object))?;
-        Ok(first && !tx.goals().is_set(Goal::Sweeping(object))?)
-    });
+    let first = run.read(move |tx| Ok(!tx.is_copied(object)? && !tx.goals().is_set(Goal::Sweeping(object))?));
     let served_at = if first.await? { service_clock::boundary(run, object).await? } else { None };
     let (workers, settings) = (run.engine.workers() as u64, run.engine.settings);
     let may_count = run.may_count(object);

@@ -142,7 +142,7 @@ fn decided(mirrored: &Mirrored) {
         if let Err(DecideError::Store(error)) = undo(tx, &ids, now) {
             panic!("undo: {error:?}");
         }
-        tx.edits().hold_new_edits(None, "held", now)?;
+        tx.edits().hold_new_edits("held", now)?;
         tx.edits().reject_edits_of_removed(Object::Contact, &[RecordId::new("ct0")], now)?;
         Err::<(), _>(StoreError::Interrupted)
     }));

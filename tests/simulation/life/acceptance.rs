@@ -6,7 +6,6 @@ use crm_mirror::sync::{Acceptance, Job, Selection};
 use rusqlite::Connection;
 
 use super::Life;
-use crate::invariants::has_former_rows;
 use crate::people;
 
 const ACCEPT: Acceptance = Acceptance { removals: false, workspace: true };
@@ -49,12 +48,9 @@ impl Life<'_> {
         Ok(())
     }
 
-    /// The person who has not succeeded yet accepts the workspace when nothing disturbs any more; also once more, if the key
-    /// was replaced before all rows were, which do not show whose key it is.
+    /// The person who has not succeeded yet accepts the workspace when nothing disturbs any more.
     pub(super) async fn accept_at_last(&mut self) -> Result<(), String> {
-        let is_replaced =
-            self.connection().is_some_and(|conn| Object::ALL.into_iter().any(|object| has_former_rows(&conn, object)));
-        if !self.is_unaccepted && !is_replaced {
+        if !self.is_unaccepted {
             return Ok(());
         }
         self.close().await;
