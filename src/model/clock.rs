@@ -79,7 +79,7 @@ impl Clock for SystemClock {
 /// unit, each process counts as a new boot.
 fn system_monotonic() -> Option<MonotonicReading> {
     static BOOT: OnceLock<u32> = OnceLock::new();
-    let boot = *BOOT.get_or_init(|| boot_number().unwrap_or_else(of_this_process));
+    let boot = *BOOT.get_or_init(|| boot_number().unwrap_or_else(|| fastrand::u32(..)));
     // Unlike the usual monotonic clock, this one counts the time that the machine sleeps.
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     let micros = u64::try_from(time.tv_sec).ok()?.checked_mul(1_000_000)? + u64::try_from(time.tv_nsec).ok()? / 1000;
@@ -90,10 +90,4 @@ fn system_monotonic() -> Option<MonotonicReading> {
 pub fn boot_number() -> Option<u32> {
     let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     u32::from_str_radix(id.get(..8)?, 16).ok()
-}
-
-/// A number that another process hardly has: in a container, every process may have the same id.
-fn of_this_process() -> u32 {
-    let now = Instant::system_now().to_string();
-    now.bytes().fold(std::process::id(), |hash, byte| hash.wrapping_mul(16_777_619) ^ u32::from(byte))
 }

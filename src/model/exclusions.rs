@@ -121,7 +121,7 @@ pub fn table_of(name: &str) -> &str {
 }
 
 pub fn object_of(table: &str) -> Option<Object> {
-    let has = |o: &Object| [o.table(), o.detail_table(), o.full_view(), o.lookup_view()].contains(&table);
+    let has = |o: &Object| [o.table(), o.detail_table(), o.full_view()].contains(&table);
     Object::ALL.into_iter().find(has)
 }
 

@@ -355,6 +355,7 @@ pub fn undo(tx: &MirrorTx<'_>, edits: &[i64], now: Instant) -> Result<Vec<UndoEd
         of_record.edit = stored::insert(tx, &edit, &why, now)?.edit;
         if let Some(id) = of_record.edit {
             tx.edits().mark_released(id, now)?;
+            tx.edits().mark_undone(&of_record.undoes, id)?;
         }
     }
     Ok(undo)

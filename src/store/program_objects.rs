@@ -21,8 +21,8 @@ pub(in crate::store) const GUARDED_TABLES: [(&str, Option<Object>); 10] = [
     ("changes", None),
 ];
 
-/// The tables that other programs may write only through the views that take edits.
-pub(in crate::store) const OUTBOX_TABLES: [&str; 3] = ["outbox", "outbox_events", "outbox_values"];
+/// What the text of each of the program's own triggers has.
+pub(in crate::store) const OWN_TRIGGER: &str = "BEGIN -- of crm-mirror";
 
 /// Whether a table is one of the program's, except those of the search.
 pub(in crate::store) fn is_program_table(name: &str) -> bool {
@@ -30,7 +30,7 @@ pub(in crate::store) fn is_program_table(name: &str) -> bool {
 }
 
 pub(in crate::store) fn is_program_view(name: &str) -> bool {
-    let of_object = |object: Object| [object.full_view(), history_view(object), object.lookup_view()].contains(&name);
+    let of_object = |object: Object| [object.full_view(), history_view(object)].contains(&name);
     Object::ALL.into_iter().any(of_object) || migrate::TABLES.contains(&format!("CREATE VIEW {name} ("))
 }
 

@@ -4,6 +4,7 @@
 use rusqlite::types::{FromSql, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Params, Row, Statement};
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Map;
 
 use crate::model::ids::MAX_PREDICATE;
@@ -62,14 +63,21 @@ pub(in crate::store) trait Statements {
         self.prepared(sql, |stmt| stmt.query_row(values, read).optional())
     }
 
-    /// A row by the names of its columns. Not cached: `*` depends on columns that are added and removed.
-    fn find_object(&self, sql: &str, values: impl Params) -> Result<Option<Map<String, serde_json::Value>>> {
+    /// Rows by the names of their columns. Not cached: `*` depends on columns that are added and removed.
+    fn objects(&self, sql: &str, values: impl Params) -> Result<Vec<Map<String, serde_json::Value>>> {
         let mut stmt = self.connection().prepare(sql)?;
         let names: Vec<String> = stmt.column_names().map(String::from).collect();
         let read = |row: &Row<'_>| {
             names.iter().enumerate().map(|(place, name)| Ok((name.clone(), json_at(row, place)?))).collect()
         };
-        Ok(stmt.query_row(values, read).optional()?)
+        Ok(stmt.query_map(values, read)?.collect::<rusqlite::Result<_>>()?)
+    }
+
+    /// Rows whose columns are the members of a type. One that is none is left out: anybody can write it, and it must not
+    /// hide the others.
+    fn parsed<T: DeserializeOwned>(&self, sql: &str, values: impl Params) -> Result<Vec<T>> {
+        let rows = self.objects(sql, values)?.into_iter();
+        Ok(rows.filter_map(|row| serde_json::from_value(row.into()).ok()).collect())
     }
 
     fn column<T: FromSql, C: FromIterator<T>>(&self, sql: &str, values: impl Params) -> Result<C> {
@@ -117,6 +125,31 @@ fn purpose(sql: &str) -> String {
     let names = |word: &str| ["FROM", "INTO", "UPDATE", "TABLE", "VIEW", "INDEX", "TRIGGER"].contains(&word);
     let name = words.windows(2).find(|pair| names(pair[0]) && !pair[1].starts_with('('));
     format!("{verb} {}", name.map_or("the mirror", |pair| pair[1]))
+}
+
+/// The words of a statement and its other characters one by one, without what is quoted and comments.
+pub(in crate::store) fn words(sql: &str) -> impl Iterator<Item = &str> {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let mut rest = sql;
+    std::iter::from_fn(move || {
+        loop {
+            rest = rest.trim_start();
+            let first = rest.chars().next()?;
+            let behind = |opening: usize, end: &str| rest[opening..].split_once(end).map_or("", |(_, behind)| behind);
+            rest = match first {
+                '\'' | '"' | '`' => behind(1, first.encode_utf8(&mut [0; 4])),
+                '[' => behind(1, "]"),
+                '-' if rest.starts_with("--") => behind(2, "\n"),
+                '/' if rest.starts_with("/*") => behind(2, "*/"),
+                _ => {
+                    let end = if is_word(first) { rest.find(|c| !is_word(c)) } else { Some(first.len_utf8()) };
+                    let (word, behind) = rest.split_at(end.unwrap_or(rest.len()));
+                    rest = behind;
+                    return Some(word);
+                }
+            };
+        }
+    })
 }
 
 pub(in crate::store) trait OfRow: for<'r> TryFrom<&'r Row<'r>, Error = rusqlite::Error> {}

@@ -184,9 +184,7 @@ pub(in crate::store) struct RowCounts {
 /// The work left for the end of a transaction, by object.
 #[derive(Debug, Default)]
 pub(in crate::store) struct Pending {
-    /// Records whose texts changed: their documents are written at the end.
-    pub(in crate::store) stale_documents: RefCell<BTreeSet<(Object, String)>>,
-    /// Records that changed: they are entered into `changed_records` at the end.
+    /// Records that changed: their documents are written and they are entered into `changed_records` at the end.
     pub(in crate::store) changed: RefCell<BTreeSet<(Object, String)>>,
     /// The records that were written, with their earlier presence.
     pub(in crate::store) before: RefCell<[BTreeMap<String, RowCounts>; 2]>,
@@ -209,20 +207,16 @@ pub(in crate::store) struct Pending {
 /// Rows of each object, with the number of the request that wrote, confirmed or removed them.
 pub(in crate::store) type WrittenRows = [HashMap<String, u64>; 2];
 
-/// The number of entries kept before those of settled requests are dropped.
-const MAX_ROWS: usize = 2_000;
-
 /// The last request of each row that an open request could still overtake.
 #[derive(Debug)]
 pub(in crate::store) struct RowOrder {
     requests: RequestRegister,
     rows: WrittenRows,
-    most: usize,
 }
 
 impl RowOrder {
     pub(in crate::store) fn new(requests: RequestRegister) -> RowOrder {
-        RowOrder { requests, rows: WrittenRows::default(), most: MAX_ROWS }
+        RowOrder { requests, rows: WrittenRows::default() }
     }
 
     pub(in crate::store) fn note(&mut self, written: WrittenRows) {
@@ -232,13 +226,10 @@ impl RowOrder {
                 *last = number.max(*last);
             }
         }
-        if self.rows.iter().map(HashMap::len).sum::<usize>() > self.most {
-            // An entry whose request is older than all open requests is no longer needed.
-            let oldest = self.requests.oldest_open();
-            for rows in &mut self.rows {
-                rows.retain(|_, number| *number > oldest);
-            }
-            self.most = MAX_ROWS.max(2 * self.rows.iter().map(HashMap::len).sum::<usize>());
+        // An entry whose request is older than all open requests is no longer needed.
+        let oldest = self.requests.oldest_open();
+        for rows in &mut self.rows {
+            rows.retain(|_, number| *number > oldest);
         }
     }
 }
@@ -266,6 +257,6 @@ mod tests {
             let request = requests.begin();
             rows.note(page(request.number()));
         }
-        assert!(rows.rows[0].len() <= 2 * MAX_ROWS, "{}", rows.rows[0].len());
+        assert!(rows.rows[0].is_empty(), "{}", rows.rows[0].len());
     }
 }

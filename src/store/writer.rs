@@ -16,8 +16,7 @@ use crate::store::file::lock::LockedBy;
 use crate::store::tx::RowOrder;
 use crate::store::user_objects::objects::drop_indexes_in_the_way;
 use crate::store::{
-    BuiltFrom, Doing, FoundCopy, Lock, MirrorTx, OpenFiles, ReadTx, Result, Shapes, StoreError, ViewOptions, open,
-    shapes_of, wal,
+    BuiltFrom, Doing, Lock, MirrorTx, OpenFiles, ReadTx, Result, Shapes, StoreError, ViewOptions, open, shapes_of, wal,
 };
 
 /// `None` ends the writer.
@@ -35,7 +34,6 @@ pub struct Store {
     lock: Arc<Lock>,
     requests: RequestRegister,
     current: Arc<Mutex<LockedBy>>,
-    copy: Arc<Mutex<Option<FoundCopy>>>,
     thread: Arc<Mutex<Option<JoinHandle<()>>>>,
 }
 
@@ -85,7 +83,7 @@ impl Store {
         let rows = RowOrder::new(requests.clone());
         let mut writer =
             Writer { conn, shapes, layout: now, wal, rows, before_commit: None, looked_at: None, killed: false };
-        let (current, copy) = writer
+        let current = writer
             .durably(|writer| {
                 writer.tx(|tx| {
                     let taken = tx.take_over(&lock, path, Instant::system_now())?;
@@ -97,7 +95,7 @@ impl Store {
                     Ok(taken)
                 })
             })
-            .and_then(|(current, copy)| lock.store_writer(&current).map(|()| (current, copy)))?;
+            .and_then(|current| lock.store_writer(&current).map(|()| current))?;
         writer.finish_erasure();
         writer.before_commit = options.before_commit;
         if let Some(wait) = options.lock_wait {
@@ -105,10 +103,8 @@ impl Store {
         }
         let lock = Arc::new(lock);
         let (held, files, path) = (lock.clone(), OpenFiles::of(path), Arc::new(path.to_path_buf()));
-        let copy = Arc::new(Mutex::new(copy));
-        let (place, untold) = (path.clone(), copy.clone());
         let current = Arc::new(Mutex::new(current));
-        let written = current.clone();
+        let (place, written) = (path.clone(), current.clone());
         let (queue, mut work) = mpsc::channel::<WriterJob>(QUEUE);
         let thread = std::thread::Builder::new()
             .name("mirror-writer".into())
@@ -125,10 +121,6 @@ impl Store {
                 }
                 let killed = writer.killed;
                 drop(writer);
-                if let Some(copy) = untold.lock().unwrap_or_else(PoisonError::into_inner).take() {
-                    // No run has told it.
-                    tracing::warn!("{copy}");
-                }
                 // Only now, since the numbers of closed files are used again. While it is in the way, nobody gets the lock.
                 match files.make_way(&place) {
                     Err(error) => tracing::error!(%error, "The WAL of a file that was replaced is in the way: {error}"),
@@ -142,7 +134,7 @@ impl Store {
             })
             .map_err(StoreError::using(&path))?;
         let thread = Arc::new(Mutex::new(Some(thread)));
-        Ok(Store { queue, layout, path, files, lock, requests, current, copy, thread })
+        Ok(Store { queue, layout, path, files, lock, requests, current, thread })
     }
 
     /// Executes `work` in one transaction: it is committed if `work` succeeds, and rolled back if it fails.
@@ -206,10 +198,6 @@ impl Store {
 
     pub fn lock(&self) -> &Lock {
         &self.lock
-    }
-
-    pub fn take_found_copy(&self) -> Option<FoundCopy> {
-        self.copy.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Records, outside the file, that the request with this number is about to be sent: a copy of the file from before it

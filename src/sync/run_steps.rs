@@ -34,9 +34,6 @@ impl Engine {
     pub async fn run(&self, job: &Job, trigger: &'static str) -> Result<RunReport, SyncError> {
         let (id, began) = self.begin(job, trigger).await?;
         let run = Run::new(self, job, (id, trigger));
-        if let Some(copy) = self.store.take_found_copy() {
-            run.warn(copy.to_string());
-        }
         let result = run.carry_out().await;
         let results = run.into_results();
         self.end(job, (id, trigger, began), result, results).await

@@ -13,6 +13,7 @@ use crm_mirror::store::StateKey;
 use crm_mirror::sync::{Acceptance, Job, Selection};
 use rusqlite::Connection;
 use serde_json::json;
+use strum::VariantArray;
 
 /// What an entry may become.
 const DAMAGES: [&str; 8] =
@@ -90,8 +91,8 @@ fn copied(mirror: &Mirror) -> Mirror {
 /// Half of the entries: each that there is is lost, or damaged, and each that there can be is damaged in one of the ways.
 async fn any_entry_may_be_lost(half: usize) {
     let (crm, mirror) = busy().await;
-    for (number, key) in StateKey::all().into_iter().enumerate().filter(|(number, _)| number % 2 == half) {
-        let name = key.to_string();
+    for (number, key) in StateKey::VARIANTS.iter().enumerate().filter(|(number, _)| number % 2 == half) {
+        let name = key.as_str();
         let there = mirror.count(&format!("state WHERE name = '{name}'")) > 0;
         let damaged = if number % 3 == 0 { 1 } else { 2 + number % DAMAGES.len() };
         for which in [Some(damaged), there.then_some(0)].into_iter().flatten() {

@@ -388,47 +388,6 @@ INSERT INTO mirror_columns VALUES('companies_full','synced_at',38,NULL,NULL,'tim
 INSERT INTO mirror_columns VALUES('companies_full','updated_at',19,'updatedAt',NULL,'timestamp','list','when the record last changed');
 INSERT INTO mirror_columns VALUES('companies_full','website_url',22,'websiteUrl',NULL,'text','list','web site');
 INSERT INTO mirror_columns VALUES('companies_full','year_founded',9,'yearFounded',NULL,'integer','list','year of foundation');
-INSERT INTO mirror_columns VALUES('companies_lookup','cf_account_code',30,'customFields.account_code','Account code','SHORT_TEXT','custom',NULL);
-INSERT INTO mirror_columns VALUES('companies_lookup','cf_contract_end',27,'customFields.contract_end','End of contract','DATE','custom',NULL);
-INSERT INTO mirror_columns VALUES('companies_lookup','cf_credit_limit',32,'customFields.credit_limit','Credit limit','DECIMAL','custom',NULL);
-INSERT INTO mirror_columns VALUES('companies_lookup','cf_credit_limit_num',33,'customFields.credit_limit','Credit limit','number','custom','the nearest double of cf_credit_limit, for sorting and sums');
-INSERT INTO mirror_columns VALUES('companies_lookup','cf_last_audit',26,'customFields.last_audit','Last audit','DATETIME','custom',NULL);
-INSERT INTO mirror_columns VALUES('companies_lookup','cf_markets',29,'customFields.markets','Markets','MULTI_SELECT','custom',NULL);
-INSERT INTO mirror_columns VALUES('companies_lookup','cf_offices',28,'customFields.offices','Offices','INTEGER','custom',NULL);
-INSERT INTO mirror_columns VALUES('companies_lookup','cf_public',34,'customFields.public','Listed','BOOLEAN','custom',NULL);
-INSERT INTO mirror_columns VALUES('companies_lookup','cf_region',31,'customFields.region','Region','SINGLE_SELECT','custom',NULL);
-INSERT INTO mirror_columns VALUES('companies_lookup','cf_strategy',35,'customFields.strategy','Strategy','LONG_TEXT','custom',NULL);
-INSERT INTO mirror_columns VALUES('companies_lookup','created_at',18,'createdAt',NULL,'timestamp','list','when the record was created');
-INSERT INTO mirror_columns VALUES('companies_lookup','customer_fit_score',20,'customerFitScore',NULL,'number','list','customer fit, compared as stored');
-INSERT INTO mirror_columns VALUES('companies_lookup','customer_fit_score_reason',25,'customerFitScoreReason',NULL,'text','detail','reason of the customer fit');
-INSERT INTO mirror_columns VALUES('companies_lookup','detail_extra',37,NULL,NULL,'json','mirror','what the columns cannot hold, verbatim JSON by wire name');
-INSERT INTO mirror_columns VALUES('companies_lookup','details_current',40,NULL,NULL,'boolean','mirror','1 while the detail''s columns are as new as the record''s, else 0');
-INSERT INTO mirror_columns VALUES('companies_lookup','employee_count',5,'employeeCount',NULL,'integer','list','number of employees');
-INSERT INTO mirror_columns VALUES('companies_lookup','enrichment_at',13,'enrichmentAt',NULL,'timestamp','list','when the record was enriched');
-INSERT INTO mirror_columns VALUES('companies_lookup','enrichment_status',14,'enrichmentStatus',NULL,'text','list','pending, completed or failed');
-INSERT INTO mirror_columns VALUES('companies_lookup','etag',21,'etag',NULL,'etag','list','version token of the record, its quotes included');
-INSERT INTO mirror_columns VALUES('companies_lookup','extra',36,NULL,NULL,'json','mirror','what the columns cannot hold, verbatim JSON by wire name');
-INSERT INTO mirror_columns VALUES('companies_lookup','fetched_at',39,NULL,NULL,'timestamp','mirror','when the detail was asked for');
-INSERT INTO mirror_columns VALUES('companies_lookup','hq_country',8,'hqCountry',NULL,'text','list','country of the headquarters');
-INSERT INTO mirror_columns VALUES('companies_lookup','id',0,'id',NULL,'id','list','record identifier');
-INSERT INTO mirror_columns VALUES('companies_lookup','industry',3,'industry',NULL,'text','list','industry');
-INSERT INTO mirror_columns VALUES('companies_lookup','last_interaction_at',17,'lastInteractionAt',NULL,'timestamp','list','time of the last interaction');
-INSERT INTO mirror_columns VALUES('companies_lookup','last_message_received_at',16,'lastMessageReceivedAt',NULL,'timestamp','list','last message received from the company');
-INSERT INTO mirror_columns VALUES('companies_lookup','last_message_sent_at',15,'lastMessageSentAt',NULL,'timestamp','list','last message sent to the company');
-INSERT INTO mirror_columns VALUES('companies_lookup','logo',12,'logo',NULL,'value','list','logo, exactly as the service gives it');
-INSERT INTO mirror_columns VALUES('companies_lookup','name',1,'name',NULL,'text','list','name');
-INSERT INTO mirror_columns VALUES('companies_lookup','notes',23,'notes',NULL,'text','detail','notes');
-INSERT INTO mirror_columns VALUES('companies_lookup','notes_at',24,'notesAt',NULL,'timestamp','detail','when the notes last changed');
-INSERT INTO mirror_columns VALUES('companies_lookup','owner_id',10,'ownerId',NULL,'text','list','identifier of the owning team member');
-INSERT INTO mirror_columns VALUES('companies_lookup','owner_name',11,NULL,NULL,'text','mirror','first and last name of the owner, if that team member is mirrored');
-INSERT INTO mirror_columns VALUES('companies_lookup','registered_name',2,'registeredName',NULL,'text','list','registered name');
-INSERT INTO mirror_columns VALUES('companies_lookup','revenue',6,'revenue',NULL,'value','list','revenue, exactly as the service gives it');
-INSERT INTO mirror_columns VALUES('companies_lookup','revenue_num',7,'revenue',NULL,'number','list','the nearest double of revenue, for sorting and sums');
-INSERT INTO mirror_columns VALUES('companies_lookup','sub_industry',4,'subIndustry',NULL,'text','list','part of the industry');
-INSERT INTO mirror_columns VALUES('companies_lookup','synced_at',38,NULL,NULL,'timestamp','mirror','when the answer that this row was last written from was asked for');
-INSERT INTO mirror_columns VALUES('companies_lookup','updated_at',19,'updatedAt',NULL,'timestamp','list','when the record last changed');
-INSERT INTO mirror_columns VALUES('companies_lookup','website_url',22,'websiteUrl',NULL,'text','list','web site');
-INSERT INTO mirror_columns VALUES('companies_lookup','year_founded',9,'yearFounded',NULL,'integer','list','year of foundation');
 INSERT INTO mirror_columns VALUES('company_details','cf_strategy',6,'customFields.strategy','Strategy','LONG_TEXT','custom',NULL);
 INSERT INTO mirror_columns VALUES('company_details','company_id',0,'id',NULL,'id','list','record identifier');
 INSERT INTO mirror_columns VALUES('company_details','customer_fit_score_reason',3,'customerFitScoreReason',NULL,'text','detail','reason of the customer fit');
@@ -625,89 +584,6 @@ INSERT INTO mirror_columns VALUES('contacts_full','whatsapp_marketing_consent_st
 INSERT INTO mirror_columns VALUES('contacts_full','whatsapp_marketing_consent_updated_at',52,'whatsappMarketingConsentUpdatedAt',NULL,'timestamp','detail','when the WhatsApp consent changed');
 INSERT INTO mirror_columns VALUES('contacts_full','whatsapp_reachability_status',61,'whatsappReachabilityStatus',NULL,'text','detail','reachable by WhatsApp');
 INSERT INTO mirror_columns VALUES('contacts_full','whatsapp_service_window_expires_at',62,'whatsappServiceWindowExpiresAt',NULL,'timestamp','detail','when the WhatsApp service window closes');
-INSERT INTO mirror_columns VALUES('contacts_lookup','cf__berweisung',70,'customFields.Überweisung','Überweisung','DECIMAL','custom',NULL);
-INSERT INTO mirror_columns VALUES('contacts_lookup','cf__berweisung_num',71,'customFields.Überweisung','Überweisung','number','custom','the nearest double of cf__berweisung, for sorting and sums');
-INSERT INTO mirror_columns VALUES('contacts_lookup','cf_background',77,'customFields.background','Background','LONG_TEXT','custom',NULL);
-INSERT INTO mirror_columns VALUES('contacts_lookup','cf_birthday',65,'customFields.birthday','Birthday','DATE','custom',NULL);
-INSERT INTO mirror_columns VALUES('contacts_lookup','cf_children',75,'customFields.children','Children','INTEGER','custom',NULL);
-INSERT INTO mirror_columns VALUES('contacts_lookup','cf_customer_ref',72,'customFields.customer-ref','Customer reference','SHORT_TEXT','custom',NULL);
-INSERT INTO mirror_columns VALUES('contacts_lookup','cf_lifetime_value',66,'customFields.lifetime_value','Lifetime value','DECIMAL','custom',NULL);
-INSERT INTO mirror_columns VALUES('contacts_lookup','cf_lifetime_value_num',67,'customFields.lifetime_value','Lifetime value','number','custom','the nearest double of cf_lifetime_value, for sorting and sums');
-INSERT INTO mirror_columns VALUES('contacts_lookup','cf_newsletter',76,'customFields.newsletter','Newsletter','BOOLEAN','custom',NULL);
-INSERT INTO mirror_columns VALUES('contacts_lookup','cf_next_call',74,'customFields.next call','Next call','DATETIME','custom',NULL);
-INSERT INTO mirror_columns VALUES('contacts_lookup','cf_nickname',64,'customFields.nickname','Nickname','SHORT_TEXT','custom',NULL);
-INSERT INTO mirror_columns VALUES('contacts_lookup','cf_tier',69,'customFields.tier','Tier','SINGLE_SELECT','custom',NULL);
-INSERT INTO mirror_columns VALUES('contacts_lookup','cf_tier_2',73,'customFields.Tier','Tier (old spelling)','SHORT_TEXT','custom',NULL);
-INSERT INTO mirror_columns VALUES('contacts_lookup','cf_topics',68,'customFields.topics','Topics','MULTI_SELECT','custom',NULL);
-INSERT INTO mirror_columns VALUES('contacts_lookup','company',7,'company',NULL,'text','list','company text');
-INSERT INTO mirror_columns VALUES('contacts_lookup','company_id',8,'companyId',NULL,'text','list','identifier of the company');
-INSERT INTO mirror_columns VALUES('contacts_lookup','company_name',9,NULL,NULL,'text','mirror','name of the company, if that company is mirrored');
-INSERT INTO mirror_columns VALUES('contacts_lookup','consent_updated_at',55,'consentUpdatedAt',NULL,'timestamp','detail','when any consent last changed');
-INSERT INTO mirror_columns VALUES('contacts_lookup','contactability_updated_at',58,'contactabilityUpdatedAt',NULL,'timestamp','detail','when contactability last changed');
-INSERT INTO mirror_columns VALUES('contacts_lookup','contactable',56,'contactable',NULL,'boolean','detail','whether any channel reaches the contact');
-INSERT INTO mirror_columns VALUES('contacts_lookup','contactable_channels',57,'contactableChannels',NULL,'json','detail','the channels that do');
-INSERT INTO mirror_columns VALUES('contacts_lookup','created_at',13,'createdAt',NULL,'timestamp','list','when the record was created');
-INSERT INTO mirror_columns VALUES('contacts_lookup','detail_extra',79,NULL,NULL,'json','mirror','what the columns cannot hold, verbatim JSON by wire name');
-INSERT INTO mirror_columns VALUES('contacts_lookup','details_current',82,NULL,NULL,'boolean','mirror','1 while the detail''s columns are as new as the record''s, else 0');
-INSERT INTO mirror_columns VALUES('contacts_lookup','do_not_contact',44,'doNotContact',NULL,'boolean','detail','whether the contact must not be contacted');
-INSERT INTO mirror_columns VALUES('contacts_lookup','do_not_contact_at',45,'doNotContactAt',NULL,'timestamp','detail','since when');
-INSERT INTO mirror_columns VALUES('contacts_lookup','do_not_contact_reason',46,'doNotContactReason',NULL,'text','detail','why');
-INSERT INTO mirror_columns VALUES('contacts_lookup','email',4,'email',NULL,'text','list','primary e-mail address; read-only through the API');
-INSERT INTO mirror_columns VALUES('contacts_lookup','email_marketing_consent_status',47,'emailMarketingConsentStatus',NULL,'text','detail','consent to marketing by e-mail');
-INSERT INTO mirror_columns VALUES('contacts_lookup','email_marketing_consent_updated_at',48,'emailMarketingConsentUpdatedAt',NULL,'timestamp','detail','when the e-mail consent changed');
-INSERT INTO mirror_columns VALUES('contacts_lookup','email_reachability_status',59,'emailReachabilityStatus',NULL,'text','detail','reachable by e-mail');
-INSERT INTO mirror_columns VALUES('contacts_lookup','enrichment_at',19,'enrichmentAt',NULL,'timestamp','list','when the record was enriched');
-INSERT INTO mirror_columns VALUES('contacts_lookup','enrichment_status',18,'enrichmentStatus',NULL,'text','list','pending, completed or failed');
-INSERT INTO mirror_columns VALUES('contacts_lookup','etag',20,'etag',NULL,'etag','list','version token of the record, its quotes included');
-INSERT INTO mirror_columns VALUES('contacts_lookup','extra',78,NULL,NULL,'json','mirror','what the columns cannot hold, verbatim JSON by wire name');
-INSERT INTO mirror_columns VALUES('contacts_lookup','fetched_at',81,NULL,NULL,'timestamp','mirror','when the detail was asked for');
-INSERT INTO mirror_columns VALUES('contacts_lookup','first_name',2,'firstName',NULL,'text','list','first name');
-INSERT INTO mirror_columns VALUES('contacts_lookup','id',0,'id',NULL,'id','list','record identifier');
-INSERT INTO mirror_columns VALUES('contacts_lookup','industry',24,'industry',NULL,'text','detail','industry, as stored text');
-INSERT INTO mirror_columns VALUES('contacts_lookup','intent_inferred_at',38,'intentInferredAt',NULL,'timestamp','detail','when the intent was inferred');
-INSERT INTO mirror_columns VALUES('contacts_lookup','intent_level',16,'intentLevel',NULL,'text','list','HIGH, MED or LOW');
-INSERT INTO mirror_columns VALUES('contacts_lookup','intent_reason',37,'intentReason',NULL,'text','detail','reason of the intent');
-INSERT INTO mirror_columns VALUES('contacts_lookup','intent_type',15,'intentType',NULL,'text','list','kind of intent');
-INSERT INTO mirror_columns VALUES('contacts_lookup','language',25,'language',NULL,'text','detail','preferred language');
-INSERT INTO mirror_columns VALUES('contacts_lookup','last_interaction_at',17,'lastInteractionAt',NULL,'timestamp','list','time of the last interaction');
-INSERT INTO mirror_columns VALUES('contacts_lookup','last_message_received_at',40,'lastMessageReceivedAt',NULL,'timestamp','detail','last message received from the contact');
-INSERT INTO mirror_columns VALUES('contacts_lookup','last_message_sent_at',39,'lastMessageSentAt',NULL,'timestamp','detail','last message sent to the contact');
-INSERT INTO mirror_columns VALUES('contacts_lookup','last_name',3,'lastName',NULL,'text','list','last name');
-INSERT INTO mirror_columns VALUES('contacts_lookup','linkedin_url',27,'linkedinUrl',NULL,'text','detail','LinkedIn profile');
-INSERT INTO mirror_columns VALUES('contacts_lookup','location_city',23,'location.city',NULL,'text','list','city');
-INSERT INTO mirror_columns VALUES('contacts_lookup','location_country',21,'location.country',NULL,'text','list','country, as stored text');
-INSERT INTO mirror_columns VALUES('contacts_lookup','location_region',22,'location.region',NULL,'text','list','region');
-INSERT INTO mirror_columns VALUES('contacts_lookup','mobile',5,'mobile',NULL,'text','list','primary mobile number; read-only through the API');
-INSERT INTO mirror_columns VALUES('contacts_lookup','name',1,'name',NULL,'text','list','full name');
-INSERT INTO mirror_columns VALUES('contacts_lookup','notes',30,'notes',NULL,'text','detail','notes');
-INSERT INTO mirror_columns VALUES('contacts_lookup','notes_at',31,'notesAt',NULL,'timestamp','detail','when the notes last changed');
-INSERT INTO mirror_columns VALUES('contacts_lookup','origin_channel',29,'originChannel',NULL,'text','detail','channel of the first contact');
-INSERT INTO mirror_columns VALUES('contacts_lookup','owner_id',10,'ownerId',NULL,'text','list','identifier of the owning team member');
-INSERT INTO mirror_columns VALUES('contacts_lookup','owner_name',11,NULL,NULL,'text','mirror','first and last name of the owner, if that team member is mirrored');
-INSERT INTO mirror_columns VALUES('contacts_lookup','phone_marketing_consent_status',53,'phoneMarketingConsentStatus',NULL,'text','detail','consent to marketing by phone');
-INSERT INTO mirror_columns VALUES('contacts_lookup','phone_marketing_consent_updated_at',54,'phoneMarketingConsentUpdatedAt',NULL,'timestamp','detail','when the phone consent changed');
-INSERT INTO mirror_columns VALUES('contacts_lookup','phone_reachability_status',63,'phoneReachabilityStatus',NULL,'text','detail','reachable by phone');
-INSERT INTO mirror_columns VALUES('contacts_lookup','position',6,'position',NULL,'text','list','job title');
-INSERT INTO mirror_columns VALUES('contacts_lookup','qualification',12,'qualification',NULL,'boolean','list','whether the contact is qualified');
-INSERT INTO mirror_columns VALUES('contacts_lookup','qualification_confidence',34,'qualificationConfidence',NULL,'value','detail','confidence of the qualification');
-INSERT INTO mirror_columns VALUES('contacts_lookup','qualification_confidence_num',35,'qualificationConfidence',NULL,'number','detail','the nearest double of qualification_confidence, for sorting and sums');
-INSERT INTO mirror_columns VALUES('contacts_lookup','qualified_at',36,'qualifiedAt',NULL,'timestamp','detail','when the contact was qualified');
-INSERT INTO mirror_columns VALUES('contacts_lookup','reasoning',33,'reasoning',NULL,'text','detail','reasoning behind the qualification');
-INSERT INTO mirror_columns VALUES('contacts_lookup','record_source',28,'recordSource',NULL,'text','detail','where the record came from');
-INSERT INTO mirror_columns VALUES('contacts_lookup','score',32,'score',NULL,'number','detail','deprecated historical score');
-INSERT INTO mirror_columns VALUES('contacts_lookup','session_summary_at',43,'sessionSummaryAt',NULL,'timestamp','detail','when the session was summarised');
-INSERT INTO mirror_columns VALUES('contacts_lookup','session_summary_discussed',41,'sessionSummaryDiscussed',NULL,'value','detail','what the last session discussed');
-INSERT INTO mirror_columns VALUES('contacts_lookup','session_summary_requests',42,'sessionSummaryRequests',NULL,'value','detail','what the contact asked for');
-INSERT INTO mirror_columns VALUES('contacts_lookup','sms_marketing_consent_status',49,'smsMarketingConsentStatus',NULL,'text','detail','consent to marketing by SMS');
-INSERT INTO mirror_columns VALUES('contacts_lookup','sms_marketing_consent_updated_at',50,'smsMarketingConsentUpdatedAt',NULL,'timestamp','detail','when the SMS consent changed');
-INSERT INTO mirror_columns VALUES('contacts_lookup','synced_at',80,NULL,NULL,'timestamp','mirror','when the answer that this row was last written from was asked for');
-INSERT INTO mirror_columns VALUES('contacts_lookup','timezone',26,'timezone',NULL,'text','detail','time zone');
-INSERT INTO mirror_columns VALUES('contacts_lookup','updated_at',14,'updatedAt',NULL,'timestamp','list','when the record last changed');
-INSERT INTO mirror_columns VALUES('contacts_lookup','web_chat_reachability_status',60,'webChatReachabilityStatus',NULL,'text','detail','reachable by web chat');
-INSERT INTO mirror_columns VALUES('contacts_lookup','whatsapp_marketing_consent_status',51,'whatsappMarketingConsentStatus',NULL,'text','detail','consent to marketing by WhatsApp');
-INSERT INTO mirror_columns VALUES('contacts_lookup','whatsapp_marketing_consent_updated_at',52,'whatsappMarketingConsentUpdatedAt',NULL,'timestamp','detail','when the WhatsApp consent changed');
-INSERT INTO mirror_columns VALUES('contacts_lookup','whatsapp_reachability_status',61,'whatsappReachabilityStatus',NULL,'text','detail','reachable by WhatsApp');
-INSERT INTO mirror_columns VALUES('contacts_lookup','whatsapp_service_window_expires_at',62,'whatsappServiceWindowExpiresAt',NULL,'timestamp','detail','when the WhatsApp service window closes');
 INSERT INTO mirror_columns VALUES('custom_field_definitions','allowed_operators',15,'allowedOperators',NULL,'json','list','filter operators valid for the field, as a JSON array');
 INSERT INTO mirror_columns VALUES('custom_field_definitions','archived_at',8,'archivedAt',NULL,'timestamp','list','when the definition was archived');
 INSERT INTO mirror_columns VALUES('custom_field_definitions','column_name',16,NULL,NULL,'text','mirror','the column that holds the values; NULL where they are kept in extra');
@@ -760,13 +636,14 @@ INSERT INTO mirror_columns VALUES('outbox','object_type',1,NULL,NULL,'text','mir
 INSERT INTO mirror_columns VALUES('outbox','queued_at',17,NULL,NULL,'text','mirror','UTC');
 INSERT INTO mirror_columns VALUES('outbox','record_id',2,NULL,NULL,'text','mirror',NULL);
 INSERT INTO mirror_columns VALUES('outbox','released_at',20,NULL,NULL,'text','mirror','UTC; when a person let it pass `write_back.max_edits`');
-INSERT INTO mirror_columns VALUES('outbox','repeats',22,NULL,NULL,'integer','mirror','the finished edit that it tries again');
+INSERT INTO mirror_columns VALUES('outbox','repeats',23,NULL,NULL,'integer','mirror','the finished edit that it tries again');
 INSERT INTO mirror_columns VALUES('outbox','source',4,NULL,NULL,'text','mirror','sql, edit, socket, undo or assistant');
 INSERT INTO mirror_columns VALUES('outbox','state',3,NULL,NULL,'text','mirror','queued, held, sending, applied, conflict, rejected, dropped or replaced');
 INSERT INTO mirror_columns VALUES('outbox','status',13,NULL,NULL,'integer','mirror','the HTTP status of the last answer; NULL where none came');
 INSERT INTO mirror_columns VALUES('outbox','theirs',15,NULL,NULL,'text','mirror','in a conflict, what the edited columns hold at the service, JSON, {column: value}');
 INSERT INTO mirror_columns VALUES('outbox','tried_at',19,NULL,NULL,'text','mirror','when a request with it was first sent, whatever came of it; UTC by a clock that nobody sets');
-INSERT INTO mirror_columns VALUES('outbox','undoes',21,NULL,NULL,'integer','mirror','the applied edit that it takes back');
+INSERT INTO mirror_columns VALUES('outbox','undoes',21,NULL,NULL,'integer','mirror','the applied edit that it takes back, the last one of several');
+INSERT INTO mirror_columns VALUES('outbox','undone_by',22,NULL,NULL,'integer','mirror','the last edit that was to take it back');
 INSERT INTO mirror_columns VALUES('outbox_events','at',2,NULL,NULL,'text','mirror','UTC');
 INSERT INTO mirror_columns VALUES('outbox_events','from_state',3,NULL,NULL,'text','mirror','NULL where the edit was made');
 INSERT INTO mirror_columns VALUES('outbox_events','id',0,NULL,NULL,'integer','mirror',NULL);
@@ -833,12 +710,12 @@ CREATE TABLE state (
     name TEXT PRIMARY KEY NOT NULL,
     value TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
-INSERT INTO state VALUES('built_from','{"revision":"1-2d936082","layout":3,"options":{"keep_archived":false,"labels":"off","indexes":[],"folder":null,"search":"words","exclude":[]},"files":{"digest":"44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a","views":{},"refused":{}},"erased":[],"erasure_chances":0,"rewrites":0}');
+INSERT INTO state VALUES('built_from','{"revision":"1-4d8fe97c","layout":3,"options":{"keep_archived":false,"labels":"off","indexes":[],"folder":null,"search":"words","exclude":[]},"files":{"digest":"44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a","views":{},"refused":{}},"erased":[],"erasure_chances":0,"rewrites":0}');
 INSERT INTO state VALUES('held:company','{"rows":3,"details_current":3}');
 INSERT INTO state VALUES('held:contact','{"rows":6,"details_current":6}');
 INSERT INTO state VALUES('history_marks','[{"clock":[1772625600000000,0,1772625600000000,[0,0]],"changes":0,"audits":0,"runs":1}]');
 INSERT INTO state VALUES('identity','{"base_url":"http://127.0.0.1:8080/v1","key":"dcd8083289ec23aa"}');
-INSERT INTO state VALUES('last_writer','{"nonce":"ec6f1d76006b4760aa895735406da6f6","before":"7496e25bbc0f4dfe9c8e7321e35519a9","file":{"inode":10330136,"born":"1795970352007412761","device":65024,"booted":1795936116,"boot":688666293},"requests":0}');
+INSERT INTO state VALUES('last_writer','{"nonce":"2192a24d62954d8dbf7e867422ea9bed","before":"64d2bf1f9d3d4e8d94d76c09678e2271","requests":0,"file":{"inode":10117656,"born":"1795979763990950579","device":65024,"booted":1795975132,"boot":1195622461},"closed":false}');
 INSERT INTO state VALUES('ledger','{"since":"2026-03-04T00:00:00.000000000Z","used":19,"total":19,"window":1,"clock":[1772629200000000,3600000000,1772629200000000,[0,3600000000]],"set_back":{"secs":0,"nanos":0}}');
 INSERT INTO state VALUES('mirror_id','"c9a2990f70bdca2c913b8b4c"');
 INSERT INTO state VALUES('searched:company','["r.cf_account_code","d.cf_strategy"]');
@@ -932,83 +809,15 @@ CREATE TABLE search_documents (
     is_company INTEGER NOT NULL, -- 0: of a contact, 1: of a company
     record_id TEXT NOT NULL -- the record's id
 ) STRICT;
-INSERT INTO search_documents VALUES(1,0,'ct_1e15e67972f4');
-INSERT INTO search_documents VALUES(2,0,'ct_04fbe3a36348');
-INSERT INTO search_documents VALUES(3,0,'ct_1188e50e6b1e');
-INSERT INTO search_documents VALUES(4,0,'ct_8b426458e733');
-INSERT INTO search_documents VALUES(5,0,'ct_97cf65c3ef09');
-INSERT INTO search_documents VALUES(6,0,'ct_a45c672ef6df');
-INSERT INTO search_documents VALUES(7,1,'co_372fe94f82a0');
-INSERT INTO search_documents VALUES(8,1,'co_2aa2e7e47aca');
-INSERT INTO search_documents VALUES(9,1,'co_b0e96899feb5');
-PRAGMA writable_schema=ON;
-INSERT INTO sqlite_schema(type,name,tbl_name,rootpage,sql)VALUES('table','contact_search','contact_search',0,'CREATE VIRTUAL TABLE contact_search USING fts5 (
-    record_id UNINDEXED, -- the contact''s id, for joins; not searched
-    name, -- full name, first and last name
-    email, -- primary e-mail address
-    company, -- company text
-    position, -- job title
-    notes, -- notes
-    summaries, -- what the last session discussed, and what the contact asked for
-    custom, -- every text custom field, one line each
-    tokenize = ''unicode61 remove_diacritics 2''
-)');
-CREATE TABLE IF NOT EXISTS 'contact_search_data'(id INTEGER PRIMARY KEY, block BLOB);
-INSERT INTO contact_search_data VALUES(1,X'060010120d09002e0b');
-INSERT INTO contact_search_data VALUES(10,X'000000000104040004010101020101030101040101');
-INSERT INTO contact_search_data VALUES(137438953473,X'000002bc0230300206010304020601030402060103040104313337390306010705010132050601030502033030310306010703010435383038040601070301043635343202060107030104393830330606010704010461636d65040601070202026461040601010202056e67656c6f05060101050106010105010b62726967687477617465720206010302020601030202060103020108636f6e7461637430060601020208013101060102020801320506010202080133030601020208013404060102020801350206010202010164050601010401060101040203617461050601040202096972656374726963650606010402011065696e6b617566736c6569746572696e010601040202076e67696e6565720506010403020678616d706c650106010204010601020401060102040106010204010601020401060102040105666f6f64730506010304010867656e6572616c6506060104030106686f6c6c6f77050601030201076962726168696d020601010202046f616e610506010102010601010201046a6f7365030601010201046b696c6f060601070201086c6f76656c61636504060101030204756d656e030601070401056d61696c300606010203050131010601020305013205060102030501330306010203050134040601020305013502060102030303726961050601010301060101030204756e6f7a030601010301036f616b0506010303010a726573656172636865720306010402010573616c6573020601040302076f66747761726502060103030206010303020601030303026e7306060107030105746f6b61690206010702010276700206010402010879c4b16c64c4b17a020601010301067a657068797203060107020108cebdceafcebaceb701060101020118cf80ceb1cf80ceb1ceb4cebfcf80cebfcf8dcebbcebfcf850106010103010ce596b6e6a5ade983a8e995b7040601040204120b080a0b0b0b0b09111c0f08080808080d0a10170e260c0f0d0e100b0b0f0b0c08080808080f0b0a110c18090c090f0d0f1f');
-INSERT INTO contact_search_data VALUES(274877906945,X'00000147023032050701030501016105080106070502016e050601060f0301640506010609030467656c6f050701010502017305080106110501096261636b736c617368050601060b0108636f6e746163743205070102020202737605060106120101640507010104020361746105070104020108656e67696e6565720507010403020678616d706c6505070102040304706f727405060106100105666f6f647305070103040106686f6c6c6f7705070103020102696e050601060c02046f616e610507010102020174050601060d01046c696e6505080106020401056d61696c3205070102030303726961050701010301036f616b050701030302026e6505060106030109736570617261746f720506010616010374616205060106080202686505060106150202776f0506010605010577616e7473050601060e020369746805080106060f04080908080b09100f09080a0f0d0b0c0d090b080c0c0a0a09100a09090c');
-INSERT INTO contact_search_data VALUES(412316860417,X'0000014d04303230300106010613010161010a010607050802026e6401060106090204736b6564010601060e01096261636b736c617368010601060b020565666f726501060106150108636f6e74616374310107010202011065696e6b617566736c6569746572696e010701040202026e640106010617020678616d706c6501070102040103666f72010601060f0102696e010601060c020174010601060d01046c696e6501080106020401056d61696c31010701020301026f66010601061802026e65010601060302037665720106010612010771756172746572010601061a03036f7465010601061101057365617473010601061401037461620106010608020268650108010616050202776f010601060501047769746801060106060108cebdceafcebaceb701070101020118cf80ceb1cf80ceb1ceb4cebfcf80cebfcf8dcebbcebfcf850107010103040a0a090b100c0f17090d0a09080c0c09090a0e0a0c0a0a090b0f');
-INSERT INTO contact_search_data VALUES(549755813889,X'000000b102303002070103040104363534320207010703010b627269676874776174657202070103020108636f6e7461637435020701020201076578616d706c6502070102040107686172626f7572020601040201076962726168696d020701010201056d61696c3502070102030304737465720206010403010573616c6573020102076f66747761726502070103030105746f6b61690207010702010276700201010879c4b16c64c4b17a020701010304080b120f0e0e0e0c0b090e0c06');
-CREATE TABLE IF NOT EXISTS 'contact_search_idx'(segid, term, pgno, PRIMARY KEY(segid, term)) WITHOUT ROWID;
-INSERT INTO contact_search_idx VALUES(1,X'',2);
-INSERT INTO contact_search_idx VALUES(2,X'',2);
-INSERT INTO contact_search_idx VALUES(3,X'',2);
-INSERT INTO contact_search_idx VALUES(4,X'',2);
-CREATE TABLE IF NOT EXISTS 'contact_search_content'(id INTEGER PRIMARY KEY, c0, c1, c2, c3, c4, c5, c6, c7);
-INSERT INTO contact_search_content VALUES(1,'ct_1e15e67972f4','Νίκη Παπαδοπούλου','contact1@mail1.example',NULL,'Einkaufsleiterin',NULL,replace('Line one\nline two	with a tab and a backslash \ in it.\n["Asked for a quote over 200 seats before the end of the quarter."]','\n',char(10)),NULL);
-INSERT INTO contact_search_content VALUES(2,'ct_04fbe3a36348','İbrahim Yıldız','contact5@mail5.example','Brightwater Software 0','Harbour master',NULL,NULL,'Tōkai 6542');
-INSERT INTO contact_search_content VALUES(3,'ct_1188e50e6b1e','José́ Muñoz','contact3@mail3.example',NULL,'Researcher',NULL,NULL,replace('Zephyr 2001\nLumen 1379','\n',char(10)));
-INSERT INTO contact_search_content VALUES(4,'ct_8b426458e733','Ada Lovelace','contact4@mail4.example','Brightwater Software 0','営業部長',NULL,NULL,'Acme 5808');
-INSERT INTO contact_search_content VALUES(5,'ct_97cf65c3ef09','Ioana-Maria d''Angelo','contact2@mail2.example','Hollow Oak Foods 2','Data Engineer',NULL,replace('Line one\nline two	with a tab and a backslash \ in it.\n["Wants an export as CSV, with ; as the separator."]','\n',char(10)),NULL);
-INSERT INTO contact_search_content VALUES(6,'ct_a45c672ef6df','Ioana-Maria d''Angelo','contact0@mail0.example','Brightwater Software 0','Directrice générale',NULL,NULL,'Kilo & Sons 9803');
-CREATE TABLE IF NOT EXISTS 'contact_search_docsize'(id INTEGER PRIMARY KEY, sz BLOB);
-INSERT INTO contact_search_docsize VALUES(1,X'0002030001001900');
-INSERT INTO contact_search_docsize VALUES(2,X'0002030302000002');
-INSERT INTO contact_search_docsize VALUES(3,X'0002030001000004');
-INSERT INTO contact_search_docsize VALUES(4,X'0002030301000002');
-INSERT INTO contact_search_docsize VALUES(5,X'0004030402001500');
-INSERT INTO contact_search_docsize VALUES(6,X'0004030302000003');
-CREATE TABLE IF NOT EXISTS 'contact_search_config'(k PRIMARY KEY, v) WITHOUT ROWID;
-INSERT INTO contact_search_config VALUES('version',4);
-INSERT INTO sqlite_schema(type,name,tbl_name,rootpage,sql)VALUES('table','company_search','company_search',0,'CREATE VIRTUAL TABLE company_search USING fts5 (
-    record_id UNINDEXED, -- the company''s id, for joins; not searched
-    name, -- name
-    company, -- registered name and web site
-    notes, -- notes
-    custom, -- every text custom field, one line each
-    tokenize = ''unicode61 remove_diacritics 2''
-)');
-CREATE TABLE IF NOT EXISTS 'company_search_data'(id INTEGER PRIMARY KEY, block BLOB);
-INSERT INTO company_search_data VALUES(1,X'03000b185d06');
-INSERT INTO company_search_data VALUES(10,X'000000000103030003010101020101030101');
-INSERT INTO company_search_data VALUES(137438953473,X'00000156023030070c010104010204010131090c010105010205010132080c0101050102050203353130080601040301043339393009060104030104343630370706010403010b6272696768747761746572070c0101020102020c09736f66747761726530070601020701076578616d706c650706010208010601020a01060102090105666f6f6473080c0101040102040104676d6268070601020501060102060106686f6c6c6f77080c010102010202010c01010201020207096f616b666f6f64733208060102090a06776f726b7331090601020802047474707307060102060106010207010601020701066d756c6c6572070601040201036f616b080c010103010203010c0101030102030201790906010206010570616d706108060104020108736f667477617265070c01010301020301047665676109060104020105776f726b73090c010104010204020277770806010208040b0b0b0a0b0b1510180f1018100d150d15080c120b0f');
-INSERT INTO company_search_data VALUES(274877906945,X'000001b2023030070d010104010204010332303007080103070f010434363037070701040301016107080103040f0204736b656407080103020f01066265666f726507080103090f020a72696768747761746572070d0101020102020c09736f6674776172653007070102070103656e64070801030b0f020678616d706c6507070102080103666f7207080103030f0104676d6268070701020501056874747073070701020601066d756c6c6572070701040201026f66070801030c0f020376657207080103060f010771756172746572070801030e0f03036f746507080103050f0105736561747307080103080f02076f667477617265070d0101030102030103746865070c01030a050c050102d8a707060103240306d8aad8b5d98407060103210312d984d8a5d984d983d8aad8b1d988d986d98a07060103200607a8d8b1d98ad8af070601031f0203a8d98707060103220205b9d984d989070601031e0104d984d8a7070601031c020987d8a7d8aad981d98a070601032302058ad8b1d8af070601031d0124e69da5e980b1e38282e38186e4b880e5baa6e980a3e7b5a1e38199e3828be38193e381a80706010325040b0b0b090c0e14100b0d0b0b0c0d0a0b0f0b0d110d090d190e0a0c0b100c');
-INSERT INTO company_search_data VALUES(412316860417,X'0000026c023031090d010105010205010433393930090701040301016109080103340502016e09080103031d0301640906010336020173090c010305051a05020175090601030c01096261636b736c6173680906010338010563616c6c7309060103160202737609080103061d01026465090601030e01076578616d706c6509070102090304706f727409080103041d010766726964617973090601031c0106686f6c6c6f77090d01010201020207096f616b776f726b7331090701020802047474707309070102070102696e0908010317240309746567726174696f6e090601031405067265737365650906010311020174090601033a01016c09060103130203696e65090801032f040203796f6e090601030f01076d6f726e696e67090601031901056e65766572090601031a01036f616b090d01010301020302016e090601031b030165090601033002017909070102060103706172090601031202067265666572730906010315010a72656e636f6e74726565090601030b010573616c6f6e090601030d02086570617261746f72090801030a1d0103746162090601033502026865090a010309110e020372657309060103100202776f09060103320104766567610907010402010577616e747309080103021d0203697468090a0103071d1302046f726b73090d0101040102040102d8a7090601032e0306d8aad8b5d984090601032b0312d984d8a5d984d983d8aad8b1d988d986d98a090601032a0607a8d8b1d98ad8af09060103290203a8d987090601032c0205b9d984d98909060103280104d984d8a70906010326020987d8a7d8aad981d98a090601032d02058ad8b1d8af0906010327040b0b0909080b08100c0a090e0c0e10100b0a100d08080b0a0e0c0d0808080a0d110c100a0b0a090b0d0c0e090d190e0a0c0b10');
-CREATE TABLE IF NOT EXISTS 'company_search_idx'(segid, term, pgno, PRIMARY KEY(segid, term)) WITHOUT ROWID;
-INSERT INTO company_search_idx VALUES(1,X'',2);
-INSERT INTO company_search_idx VALUES(2,X'',2);
-INSERT INTO company_search_idx VALUES(3,X'',2);
-CREATE TABLE IF NOT EXISTS 'company_search_content'(id INTEGER PRIMARY KEY, c0, c1, c2, c3, c4);
-INSERT INTO company_search_content VALUES(7,'co_372fe94f82a0','Brightwater Software 0',replace('Brightwater Software 0 GmbH\nhttps://brightwatersoftware0.example/','\n',char(10)),'Asked for a quote over 200 seats before the end of the quarter. Asked for a quote over 200 seats before the end of the quarter. لا يرد على البريد الإلكتروني، اتصل به هاتفيًا. 来週もう一度連絡すること。','Müller 4607');
-INSERT INTO company_search_content VALUES(8,'co_2aa2e7e47aca','Hollow Oak Foods 2',replace('Hollow Oak Foods 2 GmbH\nhttps://www.hollowoakfoods2.example/','\n',char(10)),NULL,'Pampa 2510');
-INSERT INTO company_search_content VALUES(9,'co_b0e96899feb5','Hollow Oak Works 1',replace('Hollow Oak Works 1 Oy\nhttps://hollowoakworks1.example/','\n',char(10)),replace('Wants an export as CSV, with ; as the separator. Rencontrée au salon de Lyon, très intéressée par l''intégration. Prefers calls in the morning; never on Fridays. Wants an export as CSV, with ; as the separator. لا يرد على البريد الإلكتروني، اتصل به هاتفيًا. Line one\nline two	with a tab and a backslash \ in it.','\n',char(10)),'Vega 3990');
-CREATE TABLE IF NOT EXISTS 'company_search_docsize'(id INTEGER PRIMARY KEY, sz BLOB);
-INSERT INTO company_search_docsize VALUES(7,X'0003072402');
-INSERT INTO company_search_docsize VALUES(8,X'0004090002');
-INSERT INTO company_search_docsize VALUES(9,X'0004083902');
-CREATE TABLE IF NOT EXISTS 'company_search_config'(k PRIMARY KEY, v) WITHOUT ROWID;
-INSERT INTO company_search_config VALUES('version',4);
+INSERT INTO search_documents VALUES(16,1,'co_372fe94f82a0');
+INSERT INTO search_documents VALUES(17,1,'co_2aa2e7e47aca');
+INSERT INTO search_documents VALUES(18,1,'co_b0e96899feb5');
+INSERT INTO search_documents VALUES(19,0,'ct_1e15e67972f4');
+INSERT INTO search_documents VALUES(20,0,'ct_04fbe3a36348');
+INSERT INTO search_documents VALUES(21,0,'ct_1188e50e6b1e');
+INSERT INTO search_documents VALUES(22,0,'ct_8b426458e733');
+INSERT INTO search_documents VALUES(23,0,'ct_97cf65c3ef09');
+INSERT INTO search_documents VALUES(24,0,'ct_a45c672ef6df');
 CREATE TABLE ended_values (
     object_type TEXT NOT NULL, -- contact or company
     record_id TEXT NOT NULL,
@@ -1051,7 +860,8 @@ CREATE TABLE outbox (
     finished_at TEXT, -- UTC; when it was applied, rejected, dropped or replaced
     tried_at TEXT, -- when a request with it was first sent, whatever came of it; UTC by a clock that nobody sets
     released_at TEXT, -- UTC; when a person let it pass `write_back.max_edits`
-    undoes INTEGER REFERENCES outbox (id), -- the applied edit that it takes back
+    undoes INTEGER REFERENCES outbox (id), -- the applied edit that it takes back, the last one of several
+    undone_by INTEGER REFERENCES outbox (id), -- the last edit that was to take it back
     repeats INTEGER REFERENCES outbox (id) -- the finished edit that it tries again
 ) STRICT;
 CREATE TABLE outbox_events (
@@ -1080,6 +890,62 @@ CREATE TABLE outbox_values (
     unproven INTEGER NOT NULL DEFAULT 0, -- 1 if the record's version does not prove the value before
     effect INTEGER NOT NULL DEFAULT 1 -- -1: not decided yet, 0: changes nothing, 1: becomes part of the edit, 2: takes back an edit that was never sent
 ) STRICT, WITHOUT ROWID;
+PRAGMA writable_schema=ON;
+INSERT INTO sqlite_schema(type,name,tbl_name,rootpage,sql)VALUES('table','company_search','company_search',0,'CREATE VIRTUAL TABLE company_search USING fts5 (
+    record_id UNINDEXED, -- the company''s id, for joins; not searched
+    name, -- name
+    company, -- registered name and web site
+    notes, -- notes
+    custom, -- every text custom field, one line each
+    tokenize = ''unicode61 remove_diacritics 2'')');
+CREATE TABLE IF NOT EXISTS 'company_search_data'(id INTEGER PRIMARY KEY, block BLOB);
+INSERT INTO company_search_data VALUES(1,X'03000b185d06');
+INSERT INTO company_search_data VALUES(10,X'000000000101010001010101');
+INSERT INTO company_search_data VALUES(137438953473,X'0000040e023030100c010104010204010131120c010105010205010132110c0101050102050202303010080103070f020335313011060104030104333939301206010403010434363037100601040301016110080103040f02080103340502016e12080103031d0301641206010336020173120c010305051a0503036b656410080103020f020175120601030c01096261636b736c6173681206010338020565666f726510080103090f020a72696768747761746572100c0101020102020c09736f667477617265301006010207010563616c6c7312060103160202737612080103061d01026465120601030e0103656e64100801030b0f020678616d706c651006010208010601020a01060102090304706f727412080103041d0105666f6f6473110c01010401020403017210080103030f0206726964617973120601031c0104676d6268100601020501060102060106686f6c6c6f77110c010102010202010c01010201020207096f616b666f6f64733211060102090a06776f726b733112060102080204747470731006010206010601020701060102070102696e1208010317240309746567726174696f6e120601031405067265737365651206010311020174120601033a01016c12060103130203696e65120801032f040203796f6e120601030f01076d6f726e696e6712060103190205756c6c6572100601040201056e65766572120601031a01036f616b110c010103010203010c010103010203020166100801030c0f02016e120601031b0301651206010330020376657210080103060f0201791206010206010570616d70611106010402030172120601031202067265666572731206010315010771756172746572100801030e0f03036f746510080103050f010a72656e636f6e74726565120601030b010573616c6f6e120601030d02046561747310080103080f030770617261746f72120801030a1d02076f667477617265100c0101030102030103746162120601033502026865100c01030a050c05020a010309110e020372657312060103100202776f12060103320104766567611206010402010577616e747312080103021d0203697468120a0103071d1302046f726b73120c0101040102040202777711060102080102d8a71006010324020601032e0306d8aad8b5d9841006010321020601032b0312d984d8a5d984d983d8aad8b1d988d986d98a1006010320020601032a0607a8d8b1d98ad8af100601031f02060103290203a8d9871006010322020601032c0205b9d984d989100601031e02060103280104d984d8a7100601031c0206010326020987d8a7d8aad981d98a1006010323020601032d02058ad8b1d8af100601031d02060103270124e69da5e980b1e38282e38186e4b880e5baa6e980a3e7b5a1e38199e3828be38193e381a81006010325040b0b0b0a0a0b0b0f09080b0b08100d14100c0a090b170c0f090d1018100d150a100d08080b0a0e0c0c150908080b080c080d0f0b110c0c0f110a130a090b0d0c0e090e121e130f11101511');
+CREATE TABLE IF NOT EXISTS 'company_search_idx'(segid, term, pgno, PRIMARY KEY(segid, term)) WITHOUT ROWID;
+INSERT INTO company_search_idx VALUES(1,X'',2);
+CREATE TABLE IF NOT EXISTS 'company_search_content'(id INTEGER PRIMARY KEY, c0, c1, c2, c3, c4);
+INSERT INTO company_search_content VALUES(16,'co_372fe94f82a0','Brightwater Software 0',replace('Brightwater Software 0 GmbH\nhttps://brightwatersoftware0.example/','\n',char(10)),'Asked for a quote over 200 seats before the end of the quarter. Asked for a quote over 200 seats before the end of the quarter. لا يرد على البريد الإلكتروني، اتصل به هاتفيًا. 来週もう一度連絡すること。','Müller 4607');
+INSERT INTO company_search_content VALUES(17,'co_2aa2e7e47aca','Hollow Oak Foods 2',replace('Hollow Oak Foods 2 GmbH\nhttps://www.hollowoakfoods2.example/','\n',char(10)),NULL,'Pampa 2510');
+INSERT INTO company_search_content VALUES(18,'co_b0e96899feb5','Hollow Oak Works 1',replace('Hollow Oak Works 1 Oy\nhttps://hollowoakworks1.example/','\n',char(10)),replace('Wants an export as CSV, with ; as the separator. Rencontrée au salon de Lyon, très intéressée par l''intégration. Prefers calls in the morning; never on Fridays. Wants an export as CSV, with ; as the separator. لا يرد على البريد الإلكتروني، اتصل به هاتفيًا. Line one\nline two	with a tab and a backslash \ in it.','\n',char(10)),'Vega 3990');
+CREATE TABLE IF NOT EXISTS 'company_search_docsize'(id INTEGER PRIMARY KEY, sz BLOB);
+INSERT INTO company_search_docsize VALUES(16,X'0003072402');
+INSERT INTO company_search_docsize VALUES(17,X'0004090002');
+INSERT INTO company_search_docsize VALUES(18,X'0004083902');
+CREATE TABLE IF NOT EXISTS 'company_search_config'(k PRIMARY KEY, v) WITHOUT ROWID;
+INSERT INTO company_search_config VALUES('version',4);
+INSERT INTO sqlite_schema(type,name,tbl_name,rootpage,sql)VALUES('table','contact_search','contact_search',0,'CREATE VIRTUAL TABLE contact_search USING fts5 (
+    record_id UNINDEXED, -- the contact''s id, for joins; not searched
+    name, -- full name, first and last name
+    email, -- primary e-mail address
+    company, -- company text
+    position, -- job title
+    notes, -- notes
+    summaries, -- what the last session discussed, and what the contact asked for
+    custom, -- every text custom field, one line each
+    tokenize = ''unicode61 remove_diacritics 2'')');
+CREATE TABLE IF NOT EXISTS 'contact_search_data'(id INTEGER PRIMARY KEY, block BLOB);
+INSERT INTO contact_search_data VALUES(1,X'060010120d09002e0b');
+INSERT INTO contact_search_data VALUES(10,X'000000000101010001010101');
+INSERT INTO contact_search_data VALUES(137438953473,X'00000404023030140601030402060103040206010304010431333739150601070501013217060103050202303013060106130401311506010703010435383038160601070301043635343214060107030104393830331806010704010161130a01060705080408010607050203636d65160601070202026461160601010202016e170601060f03016413060106090406010609030467656c6f1706010105010601010502017317080106110503036b6564130601060e01096261636b736c617368130601060b040601060b020565666f72651306010615020a726967687477617465721406010302020601030202060103020108636f6e7461637430180601020208013113060102020801321706010202080133150601020208013416060102020801351406010202020273761706010612010164170601010401060101040203617461170601040202096972656374726963651806010402011065696e6b617566736c6569746572696e130601040202026e641306010617030667696e6565721706010403020678616d706c651306010204010601020401060102040106010204010601020401060102040304706f727417060106100105666f6f64731706010304030172130601060f010867656e6572616c6518060104030107686172626f7572140601040202056f6c6c6f77170601030201076962726168696d140601010202016e130601060c040601060c02046f616e6117060101020106010102020174130601060d040601060d01046a6f7365150601010201046b696c6f180601070201046c696e6513080106020404080106020402076f76656c61636516060101030204756d656e150601070401056d61696c3018060102030501311306010203050132170601020305013315060102030501341606010203050135140601020303037269611706010103010601010303047374657214060104030204756e6f7a150601010301036f616b1706010303020166130601061802026e651306010603040601060302037665721306010612010771756172746572130601061a03036f74651306010611010a726573656172636865721506010402010573656174731306010614030770617261746f72170601061602076f66747761726514060103030206010303020601030303026e73180601070301037461621306010608040601060802026865130801061605040601061502046f6b616914060107020202776f13060106050406010605010577616e7473170601060e0203697468130601060604080106060f010879c4b16c64c4b17a140601010301067a657068797215060107020108cebdceafcebaceb713060101020118cf80ceb1cf80ceb1ceb4cebfcf80cebfcf8dcebbcebfcf851306010103010ce596b6e6a5ade983a8e995b7160601040204120b0809080b0b0b100a09080d10090a150c1b0f0808080808090d0a1017090d260b0c080f0e0c0e0d100d0b0b120e0b0c08080808080f0b0b0a080e0a0e0a110c0e18090f0f0b0e0c100f0d0f1f');
+CREATE TABLE IF NOT EXISTS 'contact_search_idx'(segid, term, pgno, PRIMARY KEY(segid, term)) WITHOUT ROWID;
+INSERT INTO contact_search_idx VALUES(1,X'',2);
+CREATE TABLE IF NOT EXISTS 'contact_search_content'(id INTEGER PRIMARY KEY, c0, c1, c2, c3, c4, c5, c6, c7);
+INSERT INTO contact_search_content VALUES(19,'ct_1e15e67972f4','Νίκη Παπαδοπούλου','contact1@mail1.example',NULL,'Einkaufsleiterin',NULL,replace('Line one\nline two	with a tab and a backslash \ in it.\n["Asked for a quote over 200 seats before the end of the quarter."]','\n',char(10)),NULL);
+INSERT INTO contact_search_content VALUES(20,'ct_04fbe3a36348','İbrahim Yıldız','contact5@mail5.example','Brightwater Software 0','Harbour master',NULL,NULL,'Tōkai 6542');
+INSERT INTO contact_search_content VALUES(21,'ct_1188e50e6b1e','José́ Muñoz','contact3@mail3.example',NULL,'Researcher',NULL,NULL,replace('Zephyr 2001\nLumen 1379','\n',char(10)));
+INSERT INTO contact_search_content VALUES(22,'ct_8b426458e733','Ada Lovelace','contact4@mail4.example','Brightwater Software 0','営業部長',NULL,NULL,'Acme 5808');
+INSERT INTO contact_search_content VALUES(23,'ct_97cf65c3ef09','Ioana-Maria d''Angelo','contact2@mail2.example','Hollow Oak Foods 2','Data Engineer',NULL,replace('Line one\nline two	with a tab and a backslash \ in it.\n["Wants an export as CSV, with ; as the separator."]','\n',char(10)),NULL);
+INSERT INTO contact_search_content VALUES(24,'ct_a45c672ef6df','Ioana-Maria d''Angelo','contact0@mail0.example','Brightwater Software 0','Directrice générale',NULL,NULL,'Kilo & Sons 9803');
+CREATE TABLE IF NOT EXISTS 'contact_search_docsize'(id INTEGER PRIMARY KEY, sz BLOB);
+INSERT INTO contact_search_docsize VALUES(19,X'0002030001001900');
+INSERT INTO contact_search_docsize VALUES(20,X'0002030302000002');
+INSERT INTO contact_search_docsize VALUES(21,X'0002030001000004');
+INSERT INTO contact_search_docsize VALUES(22,X'0002030301000002');
+INSERT INTO contact_search_docsize VALUES(23,X'0004030402001500');
+INSERT INTO contact_search_docsize VALUES(24,X'0004030302000003');
+CREATE TABLE IF NOT EXISTS 'contact_search_config'(k PRIMARY KEY, v) WITHOUT ROWID;
+INSERT INTO contact_search_config VALUES('version',4);
 DELETE FROM sqlite_sequence;
 INSERT INTO sqlite_sequence VALUES('sync_runs',2);
 INSERT INTO sqlite_sequence VALUES('changes',1);
@@ -1123,7 +989,6 @@ CREATE INDEX outbox_new ON outbox (state, id) WHERE finished_at IS NULL AND trie
 CREATE INDEX outbox_tried ON outbox (tried_at) WHERE tried_at IS NOT NULL;
 CREATE INDEX outbox_ended ON outbox (state, finished_at) WHERE finished_at IS NOT NULL;
 CREATE INDEX outbox_merged ON outbox (merged_into) WHERE merged_into IS NOT NULL;
-CREATE INDEX outbox_undoes ON outbox (undoes) WHERE undoes IS NOT NULL;
 CREATE INDEX outbox_repeats ON outbox (repeats) WHERE repeats IS NOT NULL;
 CREATE INDEX outbox_events_of ON outbox_events (outbox_id);
 CREATE VIEW pending_edits (
@@ -1149,82 +1014,118 @@ LEFT JOIN contacts AS c ON o.object_type = 'contact' AND c.id = o.record_id
 LEFT JOIN companies AS k ON o.object_type = 'company' AND k.id = o.record_id
 WHERE o.finished_at IS NULL
 ;
-CREATE TRIGGER outbox_refuse_insert BEFORE INSERT ON outbox WHEN NEW.fields IS NOT NULL AND NOT EXISTS (SELECT 1 FROM outbox_values) BEGIN
-SELECT RAISE(ABORT, 'outbox is written by crm-mirror alone: contacts_full and companies_full take edits, crm-mirror outbox decides on them'); END;
-CREATE TRIGGER outbox_refuse_update BEFORE UPDATE ON outbox WHEN NOT EXISTS (SELECT 1 FROM outbox_values) BEGIN
-SELECT RAISE(ABORT, 'outbox is written by crm-mirror alone: contacts_full and companies_full take edits, crm-mirror outbox decides on them'); END;
-CREATE TRIGGER outbox_events_refuse_insert BEFORE INSERT ON outbox_events WHEN NOT EXISTS (SELECT 1 FROM outbox_values) BEGIN
-SELECT RAISE(ABORT, 'outbox_events is written by crm-mirror alone: contacts_full and companies_full take edits, crm-mirror outbox decides on them'); END;
-CREATE TRIGGER outbox_values_refuse_insert BEFORE INSERT ON outbox_values WHEN NEW.effect <> -1 BEGIN
-SELECT RAISE(ABORT, 'outbox_values is written by crm-mirror alone: contacts_full and companies_full take edits, crm-mirror outbox decides on them'); END;
-CREATE TRIGGER outbox_refuse_delete BEFORE DELETE ON outbox BEGIN
-SELECT RAISE(ABORT, 'outbox is written by crm-mirror alone: contacts_full and companies_full take edits, crm-mirror outbox decides on them'); END;
-CREATE TRIGGER outbox_events_refuse_update BEFORE UPDATE ON outbox_events BEGIN
-SELECT RAISE(ABORT, 'outbox_events is written by crm-mirror alone: contacts_full and companies_full take edits, crm-mirror outbox decides on them'); END;
-CREATE TRIGGER outbox_events_refuse_delete BEFORE DELETE ON outbox_events BEGIN
-SELECT RAISE(ABORT, 'outbox_events is written by crm-mirror alone: contacts_full and companies_full take edits, crm-mirror outbox decides on them'); END;
-CREATE TRIGGER contacts_refuse_insert BEFORE INSERT ON contacts BEGIN
-SELECT RAISE(ABORT, 'contacts is written by crm-mirror alone: change contacts_full instead'); END;
-CREATE TRIGGER contacts_refuse_update BEFORE UPDATE ON contacts BEGIN
-SELECT RAISE(ABORT, 'contacts is written by crm-mirror alone: change contacts_full instead'); END;
-CREATE TRIGGER contacts_refuse_delete BEFORE DELETE ON contacts BEGIN
-SELECT RAISE(ABORT, 'contacts is written by crm-mirror alone: change contacts_full instead'); END;
-CREATE TRIGGER contact_details_refuse_insert BEFORE INSERT ON contact_details BEGIN
-SELECT RAISE(ABORT, 'contact_details is written by crm-mirror alone: change contacts_full instead'); END;
-CREATE TRIGGER contact_details_refuse_update BEFORE UPDATE ON contact_details BEGIN
-SELECT RAISE(ABORT, 'contact_details is written by crm-mirror alone: change contacts_full instead'); END;
-CREATE TRIGGER contact_details_refuse_delete BEFORE DELETE ON contact_details BEGIN
-SELECT RAISE(ABORT, 'contact_details is written by crm-mirror alone: change contacts_full instead'); END;
-CREATE TRIGGER companies_refuse_insert BEFORE INSERT ON companies BEGIN
-SELECT RAISE(ABORT, 'companies is written by crm-mirror alone: change companies_full instead'); END;
-CREATE TRIGGER companies_refuse_update BEFORE UPDATE ON companies BEGIN
-SELECT RAISE(ABORT, 'companies is written by crm-mirror alone: change companies_full instead'); END;
-CREATE TRIGGER companies_refuse_delete BEFORE DELETE ON companies BEGIN
-SELECT RAISE(ABORT, 'companies is written by crm-mirror alone: change companies_full instead'); END;
-CREATE TRIGGER company_details_refuse_insert BEFORE INSERT ON company_details BEGIN
-SELECT RAISE(ABORT, 'company_details is written by crm-mirror alone: change companies_full instead'); END;
-CREATE TRIGGER company_details_refuse_update BEFORE UPDATE ON company_details BEGIN
-SELECT RAISE(ABORT, 'company_details is written by crm-mirror alone: change companies_full instead'); END;
-CREATE TRIGGER company_details_refuse_delete BEFORE DELETE ON company_details BEGIN
-SELECT RAISE(ABORT, 'company_details is written by crm-mirror alone: change companies_full instead'); END;
-CREATE TRIGGER team_members_refuse_insert BEFORE INSERT ON team_members BEGIN
-SELECT RAISE(ABORT, 'team_members is written by crm-mirror alone: contacts_full and companies_full take edits'); END;
-CREATE TRIGGER team_members_refuse_update BEFORE UPDATE ON team_members BEGIN
-SELECT RAISE(ABORT, 'team_members is written by crm-mirror alone: contacts_full and companies_full take edits'); END;
-CREATE TRIGGER team_members_refuse_delete BEFORE DELETE ON team_members BEGIN
-SELECT RAISE(ABORT, 'team_members is written by crm-mirror alone: contacts_full and companies_full take edits'); END;
-CREATE TRIGGER custom_field_definitions_refuse_insert BEFORE INSERT ON custom_field_definitions BEGIN
-SELECT RAISE(ABORT, 'custom_field_definitions is written by crm-mirror alone: contacts_full and companies_full take edits'); END;
-CREATE TRIGGER custom_field_definitions_refuse_update BEFORE UPDATE ON custom_field_definitions BEGIN
-SELECT RAISE(ABORT, 'custom_field_definitions is written by crm-mirror alone: contacts_full and companies_full take edits'); END;
-CREATE TRIGGER custom_field_definitions_refuse_delete BEFORE DELETE ON custom_field_definitions BEGIN
-SELECT RAISE(ABORT, 'custom_field_definitions is written by crm-mirror alone: contacts_full and companies_full take edits'); END;
-CREATE TRIGGER custom_field_options_refuse_insert BEFORE INSERT ON custom_field_options BEGIN
-SELECT RAISE(ABORT, 'custom_field_options is written by crm-mirror alone: contacts_full and companies_full take edits'); END;
-CREATE TRIGGER custom_field_options_refuse_update BEFORE UPDATE ON custom_field_options BEGIN
-SELECT RAISE(ABORT, 'custom_field_options is written by crm-mirror alone: contacts_full and companies_full take edits'); END;
-CREATE TRIGGER custom_field_options_refuse_delete BEFORE DELETE ON custom_field_options BEGIN
-SELECT RAISE(ABORT, 'custom_field_options is written by crm-mirror alone: contacts_full and companies_full take edits'); END;
-CREATE TRIGGER custom_multi_values_refuse_insert BEFORE INSERT ON custom_multi_values BEGIN
-SELECT RAISE(ABORT, 'custom_multi_values is written by crm-mirror alone: contacts_full and companies_full take edits'); END;
-CREATE TRIGGER custom_multi_values_refuse_update BEFORE UPDATE ON custom_multi_values BEGIN
-SELECT RAISE(ABORT, 'custom_multi_values is written by crm-mirror alone: contacts_full and companies_full take edits'); END;
-CREATE TRIGGER custom_multi_values_refuse_delete BEFORE DELETE ON custom_multi_values BEGIN
-SELECT RAISE(ABORT, 'custom_multi_values is written by crm-mirror alone: contacts_full and companies_full take edits'); END;
-CREATE TRIGGER removed_records_refuse_insert BEFORE INSERT ON removed_records BEGIN
-SELECT RAISE(ABORT, 'removed_records is written by crm-mirror alone: contacts_full and companies_full take edits'); END;
-CREATE TRIGGER removed_records_refuse_update BEFORE UPDATE ON removed_records BEGIN
-SELECT RAISE(ABORT, 'removed_records is written by crm-mirror alone: contacts_full and companies_full take edits'); END;
-CREATE TRIGGER removed_records_refuse_delete BEFORE DELETE ON removed_records BEGIN
-SELECT RAISE(ABORT, 'removed_records is written by crm-mirror alone: contacts_full and companies_full take edits'); END;
-CREATE TRIGGER changes_refuse_insert BEFORE INSERT ON changes BEGIN
-SELECT RAISE(ABORT, 'changes is written by crm-mirror alone: contacts_full and companies_full take edits'); END;
-CREATE TRIGGER changes_refuse_update BEFORE UPDATE ON changes BEGIN
-SELECT RAISE(ABORT, 'changes is written by crm-mirror alone: contacts_full and companies_full take edits'); END;
-CREATE TRIGGER changes_refuse_delete BEFORE DELETE ON changes BEGIN
-SELECT RAISE(ABORT, 'changes is written by crm-mirror alone: contacts_full and companies_full take edits'); END;
+CREATE TRIGGER outbox_refuse_insert BEFORE INSERT ON outbox WHEN NEW.fields IS NOT NULL AND NOT EXISTS (SELECT 1 FROM outbox_values) BEGIN -- of crm-mirror
+SELECT RAISE(ABORT, 'outbox is written by crm-mirror alone: contacts_full and companies_full take edits, crm-mirror outbox decides on them'); END
+;
+CREATE TRIGGER outbox_refuse_update BEFORE UPDATE ON outbox WHEN NOT EXISTS (SELECT 1 FROM outbox_values) BEGIN -- of crm-mirror
+SELECT RAISE(ABORT, 'outbox is written by crm-mirror alone: contacts_full and companies_full take edits, crm-mirror outbox decides on them'); END
+;
+CREATE TRIGGER outbox_events_refuse_insert BEFORE INSERT ON outbox_events WHEN NOT EXISTS (SELECT 1 FROM outbox_values) BEGIN -- of crm-mirror
+SELECT RAISE(ABORT, 'outbox_events is written by crm-mirror alone: contacts_full and companies_full take edits, crm-mirror outbox decides on them'); END
+;
+CREATE TRIGGER outbox_values_refuse_insert BEFORE INSERT ON outbox_values WHEN NEW.effect <> -1 BEGIN -- of crm-mirror
+SELECT RAISE(ABORT, 'outbox_values is written by crm-mirror alone: contacts_full and companies_full take edits, crm-mirror outbox decides on them'); END
+;
+CREATE TRIGGER outbox_refuse_delete BEFORE DELETE ON outbox BEGIN -- of crm-mirror
+SELECT RAISE(ABORT, 'outbox is written by crm-mirror alone: contacts_full and companies_full take edits, crm-mirror outbox decides on them'); END
+;
+CREATE TRIGGER outbox_events_refuse_update BEFORE UPDATE ON outbox_events BEGIN -- of crm-mirror
+SELECT RAISE(ABORT, 'outbox_events is written by crm-mirror alone: contacts_full and companies_full take edits, crm-mirror outbox decides on them'); END
+;
+CREATE TRIGGER outbox_events_refuse_delete BEFORE DELETE ON outbox_events BEGIN -- of crm-mirror
+SELECT RAISE(ABORT, 'outbox_events is written by crm-mirror alone: contacts_full and companies_full take edits, crm-mirror outbox decides on them'); END
+;
+CREATE TRIGGER contacts_refuse_insert BEFORE INSERT ON contacts BEGIN -- of crm-mirror
+SELECT RAISE(ABORT, 'contacts is written by crm-mirror alone: change contacts_full instead'); END
+;
+CREATE TRIGGER contacts_refuse_update BEFORE UPDATE ON contacts BEGIN -- of crm-mirror
+SELECT RAISE(ABORT, 'contacts is written by crm-mirror alone: change contacts_full instead'); END
+;
+CREATE TRIGGER contacts_refuse_delete BEFORE DELETE ON contacts BEGIN -- of crm-mirror
+SELECT RAISE(ABORT, 'contacts is written by crm-mirror alone: change contacts_full instead'); END
+;
+CREATE TRIGGER contact_details_refuse_insert BEFORE INSERT ON contact_details BEGIN -- of crm-mirror
+SELECT RAISE(ABORT, 'contact_details is written by crm-mirror alone: change contacts_full instead'); END
+;
+CREATE TRIGGER contact_details_refuse_update BEFORE UPDATE ON contact_details BEGIN -- of crm-mirror
+SELECT RAISE(ABORT, 'contact_details is written by crm-mirror alone: change contacts_full instead'); END
+;
+CREATE TRIGGER contact_details_refuse_delete BEFORE DELETE ON contact_details BEGIN -- of crm-mirror
+SELECT RAISE(ABORT, 'contact_details is written by crm-mirror alone: change contacts_full instead'); END
+;
+CREATE TRIGGER companies_refuse_insert BEFORE INSERT ON companies BEGIN -- of crm-mirror
+SELECT RAISE(ABORT, 'companies is written by crm-mirror alone: change companies_full instead'); END
+;
+CREATE TRIGGER companies_refuse_update BEFORE UPDATE ON companies BEGIN -- of crm-mirror
+SELECT RAISE(ABORT, 'companies is written by crm-mirror alone: change companies_full instead'); END
+;
+CREATE TRIGGER companies_refuse_delete BEFORE DELETE ON companies BEGIN -- of crm-mirror
+SELECT RAISE(ABORT, 'companies is written by crm-mirror alone: change companies_full instead'); END
+;
+CREATE TRIGGER company_details_refuse_insert BEFORE INSERT ON company_details BEGIN -- of crm-mirror
+SELECT RAISE(ABORT, 'company_details is written by crm-mirror alone: change companies_full instead'); END
+;
+CREATE TRIGGER company_details_refuse_update BEFORE UPDATE ON company_details BEGIN -- of crm-mirror
+SELECT RAISE(ABORT, 'company_details is written by crm-mirror alone: change companies_full instead'); END
+;
+CREATE TRIGGER company_details_refuse_delete BEFORE DELETE ON company_details BEGIN -- of crm-mirror
+SELECT RAISE(ABORT, 'company_details is written by crm-mirror alone: change companies_full instead'); END
+;
+CREATE TRIGGER team_members_refuse_insert BEFORE INSERT ON team_members BEGIN -- of crm-mirror
+SELECT RAISE(ABORT, 'team_members is written by crm-mirror alone: contacts_full and companies_full take edits'); END
+;
+CREATE TRIGGER team_members_refuse_update BEFORE UPDATE ON team_members BEGIN -- of crm-mirror
+SELECT RAISE(ABORT, 'team_members is written by crm-mirror alone: contacts_full and companies_full take edits'); END
+;
+CREATE TRIGGER team_members_refuse_delete BEFORE DELETE ON team_members BEGIN -- of crm-mirror
+SELECT RAISE(ABORT, 'team_members is written by crm-mirror alone: contacts_full and companies_full take edits'); END
+;
+CREATE TRIGGER custom_field_definitions_refuse_insert BEFORE INSERT ON custom_field_definitions BEGIN -- of crm-mirror
+SELECT RAISE(ABORT, 'custom_field_definitions is written by crm-mirror alone: contacts_full and companies_full take edits'); END
+;
+CREATE TRIGGER custom_field_definitions_refuse_update BEFORE UPDATE ON custom_field_definitions BEGIN -- of crm-mirror
+SELECT RAISE(ABORT, 'custom_field_definitions is written by crm-mirror alone: contacts_full and companies_full take edits'); END
+;
+CREATE TRIGGER custom_field_definitions_refuse_delete BEFORE DELETE ON custom_field_definitions BEGIN -- of crm-mirror
+SELECT RAISE(ABORT, 'custom_field_definitions is written by crm-mirror alone: contacts_full and companies_full take edits'); END
+;
+CREATE TRIGGER custom_field_options_refuse_insert BEFORE INSERT ON custom_field_options BEGIN -- of crm-mirror
+SELECT RAISE(ABORT, 'custom_field_options is written by crm-mirror alone: contacts_full and companies_full take edits'); END
+;
+CREATE TRIGGER custom_field_options_refuse_update BEFORE UPDATE ON custom_field_options BEGIN -- of crm-mirror
+SELECT RAISE(ABORT, 'custom_field_options is written by crm-mirror alone: contacts_full and companies_full take edits'); END
+;
+CREATE TRIGGER custom_field_options_refuse_delete BEFORE DELETE ON custom_field_options BEGIN -- of crm-mirror
+SELECT RAISE(ABORT, 'custom_field_options is written by crm-mirror alone: contacts_full and companies_full take edits'); END
+;
+CREATE TRIGGER custom_multi_values_refuse_insert BEFORE INSERT ON custom_multi_values BEGIN -- of crm-mirror
+SELECT RAISE(ABORT, 'custom_multi_values is written by crm-mirror alone: contacts_full and companies_full take edits'); END
+;
+CREATE TRIGGER custom_multi_values_refuse_update BEFORE UPDATE ON custom_multi_values BEGIN -- of crm-mirror
+SELECT RAISE(ABORT, 'custom_multi_values is written by crm-mirror alone: contacts_full and companies_full take edits'); END
+;
+CREATE TRIGGER custom_multi_values_refuse_delete BEFORE DELETE ON custom_multi_values BEGIN -- of crm-mirror
+SELECT RAISE(ABORT, 'custom_multi_values is written by crm-mirror alone: contacts_full and companies_full take edits'); END
+;
+CREATE TRIGGER removed_records_refuse_insert BEFORE INSERT ON removed_records BEGIN -- of crm-mirror
+SELECT RAISE(ABORT, 'removed_records is written by crm-mirror alone: contacts_full and companies_full take edits'); END
+;
+CREATE TRIGGER removed_records_refuse_update BEFORE UPDATE ON removed_records BEGIN -- of crm-mirror
+SELECT RAISE(ABORT, 'removed_records is written by crm-mirror alone: contacts_full and companies_full take edits'); END
+;
+CREATE TRIGGER removed_records_refuse_delete BEFORE DELETE ON removed_records BEGIN -- of crm-mirror
+SELECT RAISE(ABORT, 'removed_records is written by crm-mirror alone: contacts_full and companies_full take edits'); END
+;
+CREATE TRIGGER changes_refuse_insert BEFORE INSERT ON changes BEGIN -- of crm-mirror
+SELECT RAISE(ABORT, 'changes is written by crm-mirror alone: contacts_full and companies_full take edits'); END
+;
+CREATE TRIGGER changes_refuse_update BEFORE UPDATE ON changes BEGIN -- of crm-mirror
+SELECT RAISE(ABORT, 'changes is written by crm-mirror alone: contacts_full and companies_full take edits'); END
+;
+CREATE TRIGGER changes_refuse_delete BEFORE DELETE ON changes BEGIN -- of crm-mirror
+SELECT RAISE(ABORT, 'changes is written by crm-mirror alone: contacts_full and companies_full take edits'); END
+;
 CREATE VIEW contacts_full AS SELECT r.id AS id, r.name AS name, r.first_name AS first_name, r.last_name AS last_name, r.email AS email, r.mobile AS mobile, coalesce(r.position, NULL) AS position, r.company AS company, r.company_id AS company_id, c.name AS company_name, r.owner_id AS owner_id, nullif(trim(coalesce(o.first_name, '') || ' ' || coalesce(o.last_name, '')), '') AS owner_name, r.qualification AS qualification, r.created_at AS created_at, r.updated_at AS updated_at, r.intent_type AS intent_type, r.intent_level AS intent_level, r.last_interaction_at AS last_interaction_at, r.enrichment_status AS enrichment_status, r.enrichment_at AS enrichment_at, r.etag AS etag, r.location_country AS location_country, r.location_region AS location_region, r.location_city AS location_city, coalesce(d.industry, NULL) AS industry, coalesce(d.language, NULL) AS language, coalesce(d.timezone, NULL) AS timezone, d.linkedin_url AS linkedin_url, d.record_source AS record_source, d.origin_channel AS origin_channel, coalesce(d.notes, NULL) AS notes, d.notes_at AS notes_at, d.score AS score, d.reasoning AS reasoning, d.qualification_confidence AS qualification_confidence, d.qualification_confidence_num AS qualification_confidence_num, d.qualified_at AS qualified_at, d.intent_reason AS intent_reason, d.intent_inferred_at AS intent_inferred_at, d.last_message_sent_at AS last_message_sent_at, d.last_message_received_at AS last_message_received_at, d.session_summary_discussed AS session_summary_discussed, d.session_summary_requests AS session_summary_requests, d.session_summary_at AS session_summary_at, d.do_not_contact AS do_not_contact, d.do_not_contact_at AS do_not_contact_at, d.do_not_contact_reason AS do_not_contact_reason, d.email_marketing_consent_status AS email_marketing_consent_status, d.email_marketing_consent_updated_at AS email_marketing_consent_updated_at, d.sms_marketing_consent_status AS sms_marketing_consent_status, d.sms_marketing_consent_updated_at AS sms_marketing_consent_updated_at, d.whatsapp_marketing_consent_status AS whatsapp_marketing_consent_status, d.whatsapp_marketing_consent_updated_at AS whatsapp_marketing_consent_updated_at, d.phone_marketing_consent_status AS phone_marketing_consent_status, d.phone_marketing_consent_updated_at AS phone_marketing_consent_updated_at, d.consent_updated_at AS consent_updated_at, d.contactable AS contactable, d.contactable_channels AS contactable_channels, d.contactability_updated_at AS contactability_updated_at, d.email_reachability_status AS email_reachability_status, d.web_chat_reachability_status AS web_chat_reachability_status, d.whatsapp_reachability_status AS whatsapp_reachability_status, d.whatsapp_service_window_expires_at AS whatsapp_service_window_expires_at, d.phone_reachability_status AS phone_reachability_status, coalesce(r.cf_nickname, NULL) AS cf_nickname, r.cf_birthday AS cf_birthday, coalesce(r.cf_lifetime_value, NULL) AS cf_lifetime_value, r.cf_lifetime_value_num AS cf_lifetime_value_num, r.cf_topics AS cf_topics, r.cf_tier AS cf_tier, coalesce(r.cf__berweisung, NULL) AS cf__berweisung, r.cf__berweisung_num AS cf__berweisung_num, coalesce(r.cf_customer_ref, NULL) AS cf_customer_ref, coalesce(r.cf_tier_2, NULL) AS cf_tier_2, r.cf_next_call AS cf_next_call, r.cf_children AS cf_children, r.cf_newsletter AS cf_newsletter, coalesce(d.cf_background, NULL) AS cf_background, r.extra AS extra, d.extra AS detail_extra, r.synced_at AS synced_at, d.fetched_at AS fetched_at, (d.contact_id IS NOT NULL AND coalesce(d.etag = r.etag, d.etag IS NULL AND r.etag IS NULL)) AS details_current FROM contacts AS r LEFT JOIN contact_details AS d ON d.contact_id = r.id LEFT JOIN team_members AS o ON o.id = r.owner_id LEFT JOIN companies AS c ON c.id = r.company_id;
-CREATE VIEW contacts_lookup AS SELECT r.id AS id, r.name AS name, r.first_name AS first_name, r.last_name AS last_name, r.email AS email, r.mobile AS mobile, r.position AS position, r.company AS company, r.company_id AS company_id, (SELECT c.name FROM companies AS c WHERE c.id = r.company_id) AS company_name, r.owner_id AS owner_id, (SELECT nullif(trim(coalesce(o.first_name, '') || ' ' || coalesce(o.last_name, '')), '') FROM team_members AS o WHERE o.id = r.owner_id) AS owner_name, r.qualification AS qualification, r.created_at AS created_at, r.updated_at AS updated_at, r.intent_type AS intent_type, r.intent_level AS intent_level, r.last_interaction_at AS last_interaction_at, r.enrichment_status AS enrichment_status, r.enrichment_at AS enrichment_at, r.etag AS etag, r.location_country AS location_country, r.location_region AS location_region, r.location_city AS location_city, (SELECT d.industry FROM contact_details AS d WHERE d.contact_id = r.id) AS industry, (SELECT d.language FROM contact_details AS d WHERE d.contact_id = r.id) AS language, (SELECT d.timezone FROM contact_details AS d WHERE d.contact_id = r.id) AS timezone, (SELECT d.linkedin_url FROM contact_details AS d WHERE d.contact_id = r.id) AS linkedin_url, (SELECT d.record_source FROM contact_details AS d WHERE d.contact_id = r.id) AS record_source, (SELECT d.origin_channel FROM contact_details AS d WHERE d.contact_id = r.id) AS origin_channel, (SELECT d.notes FROM contact_details AS d WHERE d.contact_id = r.id) AS notes, (SELECT d.notes_at FROM contact_details AS d WHERE d.contact_id = r.id) AS notes_at, (SELECT d.score FROM contact_details AS d WHERE d.contact_id = r.id) AS score, (SELECT d.reasoning FROM contact_details AS d WHERE d.contact_id = r.id) AS reasoning, (SELECT d.qualification_confidence FROM contact_details AS d WHERE d.contact_id = r.id) AS qualification_confidence, (SELECT d.qualification_confidence_num FROM contact_details AS d WHERE d.contact_id = r.id) AS qualification_confidence_num, (SELECT d.qualified_at FROM contact_details AS d WHERE d.contact_id = r.id) AS qualified_at, (SELECT d.intent_reason FROM contact_details AS d WHERE d.contact_id = r.id) AS intent_reason, (SELECT d.intent_inferred_at FROM contact_details AS d WHERE d.contact_id = r.id) AS intent_inferred_at, (SELECT d.last_message_sent_at FROM contact_details AS d WHERE d.contact_id = r.id) AS last_message_sent_at, (SELECT d.last_message_received_at FROM contact_details AS d WHERE d.contact_id = r.id) AS last_message_received_at, (SELECT d.session_summary_discussed FROM contact_details AS d WHERE d.contact_id = r.id) AS session_summary_discussed, (SELECT d.session_summary_requests FROM contact_details AS d WHERE d.contact_id = r.id) AS session_summary_requests, (SELECT d.session_summary_at FROM contact_details AS d WHERE d.contact_id = r.id) AS session_summary_at, (SELECT d.do_not_contact FROM contact_details AS d WHERE d.contact_id = r.id) AS do_not_contact, (SELECT d.do_not_contact_at FROM contact_details AS d WHERE d.contact_id = r.id) AS do_not_contact_at, (SELECT d.do_not_contact_reason FROM contact_details AS d WHERE d.contact_id = r.id) AS do_not_contact_reason, (SELECT d.email_marketing_consent_status FROM contact_details AS d WHERE d.contact_id = r.id) AS email_marketing_consent_status, (SELECT d.email_marketing_consent_updated_at FROM contact_details AS d WHERE d.contact_id = r.id) AS email_marketing_consent_updated_at, (SELECT d.sms_marketing_consent_status FROM contact_details AS d WHERE d.contact_id = r.id) AS sms_marketing_consent_status, (SELECT d.sms_marketing_consent_updated_at FROM contact_details AS d WHERE d.contact_id = r.id) AS sms_marketing_consent_updated_at, (SELECT d.whatsapp_marketing_consent_status FROM contact_details AS d WHERE d.contact_id = r.id) AS whatsapp_marketing_consent_status, (SELECT d.whatsapp_marketing_consent_updated_at FROM contact_details AS d WHERE d.contact_id = r.id) AS whatsapp_marketing_consent_updated_at, (SELECT d.phone_marketing_consent_status FROM contact_details AS d WHERE d.contact_id = r.id) AS phone_marketing_consent_status, (SELECT d.phone_marketing_consent_updated_at FROM contact_details AS d WHERE d.contact_id = r.id) AS phone_marketing_consent_updated_at, (SELECT d.consent_updated_at FROM contact_details AS d WHERE d.contact_id = r.id) AS consent_updated_at, (SELECT d.contactable FROM contact_details AS d WHERE d.contact_id = r.id) AS contactable, (SELECT d.contactable_channels FROM contact_details AS d WHERE d.contact_id = r.id) AS contactable_channels, (SELECT d.contactability_updated_at FROM contact_details AS d WHERE d.contact_id = r.id) AS contactability_updated_at, (SELECT d.email_reachability_status FROM contact_details AS d WHERE d.contact_id = r.id) AS email_reachability_status, (SELECT d.web_chat_reachability_status FROM contact_details AS d WHERE d.contact_id = r.id) AS web_chat_reachability_status, (SELECT d.whatsapp_reachability_status FROM contact_details AS d WHERE d.contact_id = r.id) AS whatsapp_reachability_status, (SELECT d.whatsapp_service_window_expires_at FROM contact_details AS d WHERE d.contact_id = r.id) AS whatsapp_service_window_expires_at, (SELECT d.phone_reachability_status FROM contact_details AS d WHERE d.contact_id = r.id) AS phone_reachability_status, r.cf_nickname AS cf_nickname, r.cf_birthday AS cf_birthday, r.cf_lifetime_value AS cf_lifetime_value, r.cf_lifetime_value_num AS cf_lifetime_value_num, r.cf_topics AS cf_topics, r.cf_tier AS cf_tier, r.cf__berweisung AS cf__berweisung, r.cf__berweisung_num AS cf__berweisung_num, r.cf_customer_ref AS cf_customer_ref, r.cf_tier_2 AS cf_tier_2, r.cf_next_call AS cf_next_call, r.cf_children AS cf_children, r.cf_newsletter AS cf_newsletter, (SELECT d.cf_background FROM contact_details AS d WHERE d.contact_id = r.id) AS cf_background, r.extra AS extra, (SELECT d.extra FROM contact_details AS d WHERE d.contact_id = r.id) AS detail_extra, r.synced_at AS synced_at, (SELECT d.fetched_at FROM contact_details AS d WHERE d.contact_id = r.id) AS fetched_at, coalesce((SELECT coalesce(d.etag = r.etag, d.etag IS NULL AND r.etag IS NULL) FROM contact_details AS d WHERE d.contact_id = r.id), 0) AS details_current FROM contacts AS r;
 CREATE VIEW contact_history (
     id, -- the record's id
     column_name, -- the column of the _full view
@@ -1258,7 +1159,6 @@ WHERE NOT EXISTS (
     SELECT 1 FROM changes AS e WHERE e.object_type = 'contact' AND e.record_id = f.record_id AND (e.kind IN ('insert', 'remove') OR json_type(e.fields, '$."' || f.key || '"') IS NOT NULL))
 ;
 CREATE VIEW companies_full AS SELECT r.id AS id, r.name AS name, r.registered_name AS registered_name, coalesce(r.industry, NULL) AS industry, r.sub_industry AS sub_industry, r.employee_count AS employee_count, r.revenue AS revenue, r.revenue_num AS revenue_num, r.hq_country AS hq_country, r.year_founded AS year_founded, r.owner_id AS owner_id, nullif(trim(coalesce(o.first_name, '') || ' ' || coalesce(o.last_name, '')), '') AS owner_name, r.logo AS logo, r.enrichment_at AS enrichment_at, r.enrichment_status AS enrichment_status, r.last_message_sent_at AS last_message_sent_at, r.last_message_received_at AS last_message_received_at, r.last_interaction_at AS last_interaction_at, r.created_at AS created_at, r.updated_at AS updated_at, r.customer_fit_score AS customer_fit_score, r.etag AS etag, r.website_url AS website_url, d.notes AS notes, d.notes_at AS notes_at, d.customer_fit_score_reason AS customer_fit_score_reason, r.cf_last_audit AS cf_last_audit, r.cf_contract_end AS cf_contract_end, r.cf_offices AS cf_offices, r.cf_markets AS cf_markets, coalesce(r.cf_account_code, NULL) AS cf_account_code, r.cf_region AS cf_region, coalesce(r.cf_credit_limit, NULL) AS cf_credit_limit, r.cf_credit_limit_num AS cf_credit_limit_num, r.cf_public AS cf_public, coalesce(d.cf_strategy, NULL) AS cf_strategy, r.extra AS extra, d.extra AS detail_extra, r.synced_at AS synced_at, d.fetched_at AS fetched_at, (d.company_id IS NOT NULL AND coalesce(d.etag = r.etag, d.etag IS NULL AND r.etag IS NULL)) AS details_current FROM companies AS r LEFT JOIN company_details AS d ON d.company_id = r.id LEFT JOIN team_members AS o ON o.id = r.owner_id;
-CREATE VIEW companies_lookup AS SELECT r.id AS id, r.name AS name, r.registered_name AS registered_name, r.industry AS industry, r.sub_industry AS sub_industry, r.employee_count AS employee_count, r.revenue AS revenue, r.revenue_num AS revenue_num, r.hq_country AS hq_country, r.year_founded AS year_founded, r.owner_id AS owner_id, (SELECT nullif(trim(coalesce(o.first_name, '') || ' ' || coalesce(o.last_name, '')), '') FROM team_members AS o WHERE o.id = r.owner_id) AS owner_name, r.logo AS logo, r.enrichment_at AS enrichment_at, r.enrichment_status AS enrichment_status, r.last_message_sent_at AS last_message_sent_at, r.last_message_received_at AS last_message_received_at, r.last_interaction_at AS last_interaction_at, r.created_at AS created_at, r.updated_at AS updated_at, r.customer_fit_score AS customer_fit_score, r.etag AS etag, r.website_url AS website_url, (SELECT d.notes FROM company_details AS d WHERE d.company_id = r.id) AS notes, (SELECT d.notes_at FROM company_details AS d WHERE d.company_id = r.id) AS notes_at, (SELECT d.customer_fit_score_reason FROM company_details AS d WHERE d.company_id = r.id) AS customer_fit_score_reason, r.cf_last_audit AS cf_last_audit, r.cf_contract_end AS cf_contract_end, r.cf_offices AS cf_offices, r.cf_markets AS cf_markets, r.cf_account_code AS cf_account_code, r.cf_region AS cf_region, r.cf_credit_limit AS cf_credit_limit, r.cf_credit_limit_num AS cf_credit_limit_num, r.cf_public AS cf_public, (SELECT d.cf_strategy FROM company_details AS d WHERE d.company_id = r.id) AS cf_strategy, r.extra AS extra, (SELECT d.extra FROM company_details AS d WHERE d.company_id = r.id) AS detail_extra, r.synced_at AS synced_at, (SELECT d.fetched_at FROM company_details AS d WHERE d.company_id = r.id) AS fetched_at, coalesce((SELECT coalesce(d.etag = r.etag, d.etag IS NULL AND r.etag IS NULL) FROM company_details AS d WHERE d.company_id = r.id), 0) AS details_current FROM companies AS r;
 CREATE VIEW company_history (
     id, -- the record's id
     column_name, -- the column of the _full view
@@ -1291,20 +1191,31 @@ FROM (SELECT record_id, column_name AS key, value, ended_by FROM ended_values WH
 WHERE NOT EXISTS (
     SELECT 1 FROM changes AS e WHERE e.object_type = 'company' AND e.record_id = f.record_id AND (e.kind IN ('insert', 'remove') OR json_type(e.fields, '$."' || f.key || '"') IS NOT NULL))
 ;
-CREATE TRIGGER contacts_full_update INSTEAD OF UPDATE ON contacts_full BEGIN SELECT RAISE(ABORT, 'writing back is off: set enabled = true below [write_back] in the configuration of crm-mirror, and run crm-mirror sync'); END;
-CREATE TRIGGER contacts_full_insert INSTEAD OF INSERT ON contacts_full BEGIN
-SELECT RAISE(ABORT, 'a contact cannot be made here: the service can only update one'); END;
-CREATE TRIGGER contacts_full_delete INSTEAD OF DELETE ON contacts_full BEGIN
-SELECT RAISE(ABORT, 'a contact cannot be removed here: the service can only update one'); END;
-CREATE TRIGGER companies_full_update INSTEAD OF UPDATE ON companies_full BEGIN SELECT RAISE(ABORT, 'writing back is off: set enabled = true below [write_back] in the configuration of crm-mirror, and run crm-mirror sync'); END;
-CREATE TRIGGER companies_full_insert INSTEAD OF INSERT ON companies_full BEGIN
-SELECT RAISE(ABORT, 'a company cannot be made here: the service can only update one'); END;
-CREATE TRIGGER companies_full_delete INSTEAD OF DELETE ON companies_full BEGIN
-SELECT RAISE(ABORT, 'a company cannot be removed here: the service can only update one'); END;
-CREATE TRIGGER outbox_leave_out_empty BEFORE INSERT ON outbox WHEN NEW.fields IS NULL BEGIN SELECT RAISE(IGNORE); END;
-CREATE TRIGGER outbox_begin_history AFTER INSERT ON outbox BEGIN
-INSERT INTO outbox_events (outbox_id, at, to_state, who, why) VALUES (NEW.id, NEW.queued_at, NEW.state, 'sql', 'changed with SQL'); END;
-CREATE TRIGGER outbox_merge AFTER UPDATE OF source ON outbox BEGIN
+CREATE TRIGGER contacts_full_update INSTEAD OF UPDATE ON contacts_full BEGIN -- of crm-mirror
+SELECT RAISE(ABORT, 'writing back is off: set enabled = true below [write_back] in the configuration of crm-mirror, and run crm-mirror sync'); END
+;
+CREATE TRIGGER contacts_full_insert INSTEAD OF INSERT ON contacts_full BEGIN -- of crm-mirror
+SELECT RAISE(ABORT, 'a contact cannot be made here: the service can only update one'); END
+;
+CREATE TRIGGER contacts_full_delete INSTEAD OF DELETE ON contacts_full BEGIN -- of crm-mirror
+SELECT RAISE(ABORT, 'a contact cannot be removed here: the service can only update one'); END
+;
+CREATE TRIGGER companies_full_update INSTEAD OF UPDATE ON companies_full BEGIN -- of crm-mirror
+SELECT RAISE(ABORT, 'writing back is off: set enabled = true below [write_back] in the configuration of crm-mirror, and run crm-mirror sync'); END
+;
+CREATE TRIGGER companies_full_insert INSTEAD OF INSERT ON companies_full BEGIN -- of crm-mirror
+SELECT RAISE(ABORT, 'a company cannot be made here: the service can only update one'); END
+;
+CREATE TRIGGER companies_full_delete INSTEAD OF DELETE ON companies_full BEGIN -- of crm-mirror
+SELECT RAISE(ABORT, 'a company cannot be removed here: the service can only update one'); END
+;
+CREATE TRIGGER outbox_leave_out_empty BEFORE INSERT ON outbox WHEN NEW.fields IS NULL BEGIN -- of crm-mirror
+SELECT RAISE(IGNORE); END
+;
+CREATE TRIGGER outbox_begin_history AFTER INSERT ON outbox BEGIN -- of crm-mirror
+INSERT INTO outbox_events (outbox_id, at, to_state, who, why) VALUES (NEW.id, NEW.queued_at, NEW.state, 'sql', 'changed with SQL'); END
+;
+CREATE TRIGGER outbox_merge AFTER UPDATE OF source ON outbox BEGIN -- of crm-mirror
 UPDATE outbox_values SET effect = CASE
   WHEN NOT EXISTS (SELECT 1 FROM outbox AS o CROSS JOIN json_each(CASE WHEN json_valid(o.fields) THEN o.fields ELSE '{}' END) AS f
     WHERE o.object_type = NEW.object_type AND o.record_id = NEW.record_id AND o.finished_at IS NULL AND o.state <> 'conflict'
@@ -1335,7 +1246,8 @@ UPDATE outbox SET fields = CASE (SELECT json_group_object(f.key, json(f.value)) 
 WHERE outbox.object_type = NEW.object_type AND outbox.record_id = NEW.record_id AND outbox.finished_at IS NULL
     AND outbox.state IN ('queued', 'held') AND outbox.first_sent_at IS NULL
     AND EXISTS (SELECT 1 FROM json_each(CASE WHEN json_valid(outbox.fields) THEN outbox.fields ELSE '{}' END) AS f JOIN outbox_values AS v ON v.column_name = f.key AND v.effect <> 0);
-END;
+END
+;
 CREATE INDEX contacts_by_created_at ON contacts (created_at, id);
 CREATE INDEX contacts_by_updated_at ON contacts (updated_at, id);
 CREATE INDEX contacts_by_owner ON contacts (owner_id);

@@ -78,11 +78,6 @@ impl Object {
     pub const fn full_view(self) -> &'static str {
         self.pick("contacts_full", "companies_full")
     }
-
-    /// As the full view, for the right side of a `LEFT JOIN`.
-    pub const fn lookup_view(self) -> &'static str {
-        self.pick("contacts_lookup", "companies_lookup")
-    }
 }
 
 /// Something that the service lists; also what users name on the command line.

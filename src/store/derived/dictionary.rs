@@ -146,7 +146,6 @@ impl DerivedTx<'_> {
             self.enter(list.table, &of_list)?;
             self.enter(detail.table, &of_detail)?;
             self.enter(object.full_view(), &full)?;
-            self.enter(object.lookup_view(), &full)?;
         }
         let none = CustomFields::default();
         self.enter("team_members", &shaped(&self.tx.shapes().team, Resource::TeamMembers, &none, &Labels::new()))?;

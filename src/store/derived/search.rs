@@ -5,21 +5,15 @@
 //!
 //! # Invariants
 //! - Once an object's first copy is finished, each of its records has one document, up to date at every commit.
-//! - A transaction collects the records whose texts changed and writes their documents once, in ascending order of
-//!   docid: FTS5 starts a new segment for every step back.
+//! - A transaction compares the documents of the records that it changed and writes those that differ once, in ascending
+//!   order of docid: FTS5 starts a new segment for every step back.
 //! - The search tables store the texts too: this needs no extension newer than 3.37, survives a VACUUM, and allows
 //!   snippets.
-
-use std::collections::BTreeSet;
-
-use rusqlite::params;
 
 use crate::error_chain::error_chain;
 use crate::model::Object;
 use crate::store::derived::build::READ_CACHE_KIB;
-use crate::store::{
-    BuiltFrom, DerivedTx, Document, FieldDifference, ReadTx, Result, SearchForm, StateKey, Statements, migrate,
-};
+use crate::store::{BuiltFrom, DerivedTx, Document, ReadTx, Result, SearchForm, StateKey, Statements, migrate};
 
 /// The text before the tokenizer in the statement that creates a search table.
 const TOKENIZE: &str = "tokenize =";
@@ -32,7 +26,7 @@ fn is_company(object: Object) -> i64 {
 /// What is wrong with the index of an object, as far as a few counts and one search show it; `None` also if there is
 /// none yet.
 pub(in crate::store) fn search_damage(tx: &ReadTx<'_>, object: Object) -> Result<Option<String>> {
-    if tx.state::<Vec<String>>(&StateKey::Searched(object))?.is_none() {
+    if tx.state::<Vec<String>>(&StateKey::searched(object))?.is_none() {
         return Ok(None);
     }
     let (table, search) = (object.table(), object.search_table());
@@ -74,27 +68,6 @@ pub(in crate::store) fn search_damage(tx: &ReadTx<'_>, object: Object) -> Result
 }
 
 impl DerivedTx<'_> {
-    pub(in crate::store) fn unsearch(&self, object: Object, id: &str) -> Result<()> {
-        if self.tx.is_copied(object)? {
-            self.tx.pending.stale_documents.borrow_mut().insert((object, id.into()));
-        }
-        Ok(())
-    }
-
-    pub(in crate::store) fn unsearch_changed(
-        &self,
-        object: Object,
-        id: &str,
-        detail: bool,
-        differences: &[FieldDifference],
-    ) -> Result<()> {
-        let document = self.tx.shapes().document(object);
-        if differences.iter().any(|difference| document.takes(detail, &difference.column)) {
-            self.unsearch(object, id)?;
-        }
-        Ok(())
-    }
-
     /// Merges the whole index: what was removed stays in it until its segment is merged.
     pub(in crate::store) fn forget_removed_words(&self, object: Object) -> Result<()> {
         let table = object.search_table();
@@ -105,16 +78,18 @@ impl DerivedTx<'_> {
     }
 
     pub(in crate::store) fn flush_search(&self) -> Result<()> {
-        let stale = self.tx.pending.stale_documents.take();
         for object in Object::ALL {
-            let mut ids = stale.iter().filter(|(of, _)| *of == object).map(|(_, id)| id.as_str()).peekable();
-            if ids.peek().is_none() {
+            let changed: serde_json::Value = {
+                let changed = self.tx.pending.changed.borrow();
+                changed.iter().filter(|(of, _)| *of == object).map(|(_, id)| id.as_str()).collect()
+            };
+            if changed.as_array().is_none_or(Vec::is_empty) || !self.tx.is_copied(object)? {
                 continue;
             }
             // What SQLite would write with the commit is written here, where a failure costs nothing else.
             let table = object.search_table();
             let flush = format!("INSERT INTO {table} ({table}) VALUES ('flush')");
-            match self.write_documents(object, ids).and_then(|()| self.run(&flush, [])) {
+            match self.write_documents(object, &changed.to_string()).and_then(|()| self.run(&flush, [])) {
                 // A failure of the disk or of memory has ended the transaction.
                 Err(error) if self.tx.conn.is_autocommit() => return Err(error),
                 // What was written of the documents goes with the index, so no savepoint is needed: it would write every
@@ -133,7 +108,7 @@ impl DerivedTx<'_> {
         let document = self.tx.shapes().document(object);
         self.recreate_search(object, form)?;
         self.build_search(object, &document)?;
-        self.tx.set_state(&StateKey::Searched(object), &document.custom)?;
+        self.tx.set_state(&StateKey::searched(object), &document.custom)?;
         tracing::warn!("The search index of {} was damaged, and was built again: {why}", object.table());
         Ok(())
     }
@@ -150,51 +125,37 @@ impl DerivedTx<'_> {
         Ok(())
     }
 
-    fn write_documents<'i>(&self, object: Object, ids: impl Iterator<Item = &'i str>) -> Result<()> {
-        let (mut known, mut new) = (BTreeSet::new(), Vec::new());
-        for id in ids {
-            let docid: Option<i64> = self.find_value(
-                "SELECT docid FROM search_documents WHERE is_company = ?1 AND record_id = ?2",
-                params![is_company(object), id],
-            )?;
-            match docid {
-                Some(docid) => drop(known.insert((docid, id))),
-                None => new.push(id),
-            }
-        }
+    /// Brings the documents of records that changed up to date; `ids` is a JSON array.
+    fn write_documents(&self, object: Object, ids: &str) -> Result<()> {
         let document = self.tx.shapes().document(object);
-        let (table, search) = (object.table(), object.search_table());
-        for (docid, id) in known {
-            let is_here = format!("SELECT EXISTS (SELECT 1 FROM {table} WHERE id = ?1)");
-            if self.value(&is_here, [id])? {
-                self.run(&document.update, (docid, id))?;
-            } else {
-                self.run(&format!("DELETE FROM {search} WHERE rowid = ?1"), [docid])?;
-                self.run("DELETE FROM search_documents WHERE docid = ?1", [docid])?;
-            }
-        }
-        for id in new {
-            let map = format!(
-                "INSERT INTO search_documents (is_company, record_id) SELECT ?1, id FROM {table} WHERE id = ?2"
-            );
-            if self.change(&map, params![is_company(object), id])? > 0 {
-                self.run(&document.insert, (self.tx.conn.last_insert_rowid(), id))?;
-            }
-        }
-        Ok(())
+        let (table, search, of) = (object.table(), object.search_table(), is_company(object));
+        let known = "is_company = ?1 AND record_id IN (SELECT value FROM json_each(?2))";
+        let gone = format!(
+            "SELECT docid FROM search_documents WHERE {known} AND NOT EXISTS (SELECT 1 FROM {table} WHERE id = record_id)"
+        );
+        self.run(&format!("DELETE FROM {search} WHERE rowid IN ({gone})"), (of, ids))?;
+        self.run(&format!("DELETE FROM search_documents WHERE docid IN ({gone})"), (of, ids))?;
+        self.run(&document.update(known), (of, ids))?;
+        let last: i64 = self.value("SELECT coalesce(max(docid), 0) FROM search_documents", [])?;
+        let new = format!(
+            "INSERT INTO search_documents (is_company, record_id) SELECT ?1, id FROM {table}
+             WHERE id IN (SELECT value FROM json_each(?2))
+               AND NOT EXISTS (SELECT 1 FROM search_documents WHERE is_company = ?1 AND record_id = id)"
+        );
+        if self.change(&new, (of, ids))? > 0 { self.run(&document.insert, (of, last)) } else { Ok(()) }
     }
 
     pub(in crate::store) fn bring_search_in_step(&self, object: Object) -> Result<()> {
         let document = self.tx.shapes().document(object);
-        let built = match self.tx.state::<Vec<String>>(&StateKey::Searched(object))? {
+        let built = match self.tx.state::<Vec<String>>(&StateKey::searched(object))? {
             Some(custom) if custom == document.custom => return Ok(()),
-            Some(_) => self.compare_documents(object, &document),
+            Some(_) => self.run(&document.update("true"), []),
             None => self.build_search(object, &document),
         };
         if let Err(error) = built {
             return self.mend_search(object, &error_chain(&error));
         }
-        self.tx.set_state(&StateKey::Searched(object), &document.custom)
+        self.tx.set_state(&StateKey::searched(object), &document.custom)
     }
 
     fn build_search(&self, object: Object, document: &Document) -> Result<()> {
@@ -211,17 +172,6 @@ impl DerivedTx<'_> {
         self.run(&document.insert_all, [before])
     }
 
-    /// Compares every document, in the index's order. Reading is far cheaper than indexing.
-    fn compare_documents(&self, object: Object, document: &Document) -> Result<()> {
-        let (mut last, sql) = (i64::MIN, &document.next_outdated);
-        let next = |last: i64| -> Result<Option<(i64, String)>> { self.find_tuple(sql, [last, is_company(object)]) };
-        while let Some((docid, id)) = next(last)? {
-            self.run(&document.update, (docid, id))?;
-            last = docid;
-        }
-        Ok(())
-    }
-
     /// Recreates the search tables if the tokenization changed. They are filled if the first copy is complete.
     pub(in crate::store) fn set_search_form(&self, form: SearchForm) -> Result<()> {
         for object in Object::ALL {
@@ -231,7 +181,7 @@ impl DerivedTx<'_> {
                 continue;
             }
             self.recreate_search(object, form)?;
-            self.tx.clear_state(&StateKey::Searched(object))?;
+            self.tx.clear_state(&StateKey::searched(object))?;
         }
         Ok(())
     }

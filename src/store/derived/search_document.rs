@@ -26,18 +26,14 @@ const COMPANY: &[Texts] = &[
 
 #[derive(Clone, Debug)]
 pub struct Document {
-    /// The columns of the record and of its detail that are searched.
-    searched: [Vec<String>; 2],
     /// The custom texts, each with its table: an index that was built with others is out of date.
     pub custom: Vec<String>,
     /// Adds the document of every record, each under `?1` and its row number.
     pub insert_all: String,
-    /// Adds the document `?1` of the record `?2`.
+    /// Adds the documents behind number `?2`; `?1` says whether of companies.
     pub insert: String,
-    /// Makes the document `?1` that of the record `?2`.
-    pub update: String,
-    /// The first document behind `?1` that is not that of its record, by its number and the record's id; `?2` says whether of companies.
-    pub next_outdated: String,
+    /// Makes documents `m` those of their records where they differ; open for one more condition on them.
+    update: String,
 }
 
 impl Document {
@@ -49,9 +45,6 @@ impl Document {
             .map(|f| format!("{}.{}", if f.data_type.detail_only() { "d" } else { "r" }, f.column))
             .collect();
         let texts = object.pick(CONTACT, COMPANY);
-        let sources = texts.iter().flat_map(|(_, texts)| texts.iter().map(ToString::to_string));
-        let sources: Vec<String> = sources.chain(custom.iter().cloned()).collect();
-        let of = |alias: &str| sources.iter().filter_map(|text| text.strip_prefix(alias)).map(String::from).collect();
         let columns = texts.iter().map(|(name, texts)| (*name, value(texts, &custom)));
         let (names, values): (Vec<&str>, Vec<String>) = columns.unzip();
         let of_search = names.iter().map(|name| format!("s.{name}")).collect::<Vec<_>>().join(", ");
@@ -62,26 +55,25 @@ impl Document {
             object.detail_table(),
             object.detail_key()
         );
+        let documents = format!("FROM search_documents AS m CROSS JOIN {records} WHERE r.id = m.record_id");
         let insert = format!("INSERT INTO {search} (rowid, record_id, {names}) SELECT");
         Document {
-            searched: [of("r."), of("d.")],
             insert_all: format!("{insert} ?1 + r.rowid, r.id, {values} FROM {records} ORDER BY r.rowid"),
-            insert: format!("{insert} ?1, r.id, {values} FROM {records} WHERE r.id = ?2"),
-            update: format!(
-                "UPDATE {search} SET ({names}) = (SELECT {values} FROM {records} WHERE r.id = ?2) WHERE rowid = ?1"
+            insert: format!(
+                "{insert} m.docid, r.id, {values} {documents} AND m.docid > ?2 AND m.is_company = ?1 ORDER BY m.docid"
             ),
-            next_outdated: format!(
-                "SELECT m.docid, m.record_id FROM search_documents AS m
-                 CROSS JOIN {search} AS s ON s.rowid = m.docid CROSS JOIN {records}
-                 WHERE r.id = m.record_id AND m.docid > ?1 AND +m.is_company = ?2 AND ({of_search}) IS NOT ({values})
-                 ORDER BY m.docid LIMIT 1"
+            update: format!(
+                "UPDATE {search} SET ({names}) = (SELECT {values} {documents} AND m.docid = {search}.rowid)
+                 WHERE rowid IN (SELECT m.docid FROM search_documents AS m CROSS JOIN {search} AS s ON s.rowid = m.docid
+                 CROSS JOIN {records} WHERE r.id = m.record_id AND ({of_search}) IS NOT ({values})"
             ),
             custom,
         }
     }
 
-    pub fn takes(&self, detail: bool, column: &str) -> bool {
-        self.searched[usize::from(detail)].iter().any(|name| name == column)
+    /// Brings documents `m` up to date, under a condition. Reading is far cheaper than indexing.
+    pub fn update(&self, condition: &str) -> String {
+        format!("{} AND {condition})", self.update)
     }
 }
 

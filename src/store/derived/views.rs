@@ -4,9 +4,6 @@
 //! The views are recreated inside the transaction that changes the columns, so no reader finds one missing. Every join is an
 //! outer join by a unique key, so SQLite skips those whose columns a query does not use.
 //!
-//! The views for joins contain none, but subqueries by key: SQLite materializes a view with a join on the right side of a
-//! `LEFT JOIN`. Looking up a row by id is fast, and a scan of all columns is slower than with the `_full` views.
-//!
 //! # `contact_history` and `company_history`
 //! Every value of every field, with the time it was valid (a slowly changing dimension of type 2), from `changes`, the current
 //! rows, the columns of archived fields, and the values that a field had before its type changed. A value ends with the next one,
@@ -33,7 +30,7 @@ impl DerivedTx<'_> {
     pub(in crate::store) fn drop_views(&self) -> Result<()> {
         self.remove_user_objects()?;
         for object in Object::ALL {
-            for view in [object.full_view(), object.lookup_view(), history_view(object)] {
+            for view in [object.full_view(), history_view(object)] {
                 self.batch(&format!("DROP VIEW IF EXISTS {view}"))?;
             }
         }
@@ -74,8 +71,6 @@ impl DerivedTx<'_> {
                 key = detail.key,
             );
             self.batch(&sql)?;
-            let lookup = create_lookup(object, &list, &detail, &columns);
-            self.batch(&lookup)?;
             let mut archived = Vec::new();
             for (table, is_detail) in [(list.table, false), (detail.table, true)] {
                 let names = physical(&self.tx.conn, table)?.into_iter().filter(|name| name.starts_with("archived_"));
@@ -88,31 +83,6 @@ impl DerivedTx<'_> {
         self.tx.edits().make_table_guards()?;
         self.restore_user_objects()
     }
-}
-
-pub(in crate::store) fn create_lookup(object: Object, list: &Shape, detail: &Shape, columns: &[ViewColumn]) -> String {
-    let of_detail =
-        |expression: &str| format!("(SELECT {expression} FROM {} AS d WHERE d.{} = r.id)", detail.table, detail.key);
-    let shown: Vec<String> = columns
-        .iter()
-        .map(|column| {
-            let expression = match &column.from {
-                From::Detail(source) => of_detail(&format!("d.{source}")),
-                From::Name(Pointer { from, expression, table, key, .. }) => {
-                    format!("(SELECT {expression} FROM {table} WHERE {key} = r.{from})")
-                }
-                other => other.sql(),
-            };
-            format!("{expression} AS {}", column.name)
-        })
-        .collect();
-    let current = of_detail("coalesce(d.etag = r.etag, d.etag IS NULL AND r.etag IS NULL)");
-    format!(
-        "CREATE VIEW {} AS SELECT {}, coalesce({current}, 0) AS details_current FROM {} AS r",
-        object.lookup_view(),
-        shown.join(", "),
-        list.table
-    )
 }
 
 /// Pairs in one `json_object`. SQLite accepts 127 arguments, and some builds accept 100 (the JDBC driver); a build that

@@ -192,7 +192,7 @@ fn become_another_mirror(copy: &mut Connection, now: Instant) -> Result<u64> {
     )
     .doing(doing)?;
     // They are about the daemon of the original, as it was then.
-    let of_a_daemon = [StateKey::PausedSince, StateKey::Told].map(|key| key.to_string());
+    let of_a_daemon = [StateKey::PausedSince, StateKey::Told].map(StateKey::as_str);
     tx.execute("DELETE FROM state WHERE name IN (?1, ?2)", of_a_daemon).doing(doing)?;
     // A release that was given to the original does not apply to the copy.
     let held = hold_open_edits(&tx, Requests::Keep, IN_A_COPY, now)?;

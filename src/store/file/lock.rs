@@ -157,11 +157,14 @@ pub fn current_writer(mirror: &Path) -> Option<Option<u32>> {
     }
 }
 
-/// The writer of a mirror, in its lock file.
+/// The writer of a mirror, in the file itself and in its lock file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(in crate::store) struct LockedBy {
     pub(super) nonce: String,
+    /// The nonce that the lock file may still have.
+    pub(super) before: String,
+    /// The requests for edits that were stored, each in its transaction.
     pub(super) requests: u64,
     pub(super) file: FileIdentity,
     /// Whether all that it wrote is on the disk, and not in the memory of a machine that may stop.

@@ -9,10 +9,8 @@
 //! What looks the same in every respect, such as a machine that was set back to a snapshot as a whole, cannot be told
 //! from the original.
 
-use std::fmt;
 use std::path::Path;
 
-use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::lock::{FileIdentity, LockedBy};
@@ -21,38 +19,9 @@ use crate::store::{Lock, MirrorTx, Requests, Result, StateKey, hold_open_edits};
 
 pub(super) const IN_A_COPY: &str = "held in a copy of the mirror: the original may have sent it, or may still do so";
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-struct LastWriter {
-    nonce: String,
-    /// What the lock file may still have.
-    before: String,
-    file: FileIdentity,
-    /// The requests for edits that were stored, each in its transaction.
-    requests: u64,
-}
-
-fn is_copy(last: &LastWriter, locked: Option<&LockedBy>, here: &FileIdentity) -> bool {
+fn is_copy(last: &LockedBy, locked: Option<&LockedBy>, here: &FileIdentity) -> bool {
     let Some(locked) = locked.filter(|locked| last.file.is(here) && locked.file.is(here)) else { return true };
     ![&last.nonce, &last.before].contains(&&locked.nonce) || locked.nonce.is_empty() || locked.requests > last.requests
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FoundCopy {
-    pub held: u64,
-}
-
-impl fmt::Display for FoundCopy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(
-            "this file is a copy of a mirror, or was restored: it is a mirror of its own from now on, with a new id",
-        )?;
-        let edits = if self.held == 1 { "edit is" } else { "edits are" };
-        match self.held {
-            0 => Ok(()),
-            held => write!(f, "; {held} {edits} held, because the original may have sent them: {HELD_COMMANDS}"),
-        }
-    }
 }
 
 impl LockedBy {
@@ -70,21 +39,16 @@ impl LockedBy {
 impl MirrorTx<'_> {
     /// Numbers a request for edits, in the transaction that stores it.
     pub fn number_request(&self) -> Result<u64> {
-        let last: LastWriter = self.state(&StateKey::LastWriter)?.unwrap_or_default();
-        let requests = last.requests + 1;
-        self.set_state(&StateKey::LastWriter, &LastWriter { requests, ..last })?;
-        Ok(requests)
+        let mut last: LockedBy = self.state(&StateKey::LastWriter)?.unwrap_or_default();
+        last.requests += 1;
+        self.set_state(&StateKey::LastWriter, &last)?;
+        Ok(last.requests)
     }
 
     /// A copy becomes a mirror of its own: it gets a new id, and its open edits are held with their requests.
-    pub(in crate::store) fn take_over(
-        &self,
-        lock: &Lock,
-        path: &Path,
-        now: Instant,
-    ) -> Result<(LockedBy, Option<FoundCopy>)> {
+    pub(in crate::store) fn take_over(&self, lock: &Lock, path: &Path, now: Instant) -> Result<LockedBy> {
         let here = FileIdentity::of(path)?;
-        let last: Option<LastWriter> = self.state(&StateKey::LastWriter)?;
+        let last: Option<LockedBy> = self.state(&StateKey::LastWriter)?;
         let locked = lock.found_writer();
         let copied = match &last {
             Some(last) => is_copy(last, locked, &here),
@@ -96,29 +60,30 @@ impl MirrorTx<'_> {
         if copied || is_cut {
             self.renew_mirror_id()?;
         }
-        let found = match copied {
-            true => Some(FoundCopy { held: hold_open_edits(&self.conn, Requests::Keep, IN_A_COPY, now)? }),
-            false => None,
-        };
-        if is_cut && !copied {
+        if copied {
+            let held = hold_open_edits(&self.conn, Requests::Keep, IN_A_COPY, now)?;
+            tracing::warn!(
+                held,
+                "This file is a copy of a mirror, or was restored: it is a mirror of its own from now on, with a new id; \
+                 {held} edits are held, because the original may have sent them: {HELD_COMMANDS}"
+            );
+        } else if is_cut {
             tracing::warn!(
                 "The machine stopped while the mirror was written: it has a new id, and followers start again"
             );
         }
         let requests = last.as_ref().map_or(0, |last| last.requests);
-        let current = LockedBy { nonce: random_id(), requests, file: here, closed: false };
-        if last.is_none() && !copied {
+        let is_new = last.is_none() && !copied;
+        // The lock file follows the file. If this process is killed before it does, it still has the nonce that it has now.
+        let known = locked.filter(|_| !copied).or(last.as_ref());
+        let before = known.map(|known| known.nonce.clone()).unwrap_or_default();
+        let current = LockedBy { nonce: random_id(), before, requests, file: here, closed: false };
+        if is_new {
             // A file that is killed while it is made is no copy: its lock file comes first.
             lock.store_writer(&current)?;
         }
-        // The lock file follows the file. If this process is killed before it does, it still has the nonce that it has now.
-        let before = match (locked.filter(|_| !copied), last) {
-            (Some(locked), _) => locked.nonce.clone(),
-            (None, last) => last.map(|last| last.nonce).unwrap_or_default(),
-        };
-        let LockedBy { nonce, file, .. } = current.clone();
-        self.set_state(&StateKey::LastWriter, &LastWriter { nonce, before, file, requests })?;
-        Ok((current, found))
+        self.set_state(&StateKey::LastWriter, &current)?;
+        Ok(current)
     }
 
     /// The id is random and created once. Cursors of the feed begin with it, so that a follower of one mirror never
@@ -169,7 +134,8 @@ mod tests {
             ("contents of an earlier writer", Some(locked("n3", 5, &here)), here.clone(), 5, true),
             ("contents from before a request", Some(locked("n2", 6, &here)), here.clone(), 5, true),
         ] {
-            let last = LastWriter { nonce: "n2".into(), before: "n1".into(), file: here.clone(), requests };
+            let (nonce, before, file) = ("n2".into(), "n1".into(), here.clone());
+            let last = LockedBy { nonce, before, file, requests, closed: false };
             assert_eq!(is_copy(&last, locked.as_ref(), &found), expected, "{name}");
         }
     }

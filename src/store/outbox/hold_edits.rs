@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use rusqlite::{Connection, params};
 
-use crate::model::{EditState, Instant};
+use crate::model::Instant;
 use crate::store::outbox::NEW;
-use crate::store::{EditStep, EditsTx, OPEN, ReadTx, Result, Statements};
+use crate::store::{EditsTx, OPEN, ReadTx, Result, Statements};
 
 /// What becomes of the requests of held edits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,11 +23,8 @@ pub(in crate::store) enum Requests {
     Discard,
 }
 
-/// Holds every edit that is queued or being sent, with an entry in its history. Returns their number.
+/// Holds every edit that is queued or being sent. Returns their number.
 pub(in crate::store) fn hold_open_edits(conn: &Connection, requests: Requests, why: &str, now: Instant) -> Result<u64> {
-    conn.run(&format!("INSERT INTO outbox_events (outbox_id, at, from_state, to_state, why)
-         SELECT id, ?1, state, 'held', ?2 || CASE state WHEN 'sending' THEN '; it may have been applied before' ELSE '' END
-         FROM outbox WHERE {OPEN} AND state IN ('queued', 'sending')"), params![now, why])?;
     let doubted = "first_sent_at = coalesce(first_sent_at, queued_at), if_match = coalesce(if_match, CASE object_type
                WHEN 'contact' THEN (SELECT etag FROM contacts WHERE id = record_id)
                ELSE (SELECT etag FROM companies WHERE id = record_id) END, base_etag)";
@@ -38,12 +35,20 @@ pub(in crate::store) fn hold_open_edits(conn: &Connection, requests: Requests, w
         let others = format!("UPDATE outbox SET {doubted} WHERE {OPEN} AND state IN ('held', 'conflict')");
         conn.run(&others, [])?;
     }
-    let held = conn.change(
-        &format!("UPDATE outbox SET state = 'held', {sets} WHERE {OPEN} AND state IN ('queued', 'sending')"),
-        [],
-    )?;
+    let held = hold_where(conn, &format!("{OPEN} AND state IN ('queued', 'sending')"), sets, why, now)?;
     conn.run(&format!("UPDATE outbox SET released_at = NULL WHERE {OPEN} AND state = 'held'"), [])?;
-    Ok(held as u64)
+    Ok(held)
+}
+
+/// Holds the edits under a condition, with an entry in the history of each. Returns their number.
+fn hold_where(conn: &Connection, condition: &str, sets: &str, why: &str, now: Instant) -> Result<u64> {
+    let note = format!(
+        "INSERT INTO outbox_events (outbox_id, at, from_state, to_state, why)
+         SELECT id, ?1, state, 'held', ?2 || CASE state WHEN 'sending' THEN '; it may have been applied before' ELSE '' END
+         FROM outbox WHERE {condition}"
+    );
+    conn.run(&note, params![now, why])?;
+    Ok(conn.change(&format!("UPDATE outbox SET state = 'held', {sets} WHERE {condition}"), [])? as u64)
 }
 
 /// The time within which edits that were sent still count as new.
@@ -82,12 +87,13 @@ impl EditsTx<'_> {
 
     /// Holds every edit that was neither sent nor released. Returns their number.
     pub fn hold_new_edits(&self, why: &str, now: Instant) -> Result<u64> {
-        let sql = format!("SELECT id FROM outbox WHERE {NEW} AND state = 'queued' AND released_at IS NULL ORDER BY id");
-        let ids: Vec<i64> = self.column(&sql, [])?;
-        for id in &ids {
-            self.take_step(*id, &EditStep::new(EditState::Queued, EditState::Held, why), now)?;
-        }
-        Ok(ids.len() as u64)
+        let new = format!("{NEW} AND state = 'queued' AND released_at IS NULL");
+        hold_where(&self.tx.conn, &new, "released_at = NULL", why, now)
+    }
+
+    pub fn mark_undone(&self, edits: &[i64], undo: i64) -> Result<()> {
+        let sql = "UPDATE outbox SET undone_by = ?2 WHERE id IN (SELECT value FROM json_each(?1))";
+        self.run(sql, params![serde_json::json!(edits).to_string(), undo])
     }
 
     pub fn mark_released(&self, edit: i64, now: Instant) -> Result<()> {

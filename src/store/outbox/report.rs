@@ -1,10 +1,10 @@
 //! The outbox for display: all edits, and the history of one.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use rusqlite::{Row, params};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -84,7 +84,7 @@ pub struct EditCounts {
     pub oldest: Option<Instant>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrailLine {
     pub at: String,
     /// The state before; `None` for the first step.
@@ -133,18 +133,9 @@ pub fn edits(tx: &ReadTx<'_>, all: bool) -> Result<Vec<EditLine>> {
 /// `None` if there is no such row, or it is not an edit.
 pub fn edit(tx: &ReadTx<'_>, id: i64) -> Result<Option<(EditLine, Vec<TrailLine>)>> {
     let Some(edit) = edit_line(tx, id)? else { return Ok(None) };
-    Ok(Some((
-        edit,
-        tx.rows(
-            "SELECT at, from_state, to_state, who, why FROM outbox_events WHERE outbox_id = ?1 ORDER BY id",
-            params![id],
-            |row| {
-                let (at, from) = (steps::text(row, 0)?, steps::optional_text(row, 1)?);
-                let (to, who) = (steps::text(row, 2)?, steps::optional_text(row, 3)?);
-                Ok(TrailLine { at, from, to, who, why: steps::text(row, 4)? })
-            },
-        )?,
-    )))
+    let trail = "SELECT at, from_state AS \"from\", to_state AS \"to\", who, why FROM outbox_events
+                 WHERE outbox_id = ?1 ORDER BY id";
+    Ok(Some((edit, tx.parsed(trail, [id])?)))
 }
 
 pub fn edit_line(tx: &ReadTx<'_>, id: i64) -> Result<Option<EditLine>> {
@@ -178,53 +169,16 @@ pub fn changed_nothing(tx: &ReadTx<'_>, edit: i64) -> Result<bool> {
     tx.value(sql, params![edit, SHOWN])
 }
 
-type EditsOfRecords = HashMap<(String, String), Vec<(i64, EditedFields)>>;
-
 /// Edits that were applied at an instant or later, in this workspace, and are not reverted by another one.
 pub fn applied_since(tx: &ReadTx<'_>, since: Instant) -> Result<Vec<i64>> {
-    let fields_of = |text: &str| serde_json::from_str::<EditedFields>(text).unwrap_or_default();
-    let mut applied: Vec<(i64, String, String, String)> = tx.tuples(
-        "SELECT id, object_type, record_id, fields FROM outbox
-         WHERE state = 'applied' AND finished_at >= ?1 AND undoes IS NULL",
-        [since.to_string()],
-    )?;
-    applied.sort_unstable_by_key(|(id, ..)| *id);
-    let Some((first, ..)) = applied.first() else { return Ok(Vec::new()) };
-    let undos: Vec<(String, String, i64, String)> = tx.tuples(
-        "SELECT object_type, record_id, undoes, fields FROM outbox
-         WHERE undoes >= ?1 AND state NOT IN ('rejected', 'dropped', 'replaced')",
-        [first],
-    )?;
-    let (mut undone, mut listed) = (EditsOfRecords::new(), EditsOfRecords::new());
-    for (object, record, last, fields) in undos {
-        undone.entry((object, record)).or_default().push((last, fields_of(&fields)));
-    }
-    for (id, object, record, fields) in &applied {
-        let key = (object.clone(), record.clone());
-        if undone.contains_key(&key) {
-            listed.entry(key).or_default().push((*id, fields_of(fields)));
-        }
-    }
-    let mut here = Vec::new();
-    for (id, object, record, fields) in applied {
-        let key = (object, record);
-        let is_reverted = undone.get(&key).zip(listed.get(&key)).is_some_and(|(undos, listed)| {
-            // An undo names the last edit that it reverts, and restores what the first one of them had changed.
-            let reverts = |(last, undo): &(i64, EditedFields), column: &String| {
-                undo.get(column).is_some_and(|(_, restored)| {
-                    let begins = |edit: &EditedFields| edit.get(column).is_some_and(|(before, _)| before == restored);
-                    let first = listed.iter().find(|(of, edit)| of <= last && begins(edit));
-                    first.is_none_or(|(first, _)| *first <= id)
-                })
-            };
-            let fields = fields_of(&fields);
-            undos.iter().any(|undo| undo.0 == id || undo.0 > id && fields.keys().all(|column| reverts(undo, column)))
-        });
-        if !is_reverted && !was_applied_elsewhere(tx, id)? && !changed_nothing(tx, id)? {
-            here.push(id);
-        }
-    }
-    Ok(here)
+    let sql = "SELECT id FROM outbox AS o WHERE state = 'applied' AND finished_at >= ?1 AND undoes IS NULL
+         AND NOT EXISTS (SELECT 1 FROM outbox AS u WHERE u.id = o.undone_by
+             AND u.state NOT IN ('rejected', 'dropped', 'replaced'))
+         AND NOT EXISTS (SELECT 1 FROM outbox_events AS e WHERE e.outbox_id = o.id AND e.to_state = 'applied'
+             AND (e.id <= ?2 OR e.why = ?3))";
+    let mut applied: Vec<i64> = tx.column(sql, params![since, tx.goals().accepted_after()?, SHOWN])?;
+    applied.sort_unstable();
+    Ok(applied)
 }
 
 pub fn rejected(tx: &ReadTx<'_>) -> Result<u64> {

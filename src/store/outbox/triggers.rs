@@ -29,6 +29,7 @@ use std::collections::BTreeSet;
 use super::queue::{EFFECT, EFFECT_OPEN, END, EditedRecord, NEW_FIELDS};
 use crate::model::editable::{CUSTOM_KEYS, Editability};
 use crate::model::{Editable, Object};
+use crate::store::program_objects::OWN_TRIGGER;
 use crate::store::{
     EditsTx, GUARDED_TABLES, ReadTx, Result, StateKey, Statements, accepted_values, editable, known_values, literal,
     queue,
@@ -85,7 +86,7 @@ fn column(field: &Editable) -> String {
         format!("SELECT RAISE(ABORT, {}) WHERE {condition};\n", literal(&format!("{column}: {hint}")))
     });
     format!(
-        "CREATE TRIGGER {view}_set_{column} INSTEAD OF UPDATE OF {column} ON {view} BEGIN
+        "CREATE TRIGGER {view}_set_{column} INSTEAD OF UPDATE OF {column} ON {view} {OWN_TRIGGER}
 {rounded}SELECT RAISE(ABORT, {message}) WHERE NEW.{column} IS NOT OLD.{column} AND NOT coalesce({taken}, 0);
 SELECT RAISE(ABORT, {not_read}) WHERE NEW.{column} IS NOT OLD.{column} AND {unread};
 SELECT RAISE(ABORT, {not_fitting}) WHERE NEW.{column} IS NOT OLD.{column} AND {unfit};
@@ -130,7 +131,7 @@ WHERE NOT EXISTS (SELECT 1 FROM outbox_values) AND ({});\n",
         })
         .collect();
     let makes_edit = format!(
-        "CREATE TRIGGER {view}_update INSTEAD OF UPDATE ON {view} BEGIN
+        "CREATE TRIGGER {view}_update INSTEAD OF UPDATE ON {view} {OWN_TRIGGER}
 {noted}SELECT RAISE(ABORT, 'a text of this edit is not UTF-8: write it in the encoding of the database') WHERE {not_utf8};
 SELECT RAISE(ABORT, 'an edit changes at most {CUSTOM_KEYS} custom fields of a record at once')
 WHERE (SELECT count(*) FROM outbox_values WHERE substr(column_name, 1, 3) = 'cf_') > {CUSTOM_KEYS};
@@ -146,7 +147,7 @@ END",
     let refuses = fixed.chunks(ARMS).enumerate().map(|(part, arms)| {
         let (names, arms): (Vec<&str>, Vec<&str>) = arms.iter().map(|(name, arm)| (*name, arm.as_str())).unzip();
         format!(
-            "CREATE TRIGGER {view}_fixed_{part} INSTEAD OF UPDATE OF {} ON {view} BEGIN SELECT CASE\n  {} END; END",
+            "CREATE TRIGGER {view}_fixed_{part} INSTEAD OF UPDATE OF {} ON {view} {OWN_TRIGGER}\nSELECT CASE\n  {} END; END",
             names.join(", "),
             arms.join("\n  ")
         )
@@ -162,10 +163,11 @@ fn completing() -> String {
         "DROP TRIGGER IF EXISTS outbox_leave_out_empty;
 DROP TRIGGER IF EXISTS outbox_begin_history;
 DROP TRIGGER IF EXISTS outbox_merge;
-CREATE TRIGGER outbox_leave_out_empty BEFORE INSERT ON outbox WHEN NEW.fields IS NULL BEGIN SELECT RAISE(IGNORE); END;
-CREATE TRIGGER outbox_begin_history AFTER INSERT ON outbox BEGIN
+CREATE TRIGGER outbox_leave_out_empty BEFORE INSERT ON outbox WHEN NEW.fields IS NULL {OWN_TRIGGER}
+SELECT RAISE(IGNORE); END;
+CREATE TRIGGER outbox_begin_history AFTER INSERT ON outbox {OWN_TRIGGER}
 INSERT INTO outbox_events (outbox_id, at, to_state, who, why) VALUES (NEW.id, NEW.queued_at, NEW.state, 'sql', 'changed with SQL'); END;
-CREATE TRIGGER outbox_merge AFTER UPDATE OF source ON outbox BEGIN
+CREATE TRIGGER outbox_merge AFTER UPDATE OF source ON outbox {OWN_TRIGGER}
 {};
 END",
         merge.join(";\n")
@@ -174,7 +176,7 @@ END",
 
 fn closed(object: Object) -> String {
     let view = object.full_view();
-    format!("CREATE TRIGGER {view}_update INSTEAD OF UPDATE ON {view} BEGIN SELECT RAISE(ABORT, '{OFF}'); END")
+    format!("CREATE TRIGGER {view}_update INSTEAD OF UPDATE ON {view} {OWN_TRIGGER}\nSELECT RAISE(ABORT, '{OFF}'); END")
 }
 
 /// The triggers for operations that the service does not have.
@@ -182,7 +184,7 @@ fn refused(object: Object) -> [String; 2] {
     let view = object.full_view();
     [("INSERT", "made"), ("DELETE", "removed")].map(|(what, word)| {
         format!(
-            "CREATE TRIGGER {view}_{} INSTEAD OF {what} ON {view} BEGIN
+            "CREATE TRIGGER {view}_{} INSTEAD OF {what} ON {view} {OWN_TRIGGER}
 SELECT RAISE(ABORT, 'a {object} cannot be {word} here: the service can only update one'); END",
             what.to_lowercase()
         )
@@ -258,7 +260,7 @@ impl EditsTx<'_> {
 
     fn make_guard(&self, table: &str, what: &str, when: &str, instead: &str) -> Result<()> {
         let sql = format!(
-            "CREATE TRIGGER IF NOT EXISTS {table}_refuse_{} BEFORE {what} ON {table}{when} BEGIN
+            "CREATE TRIGGER IF NOT EXISTS {table}_refuse_{} BEFORE {what} ON {table}{when} {OWN_TRIGGER}
 SELECT RAISE(ABORT, '{table} is written by crm-mirror alone: {instead}'); END",
             what.to_lowercase()
         );

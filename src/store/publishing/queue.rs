@@ -153,14 +153,11 @@ impl FeedTx<'_> {
 }
 
 pub fn is_recording(tx: &ReadTx<'_>) -> Result<bool> {
-    tx.value("SELECT EXISTS (SELECT 1 FROM state WHERE name = ?1)", [StateKey::ChangedRecords.to_string()])
+    tx.value("SELECT EXISTS (SELECT 1 FROM state WHERE name = ?1)", [StateKey::ChangedRecords.as_str()])
 }
 
-/// An unparseable entry counts as no progress.
 pub fn progress(tx: &ReadTx<'_>) -> Result<PublishProgress> {
-    let text: Option<String> =
-        tx.find_value("SELECT value FROM state WHERE name = ?1", [StateKey::PublishProgress.to_string()])?;
-    Ok(text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default())
+    Ok(tx.state(&StateKey::PublishProgress)?.unwrap_or_default())
 }
 
 /// What is known of a target: what was proven of another one is nothing about it.

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use rusqlite::params_from_iter;
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::model::{Object, SqlValue};
@@ -32,7 +33,7 @@ pub struct PageQuery {
     pub key: Vec<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct ChangedRecord {
     pub seq: i64,
     pub object: Object,
@@ -153,12 +154,9 @@ impl Moment<'_> {
     }
 
     pub fn changed_records(&self, after: i64) -> Result<Vec<ChangedRecord>> {
-        let sql = "SELECT seq, object_type, record_id, erase FROM changed_records WHERE seq > ?1 ORDER BY seq LIMIT ?2";
-        let found: Vec<(i64, String, String, i64)> = self.tx.tuples(sql, [after, PAGE as i64])?;
-        let entry = |(seq, object, id, erase): (_, String, _, _)| {
-            Some(ChangedRecord { seq, object: object.parse().ok()?, id, erase })
-        };
-        Ok(found.into_iter().filter_map(entry).collect())
+        let sql = "SELECT seq, object_type AS object, record_id AS id, erase FROM changed_records
+             WHERE seq > ?1 ORDER BY seq LIMIT ?2";
+        self.tx.parsed(sql, [after, PAGE as i64])
     }
 
     /// The owners' ids and names, as in `owner_name` of the `_full` views.

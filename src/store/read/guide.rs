@@ -2,18 +2,16 @@
 //!
 //! The columns come from `mirror_columns`, which follows the definitions; the purposes of tables are defined here.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::model::exclusions::object_of;
 use crate::model::{Choice, ExcludedFields, Object};
 use crate::store::{ReadTx, Result, Statements, quoted};
 
 /// The purpose of each table and view with a row per record or item of the service, in the order of the documentation.
-const SHAPED: [(&str, &str); 10] = [
+const SHAPED: [(&str, &str); 8] = [
     ("contacts_full", "a row per contact with every field: list, detail and active custom fields"),
     ("companies_full", "a row per company with every field: list, detail and active custom fields"),
-    ("contacts_lookup", "the same as contacts_full, for the right side of a LEFT JOIN by id"),
-    ("companies_lookup", "the same as companies_full, for the right side of a LEFT JOIN by id"),
     ("contacts", "contacts as the service's lists return them, custom fields included"),
     ("contact_details", "what only the detail of a contact returns"),
     ("companies", "companies as the service's lists return them, custom fields included"),
@@ -52,7 +50,7 @@ pub struct TableLine {
     pub about: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ColumnLine {
     pub name: String,
     /// What it holds: `text`, `timestamp`, `DECIMAL`, …
@@ -65,6 +63,7 @@ pub struct ColumnLine {
     pub source: String,
     pub about: Option<String>,
     /// The options of a select field, in the service's order.
+    #[serde(default)]
     pub options: Vec<Choice>,
 }
 
@@ -113,14 +112,10 @@ pub fn columns(tx: &ReadTx<'_>, table: &str) -> Result<Vec<ColumnLine>> {
 }
 
 pub fn columns_without_options(tx: &ReadTx<'_>, table: &str) -> Result<Vec<ColumnLine>> {
-    tx.rows(
-        "SELECT column_name, data_type, label, wire_name, source, about
+    tx.parsed(
+        "SELECT column_name AS name, data_type AS type, label, wire_name, source, about
              FROM mirror_columns WHERE table_name = ?1 ORDER BY position",
         [table],
-        |row| {
-            let (name, data_type, label, wire_name, source, about) = row.try_into()?;
-            Ok(ColumnLine { name, data_type, label, wire_name, source, about, options: Vec::new() })
-        },
     )
 }
 
@@ -141,11 +136,10 @@ pub fn unknown_column(tx: &ReadTx<'_>, names: &[String]) -> Result<Option<String
 }
 
 fn options(tx: &ReadTx<'_>, object: Object, column: &str) -> Result<Vec<Choice>> {
-    tx.rows(
+    tx.parsed(
         "SELECT o.value, o.label FROM custom_field_definitions AS d
              JOIN custom_field_options AS o ON o.definition_id = d.id
              WHERE d.object_type = ?1 AND d.column_name = ?2 ORDER BY o.position",
         (object, column),
-        |row| Ok(Choice { value: row.get(0)?, label: row.get(1)? }),
     )
 }

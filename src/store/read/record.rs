@@ -1,4 +1,4 @@
-//! One record, now or at an earlier time: its current values, with later changes undone.
+//! One record, now or at an earlier time, by the history of its columns.
 //!
 //! # Invariants
 //! - What the history does not contain is an error, never a guess: a time before it begins, or one at which the record
@@ -7,12 +7,12 @@
 use std::collections::BTreeMap;
 
 use rusqlite::params;
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use crate::model::{Instant, Object};
 use crate::store::read::feed;
-use crate::store::{POINTERS, ReadTx, Result, Statements, StoreError, history_view, json_at};
+use crate::store::{ReadTx, Result, Statements, StoreError, history_view, json_at};
 
 const CHANGES: u32 = 5;
 
@@ -35,7 +35,7 @@ fn by_column<S: Serializer>(values: &[(String, Value)], serializer: S) -> std::r
     serializer.collect_map(values.iter().map(|(column, value)| (column, value)))
 }
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PendingEditLine {
     pub edit: i64,
     pub column: String,
@@ -67,7 +67,7 @@ pub enum RecordError {
 
 pub fn record(tx: &ReadTx<'_>, object: Object, id: &str, at: Option<Instant>) -> Result<RecordView, RecordError> {
     let mut columns = columns(tx, object)?;
-    let now = tx.find_object(&format!("SELECT * FROM {} WHERE id = ?1", object.full_view()), [id])?;
+    let now = tx.objects(&format!("SELECT * FROM {} WHERE id = ?1", object.full_view()), [id])?.pop();
     let removed: Option<(String, String)> = tx.find_tuple(
         "SELECT removed_at, record FROM removed_records WHERE object_type = ?1 AND id = ?2",
         params![object, id],
@@ -81,20 +81,17 @@ pub fn record(tx: &ReadTx<'_>, object: Object, id: &str, at: Option<Instant>) ->
     }
     let state = match at {
         None => now.or_else(|| removed.as_ref().and_then(|(_, record)| serde_json::from_str(record).ok())),
-        Some(at) => as_of(tx, object, id, now, at)?,
+        Some(at) if was_here(tx, object, id, now.is_some(), at)? => Some(values_at(tx, object, id, at)?),
+        Some(_) => None,
     };
     let Some(mut state) = state else {
         let at = at.unwrap_or(Instant::EPOCH);
         return Err(RecordError::NotThen { object, id: id.into(), at });
     };
-    if let Some(at) = at {
-        keep_history(tx, &mut state, at)?;
-        for (column, value) in of_ended_fields(tx, object, id, at)? {
-            if !columns.contains(&column) {
-                columns.push(column.clone());
-            }
-            state.insert(column, value);
-        }
+    if at.is_some() {
+        // Fields that were archived since are in no view.
+        let ended: Vec<String> = state.keys().filter(|column| !columns.contains(column)).cloned().collect();
+        columns.extend(ended);
     }
     let values = columns.iter().filter_map(|column| Some((column.clone(), state.remove(column)?)));
     Ok(RecordView {
@@ -113,52 +110,39 @@ fn columns(tx: &ReadTx<'_>, object: Object) -> Result<Vec<String>> {
     Ok(stmt.column_names().map(String::from).collect())
 }
 
-/// Undoes the changes after a time, the newest first.
-fn as_of(
-    tx: &ReadTx<'_>,
-    object: Object,
-    id: &str,
-    now: Option<Map<String, Value>>,
-    at: Instant,
-) -> Result<Option<Map<String, Value>>, RecordError> {
+/// Whether a record was mirrored at a time; `is_here` says whether it is now.
+fn was_here(tx: &ReadTx<'_>, object: Object, id: &str, is_here: bool, at: Instant) -> Result<bool, RecordError> {
     if !tx.is_copied(object)? {
-        return Ok(None);
+        return Ok(false);
     }
     if let Some(begins) = horizon(tx, object)?
         && begins.as_str() > at.to_string().as_str()
     {
         return Err(RecordError::BeforeHistory { at, begins });
     }
-    let mut state = now;
-    let (changes, at) = (changes(tx, object, id, None, u32::MAX)?, at.to_string());
-    // The clock may have been set back between two of them.
-    let undone = changes.iter().rposition(|change| change.seen_at > at).map_or(0, |first| first + 1);
-    for change in changes.into_iter().take(undone) {
-        let before = change.fields.into_iter().map(|(column, (before, _))| (column, before));
-        match (change.kind.as_str(), &mut state) {
-            ("insert", _) => state = None,
-            // Its history was erased.
-            ("remove", _) if before.len() == 0 => state = None,
-            ("remove", _) => state = Some(before.chain([("id".to_string(), Value::from(id))]).collect()),
-            (_, Some(state)) => state.extend(before),
-            (_, None) => {}
-        }
-    }
-    Ok(state)
+    // The clock may have been set back between two entries: the first one that is later decides. An empty one says that the
+    // history was erased.
+    let was_here: Option<bool> = tx.find_value(
+        "SELECT kind <> 'insert' AND fields <> '{}' FROM changes
+         WHERE object_type = ?1 AND record_id = ?2 AND seen_at > ?3 ORDER BY seq LIMIT 1",
+        params![object, id, at],
+    )?;
+    Ok(was_here.unwrap_or(is_here))
 }
 
-/// The values at a time of the fields that were ever archived or got another type: the old value of a later change may
-/// have ended with its field.
-fn of_ended_fields(tx: &ReadTx<'_>, object: Object, id: &str, at: Instant) -> Result<Vec<(String, Value)>> {
+fn values_at(tx: &ReadTx<'_>, object: Object, id: &str, at: Instant) -> Result<Map<String, Value>> {
     let sql = format!(
-        "SELECT f.column_name, (SELECT h.value FROM {} AS h WHERE h.id = ?2 AND h.column_name = f.column_name
-             AND (h.valid_from IS NULL OR h.valid_from <= ?3) AND (h.valid_to IS NULL OR h.valid_to > ?3))
-         FROM (SELECT DISTINCT json_extract(fields, '$.column') AS column_name FROM changes
-               WHERE object_type = ?1 AND record_id = '' AND kind = 'schema'
-                 AND json_extract(fields, '$.op') IN ('archived', 'retyped', 'removed')) AS f ORDER BY 1",
+        "SELECT column_name, value FROM {} WHERE id = ?1 AND (valid_from IS NULL OR valid_from <= ?2)
+             AND (valid_to IS NULL OR valid_to > ?2) ORDER BY valid_from DESC",
         history_view(object)
     );
-    tx.rows(&sql, params![object, id, at], |row| Ok((row.get(0)?, json_at(row, 1)?)))
+    let mut values: Map<String, Value> = tx.rows(&sql, params![id, at], |row| Ok((row.get(0)?, json_at(row, 1)?)))?;
+    values.insert("id".into(), id.into());
+    if let Some(company) = values.get("company_id").and_then(Value::as_str) {
+        let name = values_at(tx, Object::Company, company, at)?.remove("name");
+        values.extend(name.map(|name| ("company_name".to_string(), name)));
+    }
+    Ok(values)
 }
 
 /// When the history of an object begins: with the oldest entry if older ones were pruned, otherwise with the first run, and
@@ -175,34 +159,11 @@ pub fn horizon(tx: &ReadTx<'_>, object: Object) -> Result<Option<String>> {
     Ok(begins.max(copied.flatten()))
 }
 
-/// Removes what has no history: when a row was written, and the names of other rows. The company's name is that of its own
-/// history.
-fn keep_history(tx: &ReadTx<'_>, state: &mut Map<String, Value>, at: Instant) -> Result<()> {
-    let names = POINTERS.iter().map(|pointer| pointer.name);
-    for column in names.chain(["synced_at", "fetched_at", "details_current"]) {
-        state.remove(column);
-    }
-    let Some(company) = state.get("company_id").and_then(Value::as_str) else { return Ok(()) };
-    match record(tx, Object::Company, company, Some(at)) {
-        Ok(company) => {
-            let name = company.values.into_iter().find(|(column, _)| column == "name");
-            state.extend(name.map(|(_, name)| ("company_name".to_string(), name)));
-        }
-        Err(RecordError::Store(error)) => return Err(error),
-        // It was not mirrored then.
-        Err(_) => {}
-    }
-    Ok(())
-}
-
 fn pending(tx: &ReadTx<'_>, object: Object, id: &str) -> Result<Vec<PendingEditLine>> {
-    tx.rows(
-        "SELECT edit_id, column_name, after, state FROM pending_edits
+    tx.parsed(
+        "SELECT edit_id AS edit, column_name AS \"column\", after, state FROM pending_edits
              WHERE object_type = ?1 AND record_id = ?2 ORDER BY edit_id, column_name",
         params![object, id],
-        |row| {
-            Ok(PendingEditLine { edit: row.get(0)?, column: row.get(1)?, after: json_at(row, 2)?, state: row.get(3)? })
-        },
     )
 }
 

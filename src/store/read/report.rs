@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use rusqlite::params;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::model::{Instant, Object, Ru};
 use crate::store::records::counts as held;
@@ -25,7 +25,7 @@ impl Holds {
 }
 
 /// A line of `sync_runs`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordedRun {
     pub id: i64,
     /// `sync`, `resync` or `verify`.
@@ -46,7 +46,7 @@ pub struct RecordedRun {
 }
 
 /// A line of `service_oddities`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OddityLine {
     pub kind: String,
     pub resource: String,
@@ -83,24 +83,7 @@ pub fn holds(tx: &ReadTx<'_>, object: Object) -> Result<Holds> {
 pub fn last_runs(tx: &ReadTx<'_>, most: u32) -> Result<Vec<RecordedRun>> {
     let sql = "SELECT id, kind, \"trigger\", started_at, finished_at, outcome, \"rows\", inserted, updated, removed, \
                details, ru, error FROM sync_runs ORDER BY id DESC LIMIT ?1";
-    let count = |row: &rusqlite::Row<'_>, i| row.get::<_, i64>(i).map(i64::unsigned_abs);
-    tx.rows(sql, [most], |row| {
-        Ok(RecordedRun {
-            id: row.get(0)?,
-            kind: row.get(1)?,
-            trigger: row.get(2)?,
-            started_at: row.get(3)?,
-            finished_at: row.get(4)?,
-            outcome: row.get(5)?,
-            rows: count(row, 6)?,
-            inserted: count(row, 7)?,
-            updated: count(row, 8)?,
-            removed: count(row, 9)?,
-            details: count(row, 10)?,
-            ru: count(row, 11)?,
-            error: row.get(12)?,
-        })
-    })
+    tx.parsed(sql, [most])
 }
 
 /// When runs began that found changes, since an instant, and when the first run of all began.
@@ -161,10 +144,7 @@ pub fn schema_changes(tx: &ReadTx<'_>, after: Option<u64>) -> Result<(u64, Vec<C
 
 pub fn oddities(tx: &ReadTx<'_>) -> Result<Vec<OddityLine>> {
     let sql = "SELECT kind, resource, what, times, last_seen_at FROM service_oddities ORDER BY last_seen_at DESC";
-    tx.rows(sql, [], |row| {
-        let (kind, resource, what, times, last_seen_at): (_, _, _, i64, _) = row.try_into()?;
-        Ok(OddityLine { kind, resource, what, times: times.unsigned_abs(), last_seen_at })
-    })
+    tx.parsed(sql, [])
 }
 
 /// The size of the file and of its WAL, in bytes.
@@ -204,67 +184,12 @@ pub fn last_changes(tx: &ReadTx<'_>, most: u32) -> Result<Vec<RecentChange>> {
     })
 }
 
-/// The RU of each run that ended at or after an instant, the newest first; an unfinished run is not included. `each`
-/// gets the end and the RU.
-pub fn spent_since(tx: &ReadTx<'_>, since: Instant, mut each: impl FnMut(Instant, u64)) -> Result<()> {
-    // One run at a time: ids and end times increase together, so only the wanted runs are read.
-    let sql = "SELECT coalesce(finished_at, started_at), ru FROM sync_runs ORDER BY id DESC";
-    let mut stmt = tx.conn.prepare(sql)?;
-    let mut rows = stmt.query([])?;
-    while let Some(row) = rows.next()? {
-        let ended: String = row.get(0)?;
-        let spent: i64 = row.get(1)?;
-        let Ok(ended) = ended.parse::<Instant>() else { continue };
-        if ended < since {
-            break;
-        }
-        each(ended, spent.unsigned_abs());
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::store::reader::Reader;
-
-    fn mirror() -> Reader {
-        let conn = rusqlite::Connection::open_in_memory().unwrap();
-        conn.execute_batch(
-            "CREATE TABLE changes (seq INTEGER PRIMARY KEY, object_type, record_id, kind, fields, seen_at);
-             CREATE TABLE sync_runs (id INTEGER PRIMARY KEY, started_at, finished_at, ru);
-             INSERT INTO changes VALUES
-                 (1, 'contact', 'ct_1', 'insert', '{\"name\": [null, \"Ada\"]}', '2026-03-04T12:00:00.000000Z'),
-                 (3, 'contact', 'ct_1', 'update', '{\"etag\": [\"1\", \"2\"], \"updated_at\": [null, null]}', '2026-03-04T12:06:00.000000Z'),
-                 (2, 'contact', 'ct_1', 'update', '{\"name\": [\"Ada\", \"Eve\"], \"email\": [null, \"e\"]}', '2026-03-04T12:05:00.000000Z');
-             INSERT INTO sync_runs VALUES
-                 (1, '2026-03-03T23:00:00.000000Z', '2026-03-03T23:30:00.000000Z', 100),
-                 (2, '2026-03-03T23:50:00.000000Z', '2026-03-04T00:10:00.000000Z', 7),
-                 (3, '2026-03-04T01:00:00.000000Z', NULL, 0);",
-        )
-        .unwrap();
-        Reader::of(conn)
-    }
-
-    #[test]
-    fn changes_name_columns_and_no_value() {
-        let changes = last_changes(&mirror().begin().unwrap(), 10).unwrap();
-        assert_eq!(changes.iter().map(|c| c.seq).collect::<Vec<_>>(), [2, 1]);
-        assert_eq!(changes[0].columns, ["name", "email"]);
-        assert_eq!((changes[1].kind.as_str(), changes[1].columns.len()), ("insert", 0));
-        let json = serde_json::to_string(&changes).unwrap();
-        assert!(!json.contains("Ada") && !json.contains("Eve"), "{json}");
-        assert_eq!(last_changes(&mirror().begin().unwrap(), 1).unwrap().len(), 1);
-    }
-
-    #[test]
-    fn run_counts_in_the_window_in_which_it_ended() {
-        let mut spent = Vec::new();
-        spent_since(&mirror().begin().unwrap(), "2026-03-04T00:00:00Z".parse().unwrap(), |at, ru| {
-            spent.push((at.to_string(), ru));
-        })
-        .unwrap();
-        let expected = [("2026-03-04T01:00:00.000000Z", 0), ("2026-03-04T00:10:00.000000Z", 7)];
-        assert_eq!(spent, expected.map(|(at, ru)| (at.to_string(), ru)));
-    }
+/// The end and the RU of each run that ended at or after an instant, the newest first; an unfinished run is not included.
+pub fn spent_since(tx: &ReadTx<'_>, since: Instant) -> Result<Vec<(Instant, u64)>> {
+    // Ids and end times increase together, so only the wanted runs are read.
+    let sql =
+        "SELECT coalesce(finished_at, started_at), ru FROM sync_runs WHERE id > coalesce((SELECT id FROM sync_runs
+                   WHERE coalesce(finished_at, started_at) < ?1 ORDER BY id DESC LIMIT 1), 0) ORDER BY id DESC";
+    let runs: Vec<(StoredTime, i64)> = tx.tuples(sql, [since])?;
+    Ok(runs.into_iter().filter_map(|(ended, ru)| Some((ended.0?, ru.unsigned_abs()))).collect())
 }

@@ -17,6 +17,7 @@ use rusqlite::{Connection, Result};
 use crate::model::Object;
 use crate::model::exclusions::{self, belongs_to, object_of, table_of};
 use crate::store::made_from;
+use crate::store::statements::words;
 
 /// The longest value and row, in bytes. No record of the service comes near.
 const MAX_BYTES: i32 = 4 << 20;
@@ -140,27 +141,11 @@ impl WithheldColumns {
 
     /// Whether a statement could show a withheld column unasked. A parameter, which nobody fills in, may contain a quote.
     pub fn could_be_read_past(&self, sql: &str) -> bool {
-        let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        let mut rest = if self.entries.is_empty() { "" } else { sql };
-        while let Some(first) = rest.chars().next() {
-            let behind = |opening: usize, end: &str| rest[opening..].split_once(end).map_or("", |(_, behind)| behind);
-            rest = match first {
-                '\'' | '"' | '`' => behind(1, first.encode_utf8(&mut [0; 4])),
-                '[' => behind(1, "]"),
-                '-' if rest.starts_with("--") => behind(2, "\n"),
-                '/' if rest.starts_with("/*") => behind(2, "*/"),
-                '?' | '$' | '@' | ':' | '#' => return true,
-                _ if is_word(first) => {
-                    let (word, behind) = rest.split_at(rest.find(|c| !is_word(c)).unwrap_or(rest.len()));
-                    if ["using", "natural"].iter().any(|join| word.eq_ignore_ascii_case(join)) {
-                        return true;
-                    }
-                    behind
-                }
-                _ => &rest[first.len_utf8()..],
-            };
-        }
-        false
+        let reveals = |word: &str| {
+            word.starts_with(['?', '$', '@', ':', '#'])
+                || ["using", "natural"].iter().any(|join| word.eq_ignore_ascii_case(join))
+        };
+        !self.entries.is_empty() && words(sql).any(reveals)
     }
 
     fn views_read_past(&self, conn: &Connection) -> Result<Vec<String>> {

@@ -4,7 +4,7 @@
 //! A transaction records the presence of each record before it writes the record, and applies the differences at its
 //! end. A sweep and a verification count again, because users may have edited the mirror.
 
-use rusqlite::Connection;
+use rusqlite::{Connection, Params};
 
 use crate::model::Object;
 use crate::store::tx::RowCounts;
@@ -12,25 +12,31 @@ use crate::store::{RecordsTx, Result, StateKey, Statements, read_state};
 
 /// `None` if no writer of this version has opened the mirror yet.
 pub(in crate::store) fn kept(conn: &Connection, object: Object) -> Result<Option<RowCounts>> {
-    read_state(conn, &StateKey::RowCounts(object))
+    read_state(conn, &StateKey::row_counts(object))
 }
 
 pub(in crate::store) fn count(conn: &Connection, object: Object) -> Result<RowCounts> {
-    let (table, details, key) = (object.table(), object.detail_table(), object.detail_key());
-    let number = |sql: &str| -> Result<u64> { conn.count(sql, []) };
-    Ok(RowCounts {
-        rows: number(&format!("SELECT count(*) FROM {table}"))?,
-        details_current: number(&format!(
-            "SELECT count(*) FROM {details} AS d JOIN {table} AS r ON r.id = d.{key} AND d.etag IS r.etag"
-        ))?,
-    })
+    count_where(conn, object, "true", [])
+}
+
+/// Counts the records `r` under a condition.
+fn count_where(conn: &Connection, object: Object, condition: &str, values: impl Params) -> Result<RowCounts> {
+    let sql = format!(
+        "SELECT count(*), count(iif(d.{key} IS NOT NULL AND d.etag IS r.etag, 1, NULL))
+         FROM {table} AS r LEFT JOIN {details} AS d ON d.{key} = r.id WHERE {condition}",
+        table = object.table(),
+        details = object.detail_table(),
+        key = object.detail_key()
+    );
+    let (rows, current): (i64, i64) = conn.find_tuple(&sql, values)?.unwrap_or_default();
+    Ok(RowCounts { rows: rows.unsigned_abs(), details_current: current.unsigned_abs() })
 }
 
 impl RecordsTx<'_> {
     /// Records the presence of a record, before this transaction first changes it.
     pub(in crate::store) fn count_before(&self, object: Object, id: &str) -> Result<()> {
         if !self.tx.pending.before.borrow()[object as usize].contains_key(id) {
-            let presence = self.presence(object, id)?;
+            let presence = count_where(&self.tx.conn, object, "r.id = ?1", [id])?;
             self.tx.pending.before.borrow_mut()[object as usize].insert(id.into(), presence);
         }
         Ok(())
@@ -45,16 +51,6 @@ impl RecordsTx<'_> {
         }
     }
 
-    fn presence(&self, object: Object, id: &str) -> Result<RowCounts> {
-        let (table, details, key) = (object.table(), object.detail_table(), object.detail_key());
-        let sql = format!(
-            "SELECT d.{key} IS NOT NULL AND d.etag IS r.etag
-             FROM {table} AS r LEFT JOIN {details} AS d ON d.{key} = r.id WHERE r.id = ?1"
-        );
-        let current: Option<bool> = self.find_value(&sql, [id])?;
-        Ok(RowCounts { rows: current.is_some().into(), details_current: (current == Some(true)).into() })
-    }
-
     pub(in crate::store) fn flush_counts(&self) -> Result<()> {
         let before = self.tx.pending.before.take();
         for (object, before) in Object::ALL.into_iter().zip(before) {
@@ -66,14 +62,14 @@ impl RecordsTx<'_> {
                 self.recount(object)?;
                 continue;
             };
-            held.rows += new;
-            for (id, before) in before {
-                let after = self.presence(object, &id)?;
-                held.rows = (held.rows + after.rows).saturating_sub(before.rows);
-                held.details_current =
-                    (held.details_current + after.details_current).saturating_sub(before.details_current);
-            }
-            self.tx.set_state(&StateKey::RowCounts(object), &held)?;
+            let ids = serde_json::Value::from_iter(before.keys().map(String::as_str)).to_string();
+            let among = "r.id IN (SELECT value FROM json_each(?1))";
+            let after = count_where(&self.tx.conn, object, among, [ids])?;
+            let sum = |of: fn(&RowCounts) -> u64| before.values().map(of).sum::<u64>();
+            held.rows = (held.rows + new + after.rows).saturating_sub(sum(|before| before.rows));
+            held.details_current =
+                (held.details_current + after.details_current).saturating_sub(sum(|before| before.details_current));
+            self.tx.set_state(&StateKey::row_counts(object), &held)?;
         }
         Ok(())
     }
@@ -81,7 +77,7 @@ impl RecordsTx<'_> {
     pub fn recount(&self, object: Object) -> Result<()> {
         self.tx.pending.before.borrow_mut()[object as usize].clear();
         self.tx.pending.new[object as usize].take();
-        self.tx.set_state(&StateKey::RowCounts(object), &count(&self.tx.conn, object)?)
+        self.tx.set_state(&StateKey::row_counts(object), &count(&self.tx.conn, object)?)
     }
 
     /// The counts at this point of the transaction; no table is read unless they were lost.

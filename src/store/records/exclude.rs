@@ -81,7 +81,7 @@ impl CustomTx<'_> {
             }
             // The documents, and the terms of the index, are made again from what is left.
             self.tx.derived().recreate_search(object, options.search)?;
-            self.tx.clear_state(&StateKey::Searched(object))?;
+            self.tx.clear_state(&StateKey::searched(object))?;
             for (table, column, key, condition) in DOCUMENTS {
                 let of_object = format!("object_type = '{object}'");
                 let select = format!("SELECT {key}, {column} FROM {table} WHERE {of_object} AND {condition}");

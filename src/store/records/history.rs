@@ -33,13 +33,13 @@ impl RecordsTx<'_> {
     /// Moves a record that the service no longer has to `removed_records`. Returns whether it was mirrored. Only the
     /// removal gate calls it.
     pub(super) fn remove(&self, object: Object, id: &RecordId, removed_at: Instant) -> Result<bool> {
-        let row = |table: &str, key: &str| self.find_object(&format!("SELECT * FROM {table} WHERE {key} = ?1"), [id]);
-        let Some(mut record) = row(object.table(), "id")? else {
+        let row = |table: &str, key: &str| self.objects(&format!("SELECT * FROM {table} WHERE {key} = ?1"), [id]);
+        let Some(mut record) = row(object.table(), "id")?.pop() else {
             return Ok(false);
         };
         self.count_before(object, id.as_str())?;
         self.tx.feed().mark_changed(object, id.as_str());
-        if let Some(detail) = row(object.detail_table(), object.detail_key())? {
+        if let Some(detail) = row(object.detail_table(), object.detail_key())?.pop() {
             let own = [object.detail_key(), "etag", "fetched_at"];
             let detail = detail.into_iter().filter(|(column, _)| !own.contains(&column.as_str()));
             record.extend(detail.map(|(column, value)| match column.as_str() {
@@ -67,7 +67,6 @@ impl RecordsTx<'_> {
         self.run(delete_values, (object, id))?;
         let delete_detail = format!("DELETE FROM {} WHERE {} = ?1", object.detail_table(), object.detail_key());
         self.run(&delete_detail, [id])?;
-        self.tx.derived().unsearch(object, id.as_str())?;
         self.tx.knowledge().forget_doubts(object, id.as_str())?;
         self.run(&format!("DELETE FROM {} WHERE id = ?1", object.table()), [id])?;
         Ok(true)
@@ -80,7 +79,7 @@ impl RecordsTx<'_> {
     pub fn forget_all(&self, object: Object) -> Result<()> {
         let form = BuiltFrom::read(&self.tx.conn)?.options.search;
         self.tx.derived().recreate_search(object, form)?;
-        self.tx.clear_state(&StateKey::Searched(object))?;
+        self.tx.clear_state(&StateKey::searched(object))?;
         for table in [object.table(), object.detail_table()] {
             self.run(&format!("DELETE FROM {table}"), [])?;
         }

@@ -131,11 +131,6 @@ impl RecordsTx<'_> {
             return Ok(applied);
         }
         let (id, is_detail, is_first) = (record.id.as_str(), shape.key != "id", applied == Applied::Inserted);
-        if is_first && !is_detail {
-            self.tx.derived().unsearch(object, id)?;
-        } else {
-            self.tx.derived().unsearch_changed(object, id, is_detail, &differences)?;
-        }
         // The first reading of a detail is not a change, unless the record itself was created after the first copy.
         if self.tx.is_copied(object)? && (!is_detail || !is_first || self.was_inserted(object, &record.id)?) {
             let kind = if is_first && !is_detail { "insert" } else { "update" };
@@ -162,13 +157,6 @@ impl RecordsTx<'_> {
             self.count_before(object, id)?;
         } else {
             self.tx.remember_order(object, id, asked.order.number());
-        }
-        // In a first copy nearly every row is new: try that first, and compare only what is there already.
-        if !self.tx.is_copied(object)? && !overtaken && self.execute(&shape.insert, id, &incoming, read_at)? == 1 {
-            if !is_detail {
-                self.count_new(object, id);
-            }
-            return Ok((Applied::Inserted, Vec::new()));
         }
         let Some(row) = self.compare(shape, record, &incoming)? else {
             // A later answer showed that the record was removed.

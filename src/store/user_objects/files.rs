@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::regular_file;
+use crate::store::statements::words;
 use crate::store::{Result, Statements, quoted};
 
 const SAVEPOINT: &str = "views_of_a_file";
@@ -109,27 +110,6 @@ fn is_of_views(sql: &str) -> bool {
     let first = words.next().unwrap_or_default().to_ascii_uppercase();
     let second = words.next().unwrap_or_default().to_ascii_uppercase();
     ["CREATE", "DROP"].contains(&first.as_str()) && second == "VIEW"
-}
-
-/// The words of a statement, without comments.
-fn words(sql: &str) -> impl Iterator<Item = &str> {
-    let mut rest = sql;
-    std::iter::from_fn(move || {
-        loop {
-            rest = rest.trim_start();
-            if let Some(comment) = rest.strip_prefix("--") {
-                rest = comment.split_once('\n').map_or("", |(_, after)| after);
-            } else if let Some(comment) = rest.strip_prefix("/*") {
-                rest = comment.split_once("*/").map_or("", |(_, after)| after);
-            } else {
-                break;
-            }
-        }
-        let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
-        let (word, after) = rest.split_at(end);
-        rest = after;
-        (!word.is_empty()).then_some(word)
-    })
 }
 
 pub(super) fn digest(files: &ViewFiles) -> String {

@@ -2,9 +2,8 @@
 
 use rusqlite::Connection;
 
-use crate::model::Object;
-use crate::store::program_objects::{OUTBOX_TABLES, is_program_table, is_program_view};
-use crate::store::{GUARDED_TABLES, Result, Statements, quoted};
+use crate::store::program_objects::{OWN_TRIGGER, is_program_table, is_program_view};
+use crate::store::{Result, Statements, quoted};
 
 /// Indexes that could make a write fail: UNIQUE ones refuse rows that the service has, an expression, condition or
 /// collation may fail for a value or exist only in its owner's program. The program's own are left out.
@@ -24,19 +23,6 @@ pub(in crate::store) struct UserObject {
     sql: String,
 }
 
-/// Whether a trigger is the program's own: its name derives from its table's, see `store::outbox`.
-fn is_own_trigger(name: &str, table: &str) -> bool {
-    let Some(what) = name.strip_prefix(table).and_then(|rest| rest.strip_prefix('_')) else { return false };
-    let is_guarded = OUTBOX_TABLES.contains(&table) || GUARDED_TABLES.iter().any(|(guarded, _)| *guarded == table);
-    match Object::ALL.iter().any(|object| object.full_view() == table) {
-        true => {
-            ["update", "insert", "delete"].contains(&what) || what.starts_with("set_") || what.starts_with("fixed_")
-        }
-        false if table == "outbox" && ["leave_out_empty", "begin_history", "merge"].contains(&what) => true,
-        false => is_guarded && ["refuse_insert", "refuse_update", "refuse_delete"].contains(&what),
-    }
-}
-
 /// Users' views, in the order of creation.
 pub(super) fn views(conn: &Connection) -> Result<Vec<UserObject>> {
     let mut views = read(conn, "type = 'view'")?;
@@ -46,7 +32,7 @@ pub(super) fn views(conn: &Connection) -> Result<Vec<UserObject>> {
 
 pub(super) fn triggers(conn: &Connection) -> Result<Vec<UserObject>> {
     let mut triggers = read(conn, "type = 'trigger'")?;
-    triggers.retain(|trigger| !is_own_trigger(&trigger.name, &trigger.table));
+    triggers.retain(|trigger| !trigger.sql.contains(OWN_TRIGGER));
     Ok(triggers)
 }
 
@@ -140,25 +126,6 @@ pub(super) fn sqlite_message(error: &rusqlite::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn own_triggers_are_recognised_by_table_and_name() {
-        for (name, table, own) in [
-            ("contacts_refuse_insert", "contacts", true),
-            ("contacts_full_set_cf_tier", "contacts_full", true),
-            ("companies_full_update", "companies_full", true),
-            ("outbox_refuse_delete", "outbox", true),
-            ("outbox_merge", "outbox", true),
-            ("outbox_events_refuse_update", "outbox_events", true),
-            ("outbox_events_refuse_update", "outbox", false),
-            ("contacts_refuse_insert", "companies", false),
-            ("contacts_update", "contacts", false),
-            ("mine", "contacts_full", false),
-            ("mine_update", "mine", false),
-        ] {
-            assert_eq!(is_own_trigger(name, table), own, "{name} on {table}");
-        }
-    }
 
     #[test]
     fn views_are_restored_with_their_own_text_and_triggers_go() {

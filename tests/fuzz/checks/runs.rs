@@ -13,6 +13,7 @@ use crm_mirror::store::StateKey;
 use crm_mirror::sync::Job;
 use rusqlite::Connection;
 use serde_json::json;
+use strum::VariantArray;
 use tokio::runtime::Runtime;
 
 use super::choice;
@@ -78,8 +79,8 @@ pub fn check(data: &[u8]) {
     let (which, data) = choice(data);
     let (job, text) = choice(data);
     let Ok(text) = std::str::from_utf8(text) else { return };
-    let keys = StateKey::all();
-    let name = keys[which % keys.len()].to_string();
+    let keys = StateKey::VARIANTS;
+    let name = keys[which % keys.len()].as_str();
     let job = [Job::sync(), Job::resync(), Job::audit(), Job::verify()][job % 4].clone();
     let busy = &*BUSY;
     restore(&busy.mirror.path, &busy.file);

@@ -14,6 +14,7 @@ use crm_mirror::sync::step_failures::StepFailures;
 use rusqlite::{Connection, OptionalExtension};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use strum::VariantArray;
 
 use super::choice;
 use super::mirrored::{Mirrored, mirrored};
@@ -28,13 +29,13 @@ thread_local! {
 /// Checks one entry.
 pub fn check(data: &[u8]) {
     let (which, text) = choice(data);
-    let keys = StateKey::all();
-    let key = keys[which % keys.len()].clone();
+    let keys = StateKey::VARIANTS;
+    let key = keys[which % keys.len()];
     decoded(&key, text);
     let (true, Ok(text)) = (which < 128, std::str::from_utf8(text)) else { return };
     let mirrored = mirrored();
     OPEN.with(|(conn, reader)| {
-        let name = key.to_string();
+        let name = key.as_str();
         let before: Option<String> =
             conn.query_row("SELECT value FROM state WHERE name = ?1", [&name], |row| row.get(0)).optional().unwrap();
         let set = |value: Option<&str>| match value {
