@@ -47,7 +47,9 @@ impl Tally {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, IntoStaticStr, VariantNames)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, IntoStaticStr, VariantNames,
+)]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 pub enum RunOutcome {
@@ -56,6 +58,7 @@ pub enum RunOutcome {
     Suspended,
     /// Refused to mirror what looks like an outage.
     Refused,
+    #[default]
     Failed,
 }
 

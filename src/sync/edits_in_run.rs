@@ -36,7 +36,7 @@ impl Run<'_> {
         let (pushed, result) = pusher.push().await;
         let Pushed { push, mirror, unwritable, written, not_found, unknown_keys, warnings } = pushed;
         {
-            let pushed = &mut self.results().pushed;
+            let pushed = &mut self.results().report.push;
             *pushed = push.after(*pushed);
         }
         self.count(&mirror);
@@ -101,7 +101,7 @@ impl Run<'_> {
                 "Edit {edit} of a {object} was rejected: the service no longer has the record; `crm-mirror outbox show {edit}`"
             );
         }
-        let pushed = &mut self.results().pushed;
+        let pushed = &mut self.results().report.push;
         pushed.rejected += edits.len() as u64;
         pushed.waiting = pushed.waiting.saturating_sub(edits.len() as u64);
     }

@@ -12,7 +12,7 @@ use super::run::Run;
 use crate::api::PageSize;
 use crate::model::{Object, Purpose, Resource, Ru, ServiceTime, TimeField, TimeRange};
 use crate::store::outbox_report::EditLine;
-use crate::store::{KnownChanges, ReadTx, StateKey, StoreError, outbox_report, unread};
+use crate::store::{ReadTx, StateKey, StoreError, outbox_report, unread};
 use crate::sync::checks::decide_missing::AT_ONCE;
 use crate::sync::checks::identity;
 use crate::sync::walks::changes::lower_bound;
@@ -85,8 +85,10 @@ impl Engine {
             }
         }
         for object in Object::ALL.into_iter().filter(|object| job.concerns(object.resource())) {
-            let of_object = run.guard(object.resource(), self.forecast_object(&run, object, &steps).await)?;
-            forecast.objects.extend(of_object);
+            match self.forecast_object(&run, object, &steps).await {
+                Err(error) if run.skip(object.resource(), &error) => {}
+                of_object => forecast.objects.push(of_object?),
+            }
         }
         Ok(forecast)
     }
@@ -101,7 +103,14 @@ impl Engine {
         let takes = |step: fn(Object) -> Step| steps.contains(&step(object));
         let (changes, whole) = (takes(Step::Changes), takes(Step::Sweep));
         let (owed_counts, removals) = (takes(Step::Counts), takes(Step::Removals));
+        let overlap = self.settings.overlap;
         let here = self.store.write(move |tx| {
+            let now = tx.state::<ServiceTime>(&StateKey::ServiceTime)?.and_then(|time| time.at_least());
+            let walk = match changes {
+                true => Walk::of_changes(lower_bound(&tx.known_changes(object)?, now, overlap)),
+                false => Walk::new(TimeRange::WHOLE),
+            };
+            // Owed counts, and the lookups of records in doubt.
             let mut lookups = Ru::ZERO;
             for by in [TimeField::UpdatedAt, TimeField::CreatedAt] {
                 let owed = tx.unproven(object, by)?.filter(|_| owed_counts);
@@ -110,26 +119,14 @@ impl Engine {
             if removals {
                 lookups += Ru::new(tx.count_nominated(object)?.div_ceil(AT_ONCE as u64));
             }
-            Ok(RowsHere {
-                rows: tx.count_rows(object)?,
-                swept: Sweep::load(tx, object)?.map_or(0, |sweep| sweep.rows()),
-                due: tx.knowledge().count_due_details(object)? + unread::omitted(tx, object)?.len() as u64,
-                lookups,
-                known: tx.known_changes(object)?,
-                service_time: tx.state(&StateKey::ServiceTime)?,
-            })
+            let swept = Sweep::load(tx, object)?.map_or(0, |sweep| sweep.rows());
+            let due = tx.knowledge().count_due_details(object)? + unread::omitted(tx, object)?.len() as u64;
+            Ok((walk, lookups, tx.count_rows(object)?, swept, due))
         });
-        let RowsHere { rows, swept, due, lookups, known, service_time } = here.await?;
-        let walk = if changes {
-            let now = service_time.and_then(|time: ServiceTime| time.at_least());
-            Walk::of_changes(lower_bound(&known, now, self.settings.overlap))
-        } else {
-            Walk::new(TimeRange::WHOLE)
-        };
+        let (walk, mut lists, rows, swept, due) = here.await?;
         let query = walk.query(resource).limit(PageSize::ONE).count_exact();
         let counted = self.page(&query, Purpose::Changes, "count").await?.page.total.unwrap_or(0);
         let (changed, all) = if changes { (counted, rows) } else { (0, counted) };
-        let mut lists = lookups;
         if changes {
             let pages = Ru::new(changed.div_ceil(100).max(1));
             // With the counts that end walks of several pages.
@@ -149,18 +146,6 @@ impl Engine {
         }
         Ok(ObjectForecast { object: resource, whole, rows: changed + to_sweep, lists, details: Ru::new(details) })
     }
-}
-
-/// What the mirror knows of an object that determines the cost of a run.
-struct RowsHere {
-    rows: u64,
-    /// Those that a sweep under way has read.
-    swept: u64,
-    due: u64,
-    /// The cost of owed counts, and of the lookups of records in doubt.
-    lookups: Ru,
-    known: KnownChanges,
-    service_time: Option<ServiceTime>,
 }
 
 fn of_edits(tx: &ReadTx<'_>, details: bool) -> Result<Ru, StoreError> {

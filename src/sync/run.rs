@@ -14,7 +14,7 @@ use super::error::{Suspension, SyncError};
 use super::events::RunEvent;
 use super::job::Job;
 use super::plan::Step;
-use super::step_failures::{FailedAttempt, StepCost, StepFailures};
+use super::step_failures::{StepCost, StepEnd, StepFailures};
 use super::walks::walk::CursorOwner;
 use crate::api::{ErrorClass, ListQuery, PageSize};
 use crate::error_chain::error_chain;
@@ -54,8 +54,7 @@ pub(super) struct Run<'a> {
 
 #[derive(Debug, Default)]
 pub(super) struct RunResults {
-    pub(super) tally: Tally,
-    pub(super) pushed: PushTally,
+    pub(super) report: RunReport,
     /// Why edits wait although the run goes on: what is left of the budget is reserved for it.
     pub(super) edits_wait: Option<SyncError>,
     pub(super) skipped: BTreeMap<Resource, &'static str>,
@@ -64,21 +63,12 @@ pub(super) struct RunResults {
     pub(super) served: BTreeSet<Resource>,
     /// Scopes that were sufficient for an update.
     pub(super) writable: BTreeSet<&'static str>,
-    pub(super) outages: Vec<(Resource, RefusedRemovals)>,
-    pub(super) definitions: DefinitionChanges,
-    pub(super) findings: Vec<(Object, Findings)>,
-    /// The steps that failed alone, with their errors: others were answered.
-    pub(super) failed_steps: BTreeMap<Step, FailedAttempt>,
-    /// The steps that failed before, and whose next attempt was not due.
-    pub(super) steps_not_due: BTreeSet<Step>,
+    pub(super) steps: BTreeMap<Step, StepEnd>,
     /// The errors of the steps that failed or were not due, alone or as a part of others, which went on: the definitions that
     /// an unknown key asked for, counts. A failure is the step's own: no other step depends on it.
     pub(super) errors: BTreeMap<Step, SyncError>,
     /// The objects that the service did not count: they are not counted again in this run.
     pub(super) uncounted: BTreeSet<Object>,
-    /// The steps that were completed, or interrupted while they made progress.
-    pub(super) answered_steps: BTreeSet<Step>,
-    pub(super) warnings: Vec<String>,
     /// The counts that walks owed and that this run has made, by what they divide records by.
     pub(super) counted: BTreeMap<(Object, TimeField), UnprovenRanges>,
     /// The witness of each object, which is part of every lookup by id; `Some(None)` if the service lists no record.
@@ -94,7 +84,7 @@ pub(super) struct RunResults {
     pub(super) swept: u64,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct RunReport {
     pub run: i64,
     pub outcome: RunOutcome,
@@ -127,7 +117,10 @@ impl<'a> Run<'a> {
             by_person: trigger != "schedule",
             began_at: StepCost { spent: engine.meter.ledger().total, answered: engine.client.answered() },
             failures: OnceLock::new(),
-            results: Mutex::default(),
+            results: Mutex::new(RunResults {
+                report: RunReport { run, ..RunReport::default() },
+                ..RunResults::default()
+            }),
             read_ahead: Semaphore::new(READING_AHEAD),
             definitions_read: tokio::sync::Mutex::new(false),
             omitted_read: tokio::sync::Mutex::default(),
@@ -170,23 +163,11 @@ impl<'a> Run<'a> {
     pub(super) fn into_results(self) -> RunResults {
         let spent = self.spent();
         let mut results = self.results.into_inner().unwrap_or_else(PoisonError::into_inner);
-        results.tally.ru = spent;
+        results.report.tally.ru = spent;
         results
     }
 
-    /// Handles a missing scope: the resource is skipped, the others continue.
-    pub(super) fn guard<T>(&self, resource: Resource, result: Result<T, SyncError>) -> Result<Option<T>, SyncError> {
-        match result {
-            Ok(value) => {
-                self.results().served.insert(resource);
-                Ok(Some(value))
-            }
-            Err(error) if self.skip(resource, &error) => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Records that the key cannot read a resource, if the error says so.
+    /// Records that the key cannot read a resource, if the error says so: it is skipped, and the others continue.
     pub(super) fn skip(&self, resource: Resource, error: &SyncError) -> bool {
         let missing = error.class() == Some(ErrorClass::SkipObject);
         if missing {
@@ -228,13 +209,13 @@ impl<'a> Run<'a> {
     }
 
     pub(super) fn count(&self, tally: &Tally) {
-        self.results().tally.add(tally);
+        self.results().report.tally.add(tally);
     }
 
     pub(super) fn warn(&self, warning: String) {
-        let mut results = self.results();
-        if !results.warnings.contains(&warning) {
-            results.warnings.push(warning.clone());
+        let warnings = &mut self.results().report.warnings;
+        if !warnings.contains(&warning) {
+            warnings.push(warning.clone());
             self.engine.observer.on(RunEvent::Warning { text: warning });
         }
     }
@@ -259,7 +240,7 @@ impl<'a> Run<'a> {
     }
 
     pub(super) fn report_outage(&self, resource: Resource, outage: RefusedRemovals) {
-        let outages = &mut self.results().outages;
+        let outages = &mut self.results().report.outages;
         outages.retain(|(of, _)| *of != resource);
         outages.push((resource, outage));
     }

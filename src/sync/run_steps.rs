@@ -10,7 +10,7 @@ use super::job::Job;
 use super::plan::{self, Knowledge, ObjectKnowledge, Step};
 use super::run::{Run, RunReport, RunResults, accepts_removals};
 use super::run_line::RunLine;
-use super::step_failures::{FailedAttempt, StepCost, StepFailures, lacks_scope};
+use super::step_failures::{StepCost, StepEnd, StepFailures, lacks_scope};
 use super::walks::definitions::ListsUnderWay;
 use super::walks::sweep::Sweep;
 use crate::budget::Limits;
@@ -36,7 +36,7 @@ impl Engine {
         let run = Run::new(self, job, (id, trigger));
         let result = run.carry_out().await;
         let results = run.into_results();
-        self.end(job, (id, trigger, began), result, results).await
+        self.end(job, (trigger, began), result, results).await
     }
 
     async fn begin(&self, job: &Job, trigger: &'static str) -> Result<(i64, Instant), SyncError> {
@@ -58,37 +58,26 @@ impl Engine {
     async fn end(
         &self,
         job: &Job,
-        (run, trigger, began): (i64, &str, Instant),
+        (trigger, began): (&str, Instant),
         result: Result<(), SyncError>,
-        results: RunResults,
+        mut results: RunResults,
     ) -> Result<RunReport, SyncError> {
         let suspension = result.as_ref().err().and_then(SyncError::suspension);
-        let outcome = match &result {
-            Ok(()) if !results.outages.is_empty() => RunOutcome::Refused,
+        results.report.suspension = suspension;
+        results.report.outcome = match &result {
+            Ok(()) if !results.report.outages.is_empty() => RunOutcome::Refused,
             Ok(()) => RunOutcome::Done,
             Err(_) if suspension.is_some() => RunOutcome::Suspended,
             Err(_) => RunOutcome::Failed,
         };
-        let error = result.as_ref().err().map(error_chain);
-        let (results, pending_details) = self.enter_end(run, outcome, error, results).await?;
+        let mut report = self.enter_end(results, result.as_ref().err().map(error_chain)).await?;
         if let Err(error) = self.store.settle().await {
             // Everything is stored; a lasting error also affects the next write.
             tracing::warn!(%error, "The WAL could not be emptied after the run: {error}");
         }
-        let RunResults { tally, pushed, skipped, unwritable, outages, definitions, findings, warnings, .. } = results;
-        let report = RunReport {
-            run,
-            outcome,
-            suspension,
-            tally,
-            push: pushed,
-            missing_scopes: skipped.into_iter().chain(unwritable).collect(),
-            outages: if suspension.is_some() { Vec::new() } else { outages },
-            definitions,
-            findings,
-            pending_details,
-            warnings,
-        };
+        if suspension.is_some() {
+            report.outages.clear();
+        }
         let line = RunLine {
             report: &report,
             kind: job.kind(),
@@ -104,21 +93,15 @@ impl Engine {
         Ok(report)
     }
 
-    /// Records the end of a run. Returns its results, and how many details are still due.
-    async fn enter_end(
-        &self,
-        run: i64,
-        outcome: RunOutcome,
-        error: Option<String>,
-        mut results: RunResults,
-    ) -> Result<(RunResults, u64), SyncError> {
+    /// Records the end of a run, and completes its report.
+    async fn enter_end(&self, mut results: RunResults, error: Option<String>) -> Result<RunReport, SyncError> {
         let (ended, retention, meter) = (self.clock.now(), self.settings.retention, self.meter.clone());
         let date = self.client.service_date();
         let with_details = Object::ALL.map(|object| self.reads_details(object).then_some(object));
         let clock = self.meter.ledger().clock;
         // During a hold nothing is attempted: what is refused again is passed over once, for what follows it.
         let steady = clock.time().plus(self.meter.hold_left().unwrap_or_default());
-        if matches!(outcome, RunOutcome::Suspended | RunOutcome::Failed) {
+        if matches!(results.report.outcome, RunOutcome::Suspended | RunOutcome::Failed) {
             // Not everything was tried completely.
             results.served.clear();
         }
@@ -128,9 +111,9 @@ impl Engine {
             let of_reads = results.skipped.iter().map(|(resource, scope)| (resource.as_str(), *scope));
             let of_edits = results.unwritable.values().map(|scope| (*scope, *scope));
             of_reads.chain(of_edits).try_for_each(|(what, scope)| tx.claims().set_missing_scope(what, Some(scope)))?;
-            let RunResults { failed_steps, answered_steps, steps_not_due, .. } = &results;
-            StepFailures::load(tx)?.after_run(failed_steps, answered_steps, steps_not_due, steady).store(tx)?;
-            tx.end_run(run, ended, outcome, &results.tally, error.as_deref())?;
+            StepFailures::load(tx)?.after_run(&results.steps, steady).store(tx)?;
+            let RunResults { mut report, skipped, unwritable, .. } = results;
+            tx.end_run(report.run, ended, report.outcome, &report.tally, error.as_deref())?;
             // The clock may have been set during the run, and this process may not begin another one.
             let set_back = meter.date_claims_back(tx)?;
             if let Some(retention) = retention {
@@ -138,12 +121,13 @@ impl Engine {
             }
             // Counting reads every row; if details are not read at all, none is pending.
             let pending = with_details.into_iter().flatten().map(|object| tx.knowledge().count_due_details(object));
-            let pending: Result<u64, StoreError> = pending.sum();
-            Ok((results, pending?, set_back))
+            report.pending_details = pending.sum::<Result<u64, StoreError>>()?;
+            report.missing_scopes = skipped.into_iter().chain(unwritable).collect();
+            Ok((report, set_back))
         });
-        let (results, pending, set_back) = entered.await?;
+        let (report, set_back) = entered.await?;
         self.meter.claims_are_dated_back(set_back);
-        Ok((results, pending))
+        Ok(report)
     }
 }
 
@@ -165,11 +149,9 @@ impl Run<'_> {
                 None => self.take_step(step).await,
             };
             match taken {
-                Ok(()) => drop(self.results().answered_steps.insert(step)),
+                Ok(()) => self.note_end(step, StepEnd::Answered),
                 Err(error) => {
-                    let cost = self.cost().since(before);
-                    self.judge_interruption(step, &error, cost);
-                    self.pass_over(step, error, cost)?;
+                    self.pass_over(step, error, self.cost().since(before))?;
                     known.failed.insert(step);
                 }
             }
@@ -193,10 +175,11 @@ impl Run<'_> {
     async fn skip_unreadable(&self) -> Result<(), SyncError> {
         let missing = self.read(|tx| tx.goals().missing_scopes()).await?;
         let (steady, limits) = (self.steady_time(), self.engine.meter.limits());
-        let waits =
-            |resource| self.failures.get().is_some_and(|failures| failures.waits_for_scope(resource, steady, limits));
-        let is_missing = |resource: &Resource| missing.iter().any(|(what, _)| what == resource.as_str());
-        let unreadable = Resource::ALL.into_iter().filter(|resource| is_missing(resource) && waits(*resource));
+        let waits = |resource: &Resource| {
+            missing.iter().any(|(what, _)| what == resource.as_str())
+                && self.failures.get().is_some_and(|failures| failures.waits_for_scope(*resource, steady, limits))
+        };
+        let unreadable = Resource::ALL.into_iter().filter(waits);
         self.results().skipped.extend(unreadable.map(|resource| (resource, resource.read_scope())));
         Ok(())
     }
@@ -211,77 +194,84 @@ impl Run<'_> {
         omitted
     }
 
-    /// Goes on with the other steps. If nothing has been answered so far, the failure of a second resource means that the
-    /// whole service fails, and ends the run.
+    /// Decides what the error of a step means for it and for the run: a failure of the step's own, after which the others go on,
+    /// or the end of the run. If nothing has been answered so far, the failure of a second resource means that the whole service
+    /// fails.
     fn pass_over(&self, step: Step, error: SyncError, cost: StepCost) -> Result<(), SyncError> {
+        let is_progress = cost.is_progress(error.refusals());
         // A step that the service refuses for a while, and that got ahead before, goes on there.
-        let goes_on = error.refusals() > 0 && cost.is_progress(error.refusals());
-        let resource = step.resource().filter(|_| error.concerns_one_resource() && !goes_on);
-        let Some(resource) = resource else {
-            if let Some(suspension) = error.suspension() {
-                // A hold that concerns everything says nothing about a step.
-                if matches!(suspension, Suspension::Hold(_)) && !self.was_answered() {
-                    self.results().failed_steps.clear();
-                }
-                let others: Vec<String> = self.results().errors.values().map(error_chain).collect();
-                others.into_iter().for_each(|error| self.warn(error));
+        let goes_on = error.refusals() > 0 && is_progress;
+        if let Some(resource) = step.resource().filter(|_| error.concerns_one_resource() && !goes_on) {
+            if !error.is_not_due() {
+                tracing::info!(%resource, "{resource} could not be mirrored in this run: {}", error_chain(&error));
             }
-            return Err(error);
-        };
-        if !error.is_not_due() {
-            tracing::info!(%resource, "{resource} could not be mirrored in this run: {}", error_chain(&error));
+            self.fails_alone(step, error, cost);
+            let is_second = {
+                let attempted = |(step, error): (&Step, &SyncError)| step.resource().filter(|_| !error.is_not_due());
+                self.results().errors.iter().filter_map(attempted).collect::<BTreeSet<Resource>>().len() > 1
+            };
+            if !is_second || self.was_answered() {
+                return Ok(());
+            }
+            return self.take_error().map_or(Ok(()), Err);
         }
-        self.note_failure(step, &error, cost);
-        let resources: BTreeSet<Resource> = {
-            let errors = &mut self.results().errors;
-            errors.insert(step, error);
-            errors.iter().filter(|(_, error)| !error.is_not_due()).filter_map(|(step, _)| step.resource()).collect()
-        };
-        if resources.len() < 2 || self.was_answered() {
-            return Ok(());
+        let Some(suspension) = error.suspension() else { return Err(error) };
+        // Edits have delays of their own. The budget may end before the last attempt of a request each time.
+        if step.resource().is_some() && is_progress {
+            self.note_end(step, StepEnd::Answered);
+        } else if step.resource().is_some() && matches!(suspension, Suspension::Budget(_)) && cost.wasted() > Ru::ZERO {
+            let why = format!("the window's last {} RU had no good answer", cost.wasted());
+            self.record_failure(step, why, cost.wasted());
         }
-        self.take_error().map_or(Ok(()), Err)
+        // A hold that concerns everything says nothing about a step.
+        if matches!(suspension, Suspension::Hold(_)) && !self.was_answered() {
+            self.results().steps.retain(|_, end| !matches!(end, StepEnd::Failed { .. }));
+        }
+        let others: Vec<String> = self.results().errors.values().map(error_chain).collect();
+        others.into_iter().for_each(|error| self.warn(error));
+        Err(error)
     }
 
     /// The first error of an attempt; without one, of a step that was not due. Without any answer an attempt shows nothing
     /// about a step: the run fails as a whole, and what is known of the steps stays.
     fn take_error(&self) -> Option<SyncError> {
         let is_whole = !self.was_answered();
-        let RunResults { errors, failed_steps, steps_not_due, .. } = &mut *self.results();
+        let RunResults { errors, steps, .. } = &mut *self.results();
         let attempted = errors.iter().find(|(_, error)| !error.is_not_due()).map(|(step, _)| *step);
         let step = attempted.or_else(|| errors.keys().next().copied())?;
         if is_whole {
-            failed_steps.clear();
-            attempted.inspect(|_| steps_not_due.clear());
+            steps.retain(|_, end| match end {
+                StepEnd::Answered => true,
+                StepEnd::NotDue => attempted.is_none(),
+                StepEnd::Failed { .. } => false,
+            });
         }
         errors.remove(&step)
     }
 
-    /// What the interruption of a step says about it: that it makes progress, or that its requests fail. The budget may end
-    /// before the last attempt of a request each time.
-    fn judge_interruption(&self, step: Step, error: &SyncError, cost: StepCost) {
-        // Edits have delays of their own.
-        let (Some(suspension), Some(_)) = (error.suspension(), step.resource()) else { return };
-        if cost.is_progress(error.refusals()) {
-            self.results().answered_steps.insert(step);
-        } else if matches!(suspension, Suspension::Budget(_)) && cost.wasted() > Ru::ZERO {
-            let why = format!("the window's last {} RU had no good answer", cost.wasted());
-            self.record_failure(step, why, cost.wasted());
-        }
-    }
-
-    /// Notes that a step failed, or was not due again after it had.
-    pub(super) fn note_failure(&self, step: Step, error: &SyncError, cost: StepCost) {
+    /// Notes that a step failed alone, or was not due again after it had: the others go on.
+    pub(super) fn fails_alone(&self, step: Step, error: SyncError, cost: StepCost) {
         if error.is_not_due() {
-            self.results().steps_not_due.insert(step);
+            self.note_end(step, StepEnd::NotDue);
         } else {
-            self.record_failure(step, error_chain(error), cost.of_failed(step));
+            self.record_failure(step, error_chain(&error), cost.of_failed(step));
         }
+        self.results().errors.entry(step).or_insert(error);
     }
 
     /// Notes that a step failed, and what that cost.
     pub(super) fn record_failure(&self, step: Step, error: String, cost: Ru) {
-        self.results().failed_steps.insert(step, FailedAttempt { error, cost });
+        self.note_end(step, StepEnd::Failed { error, cost });
+    }
+
+    /// Notes how a step ended. A failure of a part of it stays.
+    fn note_end(&self, step: Step, end: StepEnd) {
+        let steps = &mut self.results().steps;
+        if matches!(end, StepEnd::Failed { .. }) {
+            steps.insert(step, end);
+        } else {
+            steps.entry(step).or_insert(end);
+        }
     }
 
     /// The error of a step that the schedule does not attempt again yet.
@@ -295,33 +285,28 @@ impl Run<'_> {
         let settings = &self.engine.settings;
         (known.by_person, known.write_back, known.details) = (self.by_person, settings.write_back, settings.details);
         known.skipped = self.results().skipped.keys().copied().collect();
-        let (now, first) = (self.now(), known.done.is_empty());
-        let steady = self.steady_time();
+        let (now, steady, first) = (self.now(), self.steady_time(), known.done.is_empty());
         let (job, by_person, accepted) = (self.job.clone(), self.by_person, self.job.accept().removals);
         // Lists that this run does not go on with hold up no others.
         let may_read_team = self.job.concerns(Resource::TeamMembers) && !self.is_skipped(Resource::TeamMembers);
-        let key = self.engine.client.key_fingerprint().to_string();
-        let limits = *self.engine.meter.limits();
+        let (key, limits) = (self.engine.client.key_fingerprint().to_string(), *self.engine.meter.limits());
         let learnt = self.read(move |tx| {
             let objects = [
                 of_object(tx, Object::Contact, (now, steady), (&job, by_person), &limits)?,
                 of_object(tx, Object::Company, (now, steady), (&job, by_person), &limits)?,
             ];
             let paused = tx.state::<Instant>(&StateKey::PausedSince)?.is_some();
-            // Items that a list did not have wait for another one.
-            let mut team: (Option<LastRead>, bool) =
-                (tx.goals().last_read(Goal::Team)?, tx.needs_list(WholeListKind::Team, steady, accepted)?);
-            let mut definitions: (Option<LastRead>, bool) = (tx.goals().last_read(Goal::Definitions)?, false);
-            for object in Object::ALL {
-                definitions.1 |= tx.needs_list(WholeListKind::Definitions(object), steady, accepted)?;
-            }
             // A list that the budget, a hold or a stop interrupted is read to its end, whether the schedule, a person or an
             // unknown key was the reason to begin.
             let under_way: Option<ListsUnderWay> = tx.position(ReadOf::Lists)?;
             let goes_on = |resource| under_way.as_ref().is_some_and(|lists| lists.are_of(resource, &key));
-            definitions.1 |= goes_on(Resource::CustomFields);
             let reads_team = may_read_team && goes_on(Resource::TeamMembers);
-            team.1 |= reads_team;
+            // Items that a list did not have wait for another one.
+            let needs = |list| tx.needs_list(list, steady, accepted);
+            let [of_contacts, of_companies] = Object::ALL.map(|object| needs(WholeListKind::Definitions(object)));
+            let definitions = of_contacts? || of_companies? || goes_on(Resource::CustomFields);
+            let definitions = (tx.goals().last_read(Goal::Definitions)?, definitions);
+            let team = (tx.goals().last_read(Goal::Team)?, reads_team || needs(WholeListKind::Team)?);
             Ok((definitions, team, reads_team, paused, objects))
         });
         let (definitions, team, reads_team, paused, mut objects) = learnt.await?;
@@ -387,12 +372,16 @@ impl Run<'_> {
             Step::Removals(object) | Step::LateRemovals(object) => owed_counts::decide_not_found(self, object).await,
         };
         let Some(resource) = step.resource() else { return taken };
-        if self.guard(resource, taken)?.is_none() {
-            if let Step::Sweep(object) = step {
-                // Whoever may read it again some day, perhaps with another key, has accepted nothing.
-                self.write(move |tx| tx.claims().unset(Goal::AcceptedRemovals(object))).await?;
+        match taken {
+            Ok(()) => drop(self.results().served.insert(resource)),
+            Err(error) if self.skip(resource, &error) => {
+                if let Step::Sweep(object) = step {
+                    // Whoever may read it again some day, perhaps with another key, has accepted nothing.
+                    self.write(move |tx| tx.claims().unset(Goal::AcceptedRemovals(object))).await?;
+                }
+                self.record_failure(step, lacks_scope(resource), Ru::GET);
             }
-            self.record_failure(step, lacks_scope(resource), Ru::GET);
+            failed => return failed,
         }
         Ok(())
     }

@@ -11,7 +11,7 @@
 //! - A run that left a step out has failed: what was not read is not reported as read.
 //! - What a failure cost is stored in RU, and paid by the budget of today; time is that of the ledger's steady clock.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -62,11 +62,15 @@ fn most_of_run(limits: &Limits) -> Ru {
     Ru::new(limits.limit.get().saturating_mul(2))
 }
 
+/// What a run has learnt of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct FailedAttempt {
-    pub(super) error: String,
-    /// What it cost, which the share of the budget for steps that fail is to pay.
-    pub(super) cost: Ru,
+pub(super) enum StepEnd {
+    /// It was completed, or interrupted while it made progress.
+    Answered,
+    /// It failed before, and its next attempt was not due.
+    NotDue,
+    /// It failed alone, at this cost, which the share of the budget for steps that fail is to pay: others were answered.
+    Failed { error: String, cost: Ru },
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -141,27 +145,16 @@ impl StepFailures {
         reached.map(|failure| failure.wait(steady, limits).unwrap_or_default()).min()
     }
 
-    /// The failures after a run in which these steps failed, those were answered, and others were not due.
-    pub(super) fn after_run(
-        mut self,
-        failed: &BTreeMap<Step, FailedAttempt>,
-        answered: &BTreeSet<Step>,
-        not_due: &BTreeSet<Step>,
-        steady: Instant,
-    ) -> StepFailures {
-        self.0.retain(|known| !answered.contains(&known.step) || failed.contains_key(&known.step));
-        self.0.iter_mut().for_each(|known| known.reached = not_due.contains(&known.step));
-        for (step, attempt) in failed {
-            let failures = self.of(*step).map_or(0, |known| known.failures);
+    /// The failures after a run whose steps ended so.
+    pub(super) fn after_run(mut self, steps: &BTreeMap<Step, StepEnd>, steady: Instant) -> StepFailures {
+        self.0.iter_mut().for_each(|known| known.reached = steps.get(&known.step) == Some(&StepEnd::NotDue));
+        for (step, end) in steps.iter().filter(|(_, end)| **end != StepEnd::NotDue) {
+            let failures = self.of(*step).map_or(0, |known| known.failures).saturating_add(1);
             self.0.retain(|known| known.step != *step);
-            self.0.push(StepFailure {
-                step: *step,
-                failures: failures.saturating_add(1),
-                failed_at: steady,
-                cost: attempt.cost,
-                error: attempt.error.clone(),
-                reached: true,
-            });
+            if let StepEnd::Failed { error, cost } = end {
+                let (error, cost) = (error.clone(), *cost);
+                self.0.push(StepFailure { step: *step, failures, failed_at: steady, cost, error, reached: true });
+            }
         }
         self
     }
@@ -175,12 +168,8 @@ mod tests {
     const FIRST: Duration = DELAYS.0;
     const STEP: Step = Step::Changes(Object::Company);
 
-    fn none() -> BTreeSet<Step> {
-        BTreeSet::new()
-    }
-
-    fn failing(step: Step, cost: u64) -> BTreeMap<Step, FailedAttempt> {
-        BTreeMap::from([(step, FailedAttempt { error: "500".to_string(), cost: Ru::new(cost) })])
+    fn failing(step: Step, cost: u64) -> BTreeMap<Step, StepEnd> {
+        BTreeMap::from([(step, StepEnd::Failed { error: "500".to_string(), cost: Ru::new(cost) })])
     }
 
     fn a_day(limit: u64) -> Limits {
@@ -196,7 +185,7 @@ mod tests {
         let failed = failing(STEP, 0);
         let (mut failures, mut now, mut waits) = (StepFailures::default(), 0, Vec::new());
         for _ in 0..8 {
-            failures = failures.after_run(&failed, &none(), &none(), at(now));
+            failures = failures.after_run(&failed, at(now));
             let wait = failures.of(STEP).unwrap().wait(at(now), &a_day(100)).unwrap();
             assert_eq!(failures.shortest_wait(at(now), &a_day(100)), Some(wait));
             waits.push(wait.as_secs() / 60);
@@ -208,18 +197,18 @@ mod tests {
         assert_eq!(failures.of(Step::Changes(Object::Contact)), None);
         let text = serde_json::to_string(&failures).unwrap();
         assert_eq!(serde_json::from_str::<StepFailures>(&text).unwrap(), failures, "{text}");
-        let after = failures.after_run(&BTreeMap::new(), &BTreeSet::from([STEP]), &none(), at(now));
+        let after = failures.after_run(&BTreeMap::from([(STEP, StepEnd::Answered)]), at(now));
         assert_eq!(after, StepFailures::default());
     }
 
     #[test]
     fn third_failure_waits_until_its_share_of_the_budget_has_paid_for_it() {
         let failed = failing(STEP, 100);
-        let once = StepFailures::default().after_run(&failed, &none(), &none(), at(0));
+        let once = StepFailures::default().after_run(&failed, at(0));
         assert_eq!(once.shortest_wait(at(0), &a_day(100)), Some(FIRST));
-        let twice = once.after_run(&failed, &none(), &none(), at(1));
+        let twice = once.after_run(&failed, at(1));
         assert_eq!(twice.shortest_wait(at(1), &a_day(100)), Some(2 * FIRST));
-        let often = twice.after_run(&failed, &none(), &none(), at(1));
+        let often = twice.after_run(&failed, at(1));
         let days =
             |now, limit| often.of(STEP).unwrap().wait(at(now), &a_day(limit)).map(|wait| wait.as_secs() / 86_400);
         assert_eq!((days(1, 100), days(1 + 4 * 1_440, 100)), (Some(4), None));
@@ -243,19 +232,19 @@ mod tests {
     fn only_the_steps_that_the_last_run_came_to_say_when_it_is_repeated() {
         let failing = |step| failing(step, 0);
         let (first, second) = (Step::Sweep(Object::Company), STEP);
-        let failures = StepFailures::default().after_run(&failing(first), &none(), &none(), at(0));
+        let failures = StepFailures::default().after_run(&failing(first), at(0));
         assert_eq!(failures.shortest_wait(at(0), &a_day(100)), Some(FIRST));
         // The second stops the next run before it comes to the first, which has been due since the first minute.
-        let failures = failures.after_run(&failing(second), &none(), &none(), at(5));
+        let failures = failures.after_run(&failing(second), at(5));
         assert_eq!(failures.shortest_wait(at(5), &a_day(100)), Some(FIRST));
         assert_eq!(failures.of(first).unwrap().wait(at(5), &a_day(100)), None, "it is due, and is not reached");
-        let failures = failures.after_run(&failing(second), &none(), &none(), at(6));
+        let failures = failures.after_run(&failing(second), at(6));
         assert_eq!(failures.shortest_wait(at(6), &a_day(100)), Some(2 * FIRST));
         // Neither fails alone: the run says which is not due.
-        let failures = failures.after_run(&BTreeMap::new(), &none(), &BTreeSet::from([second]), at(7));
+        let failures = failures.after_run(&BTreeMap::from([(second, StepEnd::NotDue)]), at(7));
         assert_eq!(failures.shortest_wait(at(7), &a_day(100)), Some(FIRST));
         assert!(failures.of(first).is_some(), "its number of failures is kept");
-        let failures = failures.after_run(&BTreeMap::new(), &none(), &none(), at(8));
+        let failures = failures.after_run(&BTreeMap::new(), at(8));
         assert_eq!(failures.shortest_wait(at(8), &a_day(100)), None, "no step failed in the last run");
     }
 }

@@ -82,7 +82,7 @@ impl Audit<'_> {
         let pages = rows.div_ceil(LEAF);
         let edges = (pages / 2).clamp(2, MAX_EDGES);
         if pages <= edges + BESIDE_EDGES {
-            return self.compare_listed(vec![TimeRange::WHOLE]).await;
+            return self.compare_listed(TimeRange::WHOLE).await;
         }
         self.compare_newest().await?;
         // The value does not matter, as long as the edge differs from that of the last audit.
@@ -227,52 +227,42 @@ impl Audit<'_> {
         Ok(())
     }
 
-    /// Counts ranges on both sides, but lists the whole, of which a total proves nothing, and those of a page if they are to
-    /// be listed. Those that cannot be listed, because the service's cursors do not work, are counted too, and those that the
-    /// service does not count are listed.
+    /// Counts a range on both sides, but lists the whole, of which a total proves nothing, and a page if that is to be listed.
+    /// One that cannot be listed, because the service's cursors do not work, is counted too, and one that the service does not
+    /// count is listed.
     pub(in crate::sync) async fn compare_or_list(
         &mut self,
-        ranges: Vec<TimeRange>,
+        range: TimeRange,
         lists_leaves: bool,
     ) -> Result<(), SyncError> {
-        let object = self.object;
-        let counts = self.run.may_count(object);
-        let mut counted = Vec::new();
-        for range in ranges {
-            let is_whole = range == TimeRange::WHOLE;
-            let lists =
-                !counts || is_whole || lists_leaves && compare::count_here(self.run, object, range).await? <= LEAF;
-            if !lists {
-                counted.push(range);
-                continue;
-            }
-            match self.compare_listed(vec![range]).await {
+        let (object, is_whole) = (self.object, range == TimeRange::WHOLE);
+        if !self.run.may_count(object)
+            || is_whole
+            || lists_leaves && compare::count_here(self.run, object, range).await? <= LEAF
+        {
+            match self.compare_listed(range).await {
                 Err(error) if !is_whole && (error.is_refused() || matches!(error, SyncError::NotAdvancing { .. })) => {
                     // What it found until then is of no range that is entered.
                     self.entered = self.findings.clone();
-                    counted.push(range);
                 }
-                listed => listed?,
+                listed => return listed,
             }
         }
-        match self.compare(counted.clone()).await {
+        match self.compare(vec![range]).await {
             Err(error) if error.allows_another() => {
                 self.run.mark_uncounted(object, &error);
                 self.entered = self.findings.clone();
-                self.compare_listed(counted).await
+                self.compare_listed(range).await
             }
             compared => compared.map(drop),
         }
     }
 
-    /// Lists these ranges and compares them record by record, whatever their counts.
-    pub(in crate::sync) async fn compare_listed(&mut self, ranges: Vec<TimeRange>) -> Result<(), SyncError> {
-        for range in ranges {
-            let here = compare::count_here(self.run, self.object, range).await?;
-            let there = self.list(range).await?;
-            self.enter(range, (here, there)).await?;
-        }
-        Ok(())
+    /// Lists a range and compares it record by record, whatever its counts.
+    pub(in crate::sync) async fn compare_listed(&mut self, range: TimeRange) -> Result<(), SyncError> {
+        let here = compare::count_here(self.run, self.object, range).await?;
+        let there = self.list(range).await?;
+        self.enter(range, (here, there)).await
     }
 
     /// Lists a range that differs and cannot be cut further. A range of more than a page has records that share both

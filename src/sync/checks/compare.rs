@@ -135,7 +135,7 @@ pub(in crate::sync) async fn compare_object(
         let here = count_here(run, object, TimeRange::WHOLE).await?;
         let missing = count_there(run, object, TimeRange::WHOLE).await?.saturating_sub(here);
         let findings = Findings { missing, open: missing, ranges: 1, ..Findings::default() };
-        run.results().findings.push((object, findings));
+        run.results().report.findings.push((object, findings));
         return Ok(());
     }
     let now = run.now();
@@ -151,7 +151,9 @@ pub(in crate::sync) async fn compare_object(
         let parts = rows / STRIDE;
         let ranges =
             if parts < 2 { vec![TimeRange::WHOLE] } else { audit.ranges(TimeField::CreatedAt, parts, 0.0).await? };
-        audit.compare_listed(ranges).await?;
+        for range in ranges {
+            audit.compare_listed(range).await?;
+        }
     } else {
         audit.audit().await?;
     }
@@ -179,7 +181,7 @@ pub(in crate::sync) async fn compare_object(
     });
     audit.findings.open = writing.await?;
     audit.findings.undecided += audit.findings.open - found;
-    run.results().findings.push((object, audit.findings));
+    run.results().report.findings.push((object, audit.findings));
     read
 }
 

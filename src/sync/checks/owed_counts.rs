@@ -3,8 +3,7 @@
 
 use super::audit::DAY;
 use super::compare::Audit;
-use crate::error_chain::error_chain;
-use crate::model::{Object, Ru, TimeField};
+use crate::model::{Object, TimeField};
 use crate::store::{Goal, UnprovenRanges};
 use crate::sync::error::SyncError;
 use crate::sync::job::Job;
@@ -20,7 +19,7 @@ pub(in crate::sync) async fn carry_out_counts(run: &Run<'_>, object: Object) -> 
 }
 
 /// Makes the counts that a kind of walk owes, a sweep by `createdAt` or changes by `updatedAt`. What was counted is
-/// stored, so that the next budget window continues: one range at first, and more at once as the answers arrive.
+/// stored range by range, so that the next budget window continues.
 ///
 /// A range of a sweep that differs is counted once more in the next run, after what it has nominated was decided on: a
 /// record that was removed behind a cursor that counts rows hides another one.
@@ -38,12 +37,10 @@ pub(in crate::sync) async fn carry_out_count(run: &Run<'_>, object: Object, walk
     }
     owed.waits_until = None;
     let begun = owed.clone();
-    let (mut ranges, mut at_once, mut found) = (owed.ranges.clone(), 1, 0);
-    while !ranges.is_empty() {
-        let rest = ranges.split_off(at_once.min(ranges.len()));
-        let counted = std::mem::replace(&mut ranges, rest);
+    let mut found = 0;
+    for range in owed.ranges.clone() {
         let mut audit = Audit::new(run, object);
-        audit.compare_or_list(counted.clone(), is_sweep).await?;
+        audit.compare_or_list(range, is_sweep).await?;
         if audit.unlisted > 0 {
             let waiting = UnprovenRanges { waits_until: Some(steady.plus(DAY)), ..owed };
             return run.write(move |tx| tx.claims().set_unproven(object, walk, &waiting)).await;
@@ -51,7 +48,7 @@ pub(in crate::sync) async fn carry_out_count(run: &Run<'_>, object: Object, walk
         let differs = audit.findings.count() > 0 || !audit.unseen.is_empty();
         found += audit.findings.count();
         if !is_sweep || !differs || owed.is_second {
-            owed.ranges.retain(|range| !counted.contains(range));
+            owed.ranges.retain(|owed| *owed != range);
         }
         let (known, unseen) = (owed.clone(), Vec::from_iter(audit.unseen));
         // Together: a removal that is decided before the rest is counted must not be forgotten.
@@ -61,7 +58,6 @@ pub(in crate::sync) async fn carry_out_count(run: &Run<'_>, object: Object, walk
             if known.ranges.is_empty() { Ok(()) } else { tx.claims().set_unproven(object, walk, &known) }
         });
         noting.await?;
-        at_once = (2 * at_once).min(run.engine.workers());
     }
     if found > 0 {
         tracing::info!(%object, found, "Counts after a walk of {object} records found {found} that the walk had missed");
@@ -94,13 +90,13 @@ pub(in crate::sync) async fn finish_sweep(run: &Run<'_>, object: Object) -> Resu
     if !ending.await? {
         return Ok(());
     }
-    if let Err(error) = carry_out_counts(run, object).await {
-        if !error.concerns_one_resource() {
-            return Err(error);
-        }
+    let before = run.cost();
+    match carry_out_counts(run, object).await {
         // They stay owed, and the sweep has read every record all the same.
-        run.record_failure(Step::Counts(object), error_chain(&error), Ru::GET);
-        run.results().errors.entry(Step::Counts(object)).or_insert(error);
+        Err(error) if error.concerns_one_resource() => {
+            run.fails_alone(Step::Counts(object), error, run.cost().since(before));
+        }
+        counted => counted?,
     }
     decide_nominations(run, object).await?;
     Ok(())
@@ -122,11 +118,11 @@ pub(in crate::sync) async fn decide_nominations(run: &Run<'_>, object: Object) -
 /// edge of a page, and the counts were equal because that one was missing and this one was still there. They are owed
 /// again.
 pub(in crate::sync) async fn decide_not_found(run: &Run<'_>, object: Object) -> Result<(), SyncError> {
-    let before = run.results().tally.removed;
+    let before = run.results().report.tally.removed;
     let settled = decide_nominations(run, object).await.map(drop);
     let mut counted = {
         let results = run.results();
-        if results.tally.removed == before {
+        if results.report.tally.removed == before {
             return settled;
         }
         results.counted.clone()

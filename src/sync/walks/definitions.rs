@@ -11,10 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use super::anomaly::Anomaly;
 use super::omitted_values;
-use super::short_list::{FetchedPage, ListProgress};
-use crate::api::decode::{self, ListPage, NotUnderstood};
-use crate::api::{ErrorClass, ListQuery, PageSize, SortBy};
-use crate::model::{Cursor, Definition, FieldKey, Instant, Layout, Object, Purpose, Record, Resource, Ru};
+use super::short_list::{FetchedPage, ShortList};
+use crate::api::{ErrorClass, ListQuery, PageSize, SortBy, decode};
+use crate::model::{Cursor, Definition, FieldKey, Instant, Object, Purpose, Record, Resource, Ru};
 use crate::store::{
     Checkpoint, FieldToBackFill, Goal, LastRead, ListedItems, MirrorTx, ReadOf, Redefined, RefusedRemovals,
     RemovalShare, StoreError, Tally, UnlistedDecision, WholeListKind,
@@ -35,46 +34,23 @@ const MAX_PAGES: usize = 1_000;
 struct ListUnderWay {
     /// Our clock when the first page was requested.
     asked_at: Instant,
-    /// The cursor and the answer of each page.
-    pages: Vec<(Option<Cursor>, String)>,
+    /// The answers so far.
+    pages: Vec<String>,
+    /// The cursor of the last one.
+    last: Option<Cursor>,
     next: Option<Cursor>,
     finished: bool,
 }
 
 impl ListUnderWay {
     const fn new(asked_at: Instant) -> ListUnderWay {
-        ListUnderWay { asked_at, pages: Vec::new(), next: None, finished: false }
+        ListUnderWay { asked_at, pages: Vec::new(), last: None, next: None, finished: false }
     }
 
     fn take(&mut self, body: &[u8], next: Option<Cursor>) {
         self.finished = next.is_none();
-        let cursor = std::mem::replace(&mut self.next, next);
-        self.pages.push((cursor, String::from_utf8_lossy(body).into_owned()));
-    }
-
-    /// The list in the next run: an unfinished one reads its last page again.
-    fn resumed(mut self) -> ListUnderWay {
-        if !self.finished
-            && let Some((cursor, _)) = self.pages.last()
-        {
-            self.next.clone_from(cursor);
-        }
-        self
-    }
-
-    /// The pages so far, and what they show of the list's progress.
-    fn decoded(&self, resource: Resource, layout: &Layout) -> Result<(Vec<ListPage>, ListProgress), NotUnderstood> {
-        let mut progress = ListProgress::default();
-        let followers = self.pages.iter().skip(1).map(|(cursor, _)| cursor).chain([&self.next]);
-        let pages = self.pages.iter().zip(followers).map(|((cursor, body), follower)| {
-            let page = decode::page(resource, body.as_bytes(), layout)?;
-            // A page that was read again, or is going to be, takes its step once.
-            if let Some(next) = page.next.as_ref().filter(|_| cursor != follower) {
-                progress.take(next, page.records.first().map(|record| &record.id));
-            }
-            Ok(page)
-        });
-        Ok((pages.collect::<Result<_, NotUnderstood>>()?, progress))
+        self.last = std::mem::replace(&mut self.next, next);
+        self.pages.push(String::from_utf8_lossy(body).into_owned());
     }
 }
 
@@ -95,32 +71,13 @@ pub(in crate::sync) struct ListsUnderWay {
 }
 
 impl ListsUnderWay {
-    fn new(resource: Resource, key: &str, began: Instant, steady: Instant) -> ListsUnderWay {
-        let (applied, lists) = (Vec::new(), Vec::new());
-        ListsUnderWay { resource, key: key.to_string(), began, steady, applied, applied_pages: 0, lists }
-    }
-
-    /// These lists, or what an earlier run has read of them with the same key. What the steady clock puts into the
-    /// future was read before that clock was lost.
-    fn or_resumed(self, before: Option<ListsUnderWay>) -> ListsUnderWay {
-        match before {
-            Some(before) if before.are_of(self.resource, &self.key) && before.steady <= self.steady => {
-                let lists = before.lists.into_iter().map(ListUnderWay::resumed).collect();
-                ListsUnderWay { lists, ..before }
-            }
-            _ => self,
+    /// These lists in a run that reads the lists of a resource with this key; `None` if they are others, or were read, as the
+    /// steady clock says, in the future: before that clock was lost. An unfinished list reads its last page again.
+    fn resumed(mut self, resource: Resource, key: &str, steady: Instant) -> Option<ListsUnderWay> {
+        for list in self.lists.iter_mut().filter(|list| !list.finished) {
+            list.next.clone_from(&list.last);
         }
-    }
-
-    /// What the next run goes on with; `None` of lists without end. Pages that it would read again are left out.
-    fn kept_for_next_run(mut self) -> Option<ListsUnderWay> {
-        if self.stored_pages() > MAX_PAGES {
-            return None;
-        }
-        if self.applied.is_empty() && !self.lists.iter().any(|list| list.finished || list.pages.len() > 1) {
-            self.lists.clear();
-        }
-        Some(self)
+        (self.are_of(resource, key) && self.steady <= steady).then_some(self)
     }
 
     /// Whether the lists of a resource were begun with a key and are not read to their end.
@@ -173,19 +130,21 @@ impl WholeList {
 
 /// The lists of a resource, as far as an earlier run has read them.
 async fn lists_under_way(run: &Run<'_>, resource: Resource) -> Result<ListsUnderWay, SyncError> {
-    let before = run.read(|tx| tx.position(ReadOf::Lists)).await?;
-    let (key, now) = (run.engine.client.key_fingerprint().to_string(), run.now());
-    Ok(ListsUnderWay::new(resource, &key, now, run.steady_time()).or_resumed(before))
+    let before: Option<ListsUnderWay> = run.read(|tx| tx.position(ReadOf::Lists)).await?;
+    let (key, began, steady) = (run.engine.client.key_fingerprint().to_string(), run.now(), run.steady_time());
+    let before = before.and_then(|before| before.resumed(resource, &key, steady));
+    let (applied, lists) = (Vec::new(), Vec::new());
+    Ok(before.unwrap_or(ListsUnderWay { resource, key, began, steady, applied, applied_pages: 0, lists }))
 }
 
 /// Stores what was read if the budget, a hold or a stop ended it. After any other error the lists begin again: it may
 /// come from what was stored.
 async fn keep_lists<T>(run: &Run<'_>, lists: ListsUnderWay, read: Result<T, SyncError>) -> Result<T, SyncError> {
     if let Err(error) = &read {
-        let kept = if error.class() == Some(ErrorClass::Pause) { lists.kept_for_next_run() } else { None };
-        let stored = run.write(move |tx| match kept {
-            Some(lists) => tx.claims().keep_position(ReadOf::Lists, &lists),
-            None => tx.claims().end_read(ReadOf::Lists),
+        let goes_on = error.class() == Some(ErrorClass::Pause) && lists.stored_pages() <= MAX_PAGES;
+        let stored = run.write(move |tx| match goes_on {
+            true => tx.claims().keep_position(ReadOf::Lists, &lists),
+            false => tx.claims().end_read(ReadOf::Lists),
         });
         stored.await?;
     }
@@ -201,12 +160,9 @@ async fn whole_list(
 ) -> Result<WholeList, SyncError> {
     let mut query = run.with_fitting_pages(query.sort(SortBy::CreatedAsc));
     loop {
-        if lists.len() <= nth {
-            lists.push(ListUnderWay::new(run.now()));
-        }
-        let Some(list) = lists.get_mut(nth) else { continue };
-        let resumes = list.next.is_some();
-        let error = match pages_of_list(run, list, &query).await {
+        lists.resize(lists.len().max(nth + 1), ListUnderWay::new(run.now()));
+        let resumes = lists[nth].next.is_some();
+        let error = match pages_of_list(run, &mut lists[nth], &query).await {
             Err(error) if error.class() != Some(ErrorClass::Pause) => error,
             read => return read,
         };
@@ -219,31 +175,31 @@ async fn whole_list(
 }
 
 async fn pages_of_list(run: &Run<'_>, list: &mut ListUnderWay, query: &ListQuery) -> Result<WholeList, SyncError> {
-    let (resource, doing) = (query.resource(), "list");
-    let layout = run.store().layout();
-    let (pages, mut progress) = list.decoded(resource, &layout).asking(doing, resource)?;
+    let (resource, doing, layout) = (query.resource(), "list", run.store().layout());
     let mut whole = WholeList { records: Vec::new(), asked_at: list.asked_at, complete: true };
-    pages.into_iter().for_each(|page| whole.add(page.records, page.unusable == 0));
+    for body in &list.pages {
+        let page = decode::page(resource, body.as_bytes(), &layout).asking(doing, resource)?;
+        whole.add(page.records, page.unusable == 0);
+    }
+    let mut reading = ShortList::new(query.clone()).going_on(list.next.clone());
     while !list.finished {
-        let at = list.next.clone().map_or(query.clone(), |next| query.clone().after(next));
-        let FetchedPage { answer, page, .. } = run.engine.page(&at, Purpose::Definitions, doing).await?;
-        let first = page.records.first().map(|record| record.id.clone());
+        let FetchedPage { answer, mut page, .. } =
+            run.engine.page(&reading.query(), Purpose::Definitions, doing).await?;
         if page.unusable > 0 {
             run.note_anomaly(Anomaly::UnusableItem, resource).await?;
         }
         let is_new = |record: &Record| !whole.records.iter().any(|known| known.id == record.id);
-        let (rows, has_new) = (page.records.len(), page.records.iter().any(is_new));
+        let repeats = page.next.is_some() && page.next == list.next && !page.records.iter().any(is_new);
+        if repeats && has_ended(run, query, whole.records.len(), page.records.len()).await? {
+            page.next = None;
+        }
+        let follows = reading.take(&page);
+        list.take(&answer.body, page.next.clone());
         whole.add(page.records, page.unusable == 0);
-        let repeats = !has_new && page.next.is_some() && page.next.as_ref() == at.cursor();
-        let has_ended = repeats && has_ended(run, query, whole.records.len(), rows).await?;
-        list.take(&answer.body, page.next.clone().filter(|_| !has_ended));
-        let Some(next) = page.next.filter(|_| !has_ended) else { break };
-        if let Some(anomaly) = progress.take(&next, first.as_ref()) {
+        if let Some(anomaly) = reading.anomaly {
             run.note_anomaly(anomaly, resource).await?;
         }
-        if progress.is_stuck() {
-            return Err(SyncError::NotAdvancing { resource });
-        }
+        follows?;
     }
     Ok(whole)
 }
@@ -339,7 +295,7 @@ async fn refresh_definitions_of(run: &Run<'_>, object: Object, lists: &mut Vec<L
     let (redefined, refused): (Redefined, _) = writing.await?;
     refused_items(run, Resource::CustomFields, refused);
     run.count(&Tally { rows, ..Tally::default() });
-    run.results().definitions.add(redefined.changes);
+    run.results().report.definitions.add(redefined.changes);
     for key in &redefined.without_column {
         let key: String = key.as_str().chars().take(40).collect();
         run.warn(format!("the values of the custom field `{key}` of {object} are kept in `extra`"));
@@ -363,8 +319,7 @@ pub(in crate::sync) async fn refresh_definitions_for_unknown_keys(run: &Run<'_>)
     match read {
         Err(error) if run.skip(Resource::CustomFields, &error) => Ok(()),
         Err(error) if error.concerns_one_resource() => {
-            run.note_failure(Step::Definitions, &error, run.cost().since(before));
-            run.results().errors.entry(Step::Definitions).or_insert(error);
+            run.fails_alone(Step::Definitions, error, run.cost().since(before));
             Ok(())
         }
         other => other,
@@ -432,6 +387,11 @@ mod tests {
         list
     }
 
+    fn lists(resource: Resource, key: &str, steady: Instant, list: ListUnderWay) -> ListsUnderWay {
+        let (began, key, applied) = (Instant::EPOCH, key.to_string(), Vec::new());
+        ListsUnderWay { resource, key, began, steady, applied, applied_pages: 0, lists: vec![list] }
+    }
+
     #[test]
     fn an_unfinished_list_reads_its_last_page_again() {
         for (pages, next) in [
@@ -441,49 +401,26 @@ mod tests {
             (&[Some("b"), None], None),
             (&[None], None),
         ] {
-            let resumed = list(pages).resumed();
-            assert_eq!((resumed.next, resumed.pages.len()), (next.map(Cursor::new), pages.len()), "{pages:?}");
+            let before = lists(Resource::CustomFields, "key", Instant::EPOCH, list(pages));
+            let resumed = before.resumed(Resource::CustomFields, "key", Instant::EPOCH).unwrap();
+            let [resumed] = &resumed.lists[..] else { panic!("{resumed:?}") };
+            assert_eq!((resumed.next.clone(), resumed.pages.len()), (next.map(Cursor::new), pages.len()), "{pages:?}");
         }
     }
 
     #[test]
     fn lists_of_another_key_resource_or_clock_begin_again() {
         let at = |minutes: u64| Instant::EPOCH.plus(Duration::from_secs(60 * minutes));
-        let before = |resource, key, steady| {
-            let mut before = ListsUnderWay::new(resource, key, at(1), at(steady));
-            before.lists.push(list(&[None]));
-            before
-        };
-        for (before, lists) in [
-            (before(Resource::CustomFields, "key", 9), 1),
-            (before(Resource::CustomFields, "key", 10), 1),
-            (before(Resource::CustomFields, "key", 11), 0),
-            (before(Resource::CustomFields, "other", 9), 0),
-            (before(Resource::TeamMembers, "key", 9), 0),
+        for (resource, key, steady, goes_on) in [
+            (Resource::CustomFields, "key", 9, true),
+            (Resource::CustomFields, "key", 10, true),
+            (Resource::CustomFields, "key", 11, false),
+            (Resource::CustomFields, "other", 9, false),
+            (Resource::TeamMembers, "key", 9, false),
         ] {
-            let now = ListsUnderWay::new(Resource::CustomFields, "key", at(20), at(10));
-            let resumed = now.clone().or_resumed(Some(before.clone()));
-            assert_eq!((resumed.lists.len(), now.or_resumed(None).lists.len()), (lists, 0), "{before:?}");
-            assert_eq!(resumed.began, at(if lists == 1 { 1 } else { 20 }));
-        }
-    }
-
-    #[test]
-    fn what_would_be_read_again_is_not_stored() {
-        for (lists, applied, stored) in [
-            (vec![], vec![], Some(0)),
-            (vec![list(&[Some("b")])], vec![], Some(0)),
-            (vec![list(&[Some("b"), Some("c")])], vec![], Some(2)),
-            (vec![list(&[None])], vec![], Some(1)),
-            (vec![], vec![Object::Contact], Some(0)),
-            (vec![list(&[Some("b")])], vec![Object::Contact], Some(1)),
-            (vec![list(&[Some("b"); MAX_PAGES])], vec![], Some(MAX_PAGES)),
-            (vec![list(&[Some("b"); MAX_PAGES]), list(&[None])], vec![], None),
-        ] {
-            let mut all = ListsUnderWay::new(Resource::CustomFields, "key", Instant::EPOCH, Instant::EPOCH);
-            (all.lists, all.applied) = (lists, applied);
-            let pages = |lists: ListsUnderWay| lists.stored_pages();
-            assert_eq!(all.clone().kept_for_next_run().map(pages), stored, "{} lists", all.lists.len());
+            let before = lists(resource, key, at(steady), list(&[None]));
+            let resumed = before.clone().resumed(Resource::CustomFields, "key", at(10));
+            assert_eq!(resumed, Some(before).filter(|_| goes_on), "{resource} {key} {steady}");
         }
     }
 }

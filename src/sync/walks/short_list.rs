@@ -53,12 +53,24 @@ impl Engine {
 pub(in crate::sync) struct ShortList {
     query: ListQuery,
     next: Option<Cursor>,
-    progress: ListProgress,
+    followed: HashSet<Cursor>,
+    /// The first records of the pages so far: a page that begins like an earlier one has no new rows.
+    first: HashSet<RecordId>,
+    idle: u32,
+    /// What was wrong with the last page, if it did not advance.
+    pub(in crate::sync) anomaly: Option<Anomaly>,
 }
 
 impl ShortList {
     pub(in crate::sync) fn new(query: ListQuery) -> ShortList {
-        ShortList { query, next: None, progress: ListProgress::default() }
+        let (followed, first) = (HashSet::new(), HashSet::new());
+        ShortList { query, next: None, followed, first, idle: 0, anomaly: None }
+    }
+
+    /// This list from a later page on.
+    #[must_use]
+    pub(in crate::sync) fn going_on(self, next: Option<Cursor>) -> ShortList {
+        ShortList { next, ..self }
     }
 
     pub(in crate::sync) fn query(&self) -> ListQuery {
@@ -75,40 +87,21 @@ impl ShortList {
     /// [`SyncError::NotAdvancing`] if it seems to have no end.
     pub(in crate::sync) fn take(&mut self, page: &ListPage) -> Result<bool, SyncError> {
         let Some(next) = &page.next else { return Ok(false) };
-        self.progress.take(next, page.records.first().map(|record| &record.id));
-        if self.progress.is_stuck() {
-            return Err(SyncError::NotAdvancing { resource: self.query.resource() });
-        }
-        self.next = Some(next.clone());
-        Ok(true)
-    }
-}
-
-#[derive(Debug, Default)]
-pub(in crate::sync) struct ListProgress {
-    followed: HashSet<Cursor>,
-    /// The first records of the pages so far: a page that begins like an earlier one has no new rows.
-    first: HashSet<RecordId>,
-    idle: u32,
-}
-
-impl ListProgress {
-    /// Processes the next cursor of a page that begins with this record. Returns an anomaly, if there is one.
-    pub(in crate::sync) fn take(&mut self, next: &Cursor, first: Option<&RecordId>) -> Option<Anomaly> {
+        let first = page.records.first().map(|record| &record.id);
         let has_new_rows = first.is_some_and(|first| self.first.insert(first.clone()));
-        let anomaly = if !self.followed.insert(next.clone()) {
+        self.anomaly = if !self.followed.insert(next.clone()) {
             Some(Anomaly::RepeatedCursor)
         } else if has_new_rows {
             None
         } else {
             Some(if first.is_some() { Anomaly::RepeatedPage } else { Anomaly::EmptyPage })
         };
-        self.idle = if anomaly.is_some() { self.idle + 1 } else { 0 };
-        anomaly
-    }
-
-    pub(in crate::sync) fn is_stuck(&self) -> bool {
-        self.idle > MAX_IDLE_PAGES
+        self.idle = if self.anomaly.is_some() { self.idle + 1 } else { 0 };
+        self.next = Some(next.clone());
+        if self.idle > MAX_IDLE_PAGES {
+            return Err(SyncError::NotAdvancing { resource: self.query.resource() });
+        }
+        Ok(true)
     }
 }
 
@@ -116,36 +109,40 @@ impl ListProgress {
 mod tests {
     use super::*;
 
+    fn page(next: &str, first: Option<&str>) -> ListPage {
+        let first = first.map(|first| format!(r#"{{"id":"{first}"}}"#)).unwrap_or_default();
+        let body = format!(r#"{{"data":[{first}],"nextCursor":"{next}"}}"#);
+        decode::page(Resource::Contacts, body.as_bytes(), &Layout::default()).unwrap()
+    }
+
     #[test]
     fn long_list_is_given_up_where_it_repeats_itself() {
-        let mut progress = ListProgress::default();
-        let page = |progress: &mut ListProgress, n: u32, first: Option<u32>| {
-            let first = first.map(|first| RecordId::new(format!("r{first}")));
-            progress.take(&Cursor::from(format!("c{n}").as_str()), first.as_ref());
-        };
+        let mut list = ShortList::new(ListQuery::new(Resource::Contacts));
         for n in 0..1002 {
-            page(&mut progress, n, (n % 6 == 5).then_some(n));
-            assert!(!progress.is_stuck(), "five pages in a row without rows, every time");
+            let first = (n % 6 == 5).then(|| format!("r{n}"));
+            let follows = list.take(&page(&format!("c{n}"), first.as_deref()));
+            assert!(follows.is_ok(), "five pages in a row without rows, every time");
         }
-        for n in 1002..1008 {
-            assert!(!progress.is_stuck());
-            page(&mut progress, n, Some(5));
+        for n in 1002..1007 {
+            assert!(list.take(&page(&format!("c{n}"), Some("r5"))).is_ok());
         }
-        assert!(progress.is_stuck(), "the same page with other cursors");
+        assert!(list.take(&page("c1007", Some("r5"))).is_err(), "the same page with other cursors");
     }
 
     #[test]
     fn list_that_does_not_advance_is_given_up() {
-        let mut progress = ListProgress::default();
-        let row = RecordId::new("r");
-        assert_eq!(progress.take(&Cursor::from("a"), Some(&row)), None);
-        assert_eq!(progress.take(&Cursor::from("a"), Some(&row)), Some(Anomaly::RepeatedCursor));
-        assert_eq!(progress.take(&Cursor::from("b"), Some(&row)), Some(Anomaly::RepeatedPage));
-        for n in 0..4 {
-            assert!(!progress.is_stuck());
-            let anomaly = progress.take(&Cursor::from(format!("c{n}").as_str()), None);
-            assert_eq!(anomaly, Some(Anomaly::EmptyPage));
+        let mut list = ShortList::new(ListQuery::new(Resource::Contacts));
+        for (next, first, anomaly) in [
+            ("a", Some("r"), None),
+            ("a", Some("r"), Some(Anomaly::RepeatedCursor)),
+            ("b", Some("r"), Some(Anomaly::RepeatedPage)),
+            ("c0", None, Some(Anomaly::EmptyPage)),
+            ("c1", None, Some(Anomaly::EmptyPage)),
+            ("c2", None, Some(Anomaly::EmptyPage)),
+        ] {
+            assert!(list.take(&page(next, first)).is_ok(), "{next}");
+            assert_eq!(list.anomaly, anomaly, "{next}");
         }
-        assert!(progress.is_stuck());
+        assert!(list.take(&page("c3", None)).is_err());
     }
 }
