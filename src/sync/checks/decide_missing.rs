@@ -142,31 +142,25 @@ async fn list_with_pages(
 }
 
 impl Confirmation<'_> {
-    /// Looks up records by id, for 1 RU per list, and adds the result.
+    /// Looks up records by id, as many as one lookup takes, for 1 RU per list, and adds the result.
     ///
     /// # Errors
     /// An error ends the lookup before all records were looked up. The result is valid without the others.
     pub(in crate::sync) async fn confirm(&mut self, ids: &[RecordId]) -> Result<(), SyncError> {
-        let (ids, unaskable): (Vec<RecordId>, Vec<RecordId>) =
+        let (mut ids, unaskable): (Vec<RecordId>, Vec<RecordId>) =
             ids.iter().cloned().partition(RecordId::fits_a_predicate);
-        let mut rest = &ids[..];
-        while !rest.is_empty() {
-            if self.in_vain == MAX_IN_VAIN {
-                self.unproven.extend_from_slice(rest);
-                break;
-            }
-            let (some, others) = split_lookup(rest);
-            let before = self.unproven.len();
-            self.confirm_list(some).await?;
-            self.in_vain = if self.unproven.len() == before + some.len() { self.in_vain + 1 } else { 0 };
-            rest = others;
+        if self.in_vain == MAX_IN_VAIN {
+            self.unproven.append(&mut ids);
+        } else if !ids.is_empty() {
+            let undecided = self.unproven.len() + ids.len();
+            self.confirm_list(&ids).await?;
+            self.in_vain = if self.unproven.len() == undecided { self.in_vain + 1 } else { 0 };
         }
         // An error says nothing about them: if it ended the lookup at once, nothing was in vain.
         self.unproven.extend(unaskable);
         Ok(())
     }
 
-    /// Looks up as many records as one list takes.
     async fn confirm_list(&mut self, ids: &[RecordId]) -> Result<(), SyncError> {
         let (mut open, mut lacked_before) = (vec![ids.to_vec()], None);
         while let Some(mut ids) = open.pop() {

@@ -81,16 +81,17 @@ impl Audit<'_> {
         });
         let (nominated, mut due, share, refusal, (accepted, at_once)) = reading.await?;
         let guard = RemovalGuard { accepted, ..self.run.removal_guard() };
-        let mut settlement = Settlement::default();
-        match refusal {
-            Some(_) if nominated.is_empty() => {
-                self.run.write(move |tx| tx.claims().set_refused_removals(object, None)).await?;
+        // It stands until a person decides, or a sample of its records shows that they are back.
+        let standing = refusal.filter(|_| !at_once && !nominated.is_empty());
+        let (refused, unproven) = (standing.is_some(), if standing.is_some() { 0 } else { nominated.len() as u64 });
+        let settlement = Settlement { refused, unproven, ..Settlement::default() };
+        if let Some(refusal) = standing {
+            if !matches!(self.run.job, Job::Sync { .. } | Job::Push) {
+                self.run.report_outage(object.resource(), refusal);
             }
-            Some(refusal) if !at_once => {
-                settlement = self.sample_refused(refusal, &nominated).await?;
-                due.missed.clear();
-            }
-            _ => settlement.unproven = nominated.len() as u64,
+            due.missed = if refusal.is_sample_due(steady) { nominated } else { Vec::new() };
+        } else if refusal.is_some() && nominated.is_empty() {
+            self.run.write(move |tx| tx.claims().set_refused_removals(object, None)).await?;
         }
         self.look_at_older(due.older).await?;
         if due.missed.is_empty() {
@@ -98,16 +99,27 @@ impl Audit<'_> {
         }
         let (mut confirmation, compared) = (Confirmation::new(self.run, object), self.findings.compared);
         let (mut rest, mut ended) = (&due.missed[..], Ok(()));
-        let allowed = guard.allows(share.going, share.of);
+        let allowed = standing.is_none() && guard.allows(share.going, share.of);
         if !allowed {
             // A service with unordered lists causes nominations of existing records: a sample distinguishes that from
             // an outage.
             let (few, others) = split_lookup(rest);
             ended = confirmation.confirm(few).await;
-            if ended.is_ok() && !confirmation.has_found(few) {
-                return self.refuse(share).await;
+            let has_found = confirmation.has_found(few);
+            if ended.is_ok() && !has_found {
+                let Some(refusal) = standing else { return self.refuse(share).await };
+                let sampled = RefusedRemovals { sampled_at: Some(steady), ..refusal };
+                self.run.write(move |tx| tx.claims().set_refused_removals(object, Some(sampled))).await?;
+                return Ok(settlement);
+            }
+            if standing.is_some() && has_found {
+                self.run.write(move |tx| tx.claims().set_refused_removals(object, None)).await?;
             }
             self.keep_found(std::mem::take(&mut confirmation.found)).await?;
+            if standing.is_some() {
+                // The others are looked up as any that were missed.
+                return ended.map(|()| Settlement { unproven: due.missed.len() as u64, ..Settlement::default() });
+            }
             rest = others;
         }
         if ended.is_ok() {
@@ -123,10 +135,9 @@ impl Audit<'_> {
             // A part of too many removals may be allowed by itself: only all of them together show what it is.
             return ended.map(|()| settlement);
         }
-        let concluded = self.conclude(confirmation, guard).await?;
-        let refused = concluded.refused || settlement.refused;
+        let Settlement { gone, refused, .. } = self.conclude(confirmation, guard).await?;
         let left = self.run.read(move |tx| tx.count_nominated(object)).await?;
-        ended.map(|()| Settlement { gone: concluded.gone, refused, unproven: if refused { 0 } else { left } })
+        ended.map(|()| Settlement { gone, refused, unproven: if refused { 0 } else { left } })
     }
 
     /// Looks up records, and compares those that exist as soon as an answer has them: they are not looked up again, whatever
@@ -263,36 +274,6 @@ impl Audit<'_> {
             }
         }
         Ok(())
-    }
-
-    /// Looks up a few of the refused records, once a day: if they are back, the refusal is withdrawn.
-    async fn sample_refused(
-        &mut self,
-        refusal: RefusedRemovals,
-        nominated: &[RecordId],
-    ) -> Result<Settlement, SyncError> {
-        let (object, steady) = (self.object, self.run.steady_time());
-        let still = Settlement { refused: true, ..Settlement::default() };
-        if !matches!(self.run.job, Job::Sync { .. } | Job::Push) {
-            self.run.report_outage(object.resource(), refusal);
-        }
-        if !refusal.is_sample_due(steady) {
-            return Ok(still);
-        }
-        let (few, _) = split_lookup(nominated);
-        let mut confirmation = Confirmation::new(self.run, object);
-        let ended = confirmation.confirm(few).await;
-        if !confirmation.has_found(few) {
-            ended?;
-            let sampled = RefusedRemovals { sampled_at: Some(steady), ..refusal };
-            self.run.write(move |tx| tx.claims().set_refused_removals(object, Some(sampled))).await?;
-            return Ok(still);
-        }
-        self.run.write(move |tx| tx.claims().set_refused_removals(object, None)).await?;
-        tracing::info!(%object, "Records of {object} whose removal was refused are back");
-        self.keep_found(confirmation.found).await?;
-        ended?;
-        Ok(Settlement { unproven: nominated.len() as u64, ..Settlement::default() })
     }
 }
 
