@@ -104,6 +104,7 @@ impl Exit {
         match error {
             SyncError::Api { source, .. } => Exit::of_api(source),
             SyncError::Store(source) if source.is_busy() => Exit::Paused,
+            SyncError::ConstantChanges { .. } => Exit::Paused,
             SyncError::Store(source) => Exit::of_store(source),
             SyncError::NotAdvancing { .. } | SyncError::NotRecognised { .. } | SyncError::NotDue { .. } => {
                 Exit::Unavailable

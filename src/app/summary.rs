@@ -87,6 +87,7 @@ impl Summary {
                     Suspension::Limit => ("limit", None),
                     Suspension::Shutdown => ("stopped", None),
                     Suspension::Locked => ("locked", None),
+                    Suspension::Changes => ("changes", None),
                 };
                 PauseSummary { reason: reason.into(), until: at }
             }),
@@ -197,6 +198,7 @@ impl Summary {
             (Some("hold"), Some(until)) => format!("rate limit: no request is sent before {until}"),
             (Some("locked"), _) => "another program writes the mirror, such as a shell with an open transaction".into(),
             (Some("limit"), _) => format!("{} RU are spent (`--max-ru`)", format::count(self.ru.spent)),
+            (Some("changes"), _) => "records change faster than they are read; everything read so far is stored".into(),
             _ => "stopped on request; everything read so far is stored".into(),
         };
         format!("{why}\nhint: `crm-mirror sync` continues from there")

@@ -50,7 +50,7 @@ impl Run<'_> {
         match result.map_err(SyncError::from) {
             // Changes and audits have RU of their own, which edits do not use.
             Err(error) if *self.job != Job::Push && matches!(error.suspension(), Some(Suspension::Budget(_))) => {
-                self.results().edits_wait = Some(error);
+                self.results().left = Some(error);
             }
             other => other?,
         }

@@ -14,6 +14,8 @@ pub enum SyncError {
     Store(#[from] StoreError),
     #[error("the service's list of {resource} does not advance")]
     NotAdvancing { resource: Resource },
+    #[error("{resource} change faster than they are read; the next run reads the rest")]
+    ConstantChanges { resource: Resource },
     #[error("{met} of {asked} known records are visible with this API key: it belongs to a different workspace")]
     OtherWorkspace {
         /// The number of known records that were looked up.
@@ -56,6 +58,8 @@ pub enum Suspension {
     Shutdown,
     /// Another program has the mirror locked.
     Locked,
+    /// Records change faster than they are read.
+    Changes,
 }
 
 impl SyncError {
@@ -63,6 +67,7 @@ impl SyncError {
         let refused = match self {
             SyncError::Api { source: ApiError::NotAdmitted(refused), .. } => refused,
             SyncError::Store(error) => return error.is_busy().then_some(Suspension::Locked),
+            SyncError::ConstantChanges { .. } => return Some(Suspension::Changes),
             _ => return None,
         };
         match refused {
@@ -139,7 +144,9 @@ impl SyncError {
             SyncError::Api { source, .. } => source.hint(),
             SyncError::Store(source) => source.hint(),
             SyncError::NotDue { .. } => Some("the rest of the mirror is up to date; a manual run attempts it at once"),
-            SyncError::NotAdvancing { .. } => Some("stored data is kept; the next run continues from there"),
+            SyncError::NotAdvancing { .. } | SyncError::ConstantChanges { .. } => {
+                Some("stored data is kept; the next run continues from there")
+            }
             SyncError::OtherWorkspace { .. } => {
                 Some("use the key of the mirrored workspace, or a different `database.path` for the other workspace")
             }

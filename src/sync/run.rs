@@ -55,8 +55,9 @@ pub(super) struct Run<'a> {
 #[derive(Debug, Default)]
 pub(super) struct RunResults {
     pub(super) report: RunReport,
-    /// Why edits wait although the run goes on: what is left of the budget is reserved for it.
-    pub(super) edits_wait: Option<SyncError>,
+    /// Why the run leaves work although it goes on: edits wait, as what is left of the budget is reserved for it, or changes that
+    /// do not end.
+    pub(super) left: Option<SyncError>,
     pub(super) skipped: BTreeMap<Resource, &'static str>,
     pub(super) unwritable: BTreeMap<Resource, &'static str>,
     /// The resources that were read completely.

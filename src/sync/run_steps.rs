@@ -160,7 +160,7 @@ impl Run<'_> {
         if plan::postpones_audits(&known, self.job) {
             tracing::info!("No audit before the first copy is complete");
         }
-        if let Some(error) = self.take_error().or_else(|| self.results().edits_wait.take()) {
+        if let Some(error) = self.take_error().or_else(|| self.results().left.take()) {
             return Err(error);
         }
         match self.job {

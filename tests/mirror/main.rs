@@ -63,6 +63,7 @@ mod readers;
 mod refused_removals;
 mod removal_lookups;
 mod resync;
+mod rows_ahead;
 mod ru_per_day;
 mod schema_versions;
 mod search;

@@ -67,7 +67,8 @@ impl StateMachine {
                     self.resume_at(now.plus(growing(LOCKED, runs)), rest);
                 }
             }
-            RunEnd::Done => {
+            // The next run of the schedule goes on.
+            RunEnd::Done | RunEnd::Suspended(Suspension::Changes) => {
                 self.resumed.retain(|(_, known)| *known != job.job);
                 self.trouble.take_if(|trouble| attempts(trouble) || trouble.only_pushes);
             }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use super::findings::{Difference, DifferenceKind, Findings};
 use crate::api::{ListAnswer, ListQuery, decode};
 use crate::model::{AnswerTime, Instant, Object, Purpose, RecordId, TimeField, TimeRange};
-use crate::store::{Applied, Compared, Completeness, Goal, ReadTx, StoreError};
+use crate::store::{Applied, Compared, Completeness, Goal, ReadOf, ReadTx, StoreError};
 use crate::sync::Job;
 use crate::sync::apply::{self, ApplyReport};
 use crate::sync::checks::decide_missing::{self, Confirmation};
@@ -15,6 +15,7 @@ use crate::sync::error::{Asking, SyncError};
 use crate::sync::run::Run;
 use crate::sync::walks::details;
 use crate::sync::walks::short_list::FetchedPage;
+use crate::sync::walks::walk::Walk;
 
 /// The comparison of an object in a run.
 pub(in crate::sync) struct Audit<'r> {
@@ -105,7 +106,9 @@ impl<'r> Audit<'r> {
                 continue;
             }
             self.older.remove(&id);
-            let news = matches!((updated_at, self.since), (Some(updated), Some(since)) if updated >= since);
+            let is_past = |at: Instant| self.run.results().service_time.is_past(at);
+            // What is dated ahead may have been so before that.
+            let news = matches!((updated_at, self.since), (Some(updated), Some(since)) if updated >= since && is_past(updated));
             let (kind, fields) = match how {
                 Compared::Missing => (DifferenceKind::Missing, Vec::new()),
                 Compared::Differs(fields) => (DifferenceKind::Different, fields),
@@ -139,10 +142,14 @@ pub(in crate::sync) async fn compare_object(
         return Ok(());
     }
     let now = run.now();
-    let reading =
-        run.read(move |tx| Ok((tx.known_changes(object)?.served_at, tx.goals().last_read(Goal::Changes(object))?)));
+    let reading = run.read(move |tx| {
+        let reads: Option<Walk> = tx.position(ReadOf::Changes(object))?;
+        let since = if reads.is_none() { tx.known_changes(object)?.served_at } else { None };
+        Ok((since, tx.goals().last_read(Goal::Changes(object))?))
+    });
     let (since, changes) = reading.await?;
-    // What changed after the last changes walk is no difference; if it is not applied either, nothing is known of it.
+    // What changed after the last changes walk is no difference, unless that left changes unread; if it is not applied either,
+    // nothing is known of it.
     let as_of =
         if repair || since.is_none() { now } else { changes.map_or(Instant::EPOCH, |read| read.began).min(now) };
     let mut audit = Audit { repair, since, ..Audit::new(run, object) };

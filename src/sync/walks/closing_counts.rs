@@ -40,12 +40,12 @@ pub(in crate::sync) fn owe_changes(
     object: Object,
     from: Option<Instant>,
     high: Option<Instant>,
-    pages: u64,
+    parts: u64,
 ) -> Result<(), StoreError> {
     let (by, second) = (TimeField::UpdatedAt, Duration::from_secs(1));
     let (from, to) = (from.map(Instant::whole_second), high.map(|high| high.whole_second().plus(second)));
     let known = tx.unproven(object, by)?.unwrap_or_default().ranges;
-    let parts = pages.min(2).max(known.len() as u64);
+    let parts = parts.min(2).max(known.len() as u64);
     let mut all = Vec::new();
     known.into_iter().chain([TimeRange::dated(by, from, to)]).for_each(|range| range.join(&mut all, 1));
     let mut ranges = Vec::new();

@@ -12,8 +12,8 @@ use tokio::sync::Semaphore;
 
 use super::walk::{Anomaly, Facts, Frontier, Next, Walk};
 use super::{closing_counts, omitted_values};
-use crate::api::{ListAnswer, ListQuery, PageSize};
-use crate::model::{Definition, Object, Purpose, Record, RecordId, TimeBounds, TimeField};
+use crate::api::{ListQuery, PageSize};
+use crate::model::{Definition, Instant, Object, Purpose, Record, RecordId, TimeBounds, TimeField};
 use crate::store::{Checkpoint, KnownChanges, MirrorTx, ReadOf, StateKey, StoreError, Tally};
 use crate::sync::apply::{self, ApplyReport};
 use crate::sync::error::SyncError;
@@ -119,7 +119,8 @@ impl WalkPurpose {
             // What it passed over may be later than all that it has read.
             let passed = walk.seen.paged.iter().filter_map(|range| range.bounds.dates().1);
             let high = passed.chain(walk.seen.high).max();
-            closing_counts::owe_changes(tx, object, walk.origin, high, walk.seen.pages)?;
+            let parts = walk.seen.rows.div_ceil(PageSize::MAX.get().into()).max(1);
+            closing_counts::owe_changes(tx, object, walk.origin, high, parts)?;
         }
         let known = tx.known_changes(object)?;
         let known = KnownChanges { watermark: known.watermark.max(walk.seen.high), served_at: walk.seen.served_at };
@@ -216,6 +217,10 @@ impl Walker<'_> {
                 // The counts of what was read by cursor show whether it has. Nothing counts what a back-fill reads.
                 Next::Repeats if !matches!(self.job, WalkPurpose::Fill(..)) => walk.ended(),
                 Next::Repeats => walk.restart(),
+                Next::Page => match self.last_known_ahead(&walk, &facts).await? {
+                    Some(last) => Next::Restart(Box::new(walk.clone().behind_known(last))),
+                    None => Next::Page,
+                },
                 next => next,
             };
             let goes_on = !walk.takes_a_pause() && next == Next::Page;
@@ -241,6 +246,17 @@ impl Walker<'_> {
                 Next::Restart(rest) => self.walk = self.go_on(*rest, None).await?,
             }
         }
+    }
+
+    /// The last of the changes dated ahead that are here and would be listed again, if they are more than a page: they are
+    /// counted instead, after the walk, and listed only if that differs.
+    async fn last_known_ahead(&self, walk: &Walk, facts: &Facts) -> Result<Option<Instant>, SyncError> {
+        let (object, Some(ahead)) = (self.job.object(), walk.ahead(facts.now)) else { return Ok(None) };
+        let known = self.run.read(move |tx| match tx.count_range(object, ahead)? {
+            rows if rows > u64::from(PageSize::MAX.get()) => tx.nth_of_range(object, ahead, rows - 1),
+            _ => Ok(None),
+        });
+        known.await
     }
 
     /// The walk with which to go on instead of one whose page was not answered; the error, if there is none.
@@ -361,15 +377,13 @@ pub(super) fn facts(run: &Run<'_>, by: TimeField, arrived: &FetchedPage) -> Fact
     let key = |record: &Record| record.time(by);
     let keys = arrived.page.records.iter().map(key).collect();
     let updates = arrived.page.records.iter().filter_map(|record| record.updated_at);
-    let ListAnswer { date, asked, .. } = &arrived.answer;
     let (served_at, time) = service_clock::observe(run, &arrived.answer, updates.clone());
     let high = updates.filter(|at| time.is_plausible(*at) == Some(true)).max();
-    let now = date.map_or(asked.at, |date| date.max(asked.at));
     let total = arrived.page.total;
     let ids = arrived.page.records.iter().map(|record| record.id.clone()).collect();
     let settled_at = served_at.map(|served_at| served_at.minus(run.engine.settings.overlap));
     let (next, reader, unusable) = (arrived.page.next.clone(), run.reader.clone(), arrived.page.unusable.into());
-    Facts { keys, ids, unusable, high, next, reader, served_at, settled_at, now: Some(now), total }
+    Facts { keys, ids, unusable, high, next, reader, served_at, settled_at, now: time.latest(), total }
 }
 
 /// Adds the results of a page to the run's tally, notifies the observer, and reads what the page calls for.

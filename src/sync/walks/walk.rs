@@ -32,8 +32,9 @@ const MAX_RESTARTS: u32 = 4;
 /// Consecutive pages without rows after which the walk restarts, once: each may have a new cursor, so they would never end.
 const MAX_EMPTY: u32 = 10;
 
-/// Pages with changes made after the walk started, after which the walk leaves the rest to the next run: with constant
-/// changes it would never end.
+/// Pages with changes made after the walk started, after which the walk leaves the rest to the next run, which is suspended:
+/// with constant changes it would never end. What is dated ahead of an answer's own time is no such change, but a stretch
+/// that ends.
 const MAX_PAGES_BEYOND: u32 = 20;
 
 /// How far a walk has read, by its sort key.
@@ -72,7 +73,7 @@ pub struct Facts {
     pub served_at: Option<Instant>,
     /// Before this, nothing is committed any more: the overlap before `served_at`.
     pub settled_at: Option<Instant>,
-    /// The latest of all clocks: what changed after it is churn.
+    /// The latest of all clocks, with the answer: what changed after that of the first page, and until that of its own, is churn.
     pub now: Option<Instant>,
     /// How many rows the whole range has, where that was asked for.
     pub total: Option<u64>,
@@ -280,6 +281,23 @@ impl Walk {
         walk
     }
 
+    /// What follows the place that a walk over changes has reached, if that is ahead of the service's time: each run would list
+    /// it again until its time has come.
+    pub fn ahead(&self, now: Option<Instant>) -> Option<TimeRange> {
+        let Frontier::At(at) = self.frontier else { return None };
+        let is_ahead = self.is_of_changes() && self.orderly && now.is_some_and(|now| at > now);
+        is_ahead.then(|| TimeRange::dated(TimeField::UpdatedAt, Some(at.whole_second().plus(SECOND)), None))
+    }
+
+    /// This walk behind the second of the last change that is here, which is read by its next page's value.
+    #[must_use]
+    pub fn behind_known(self, last: Instant) -> Walk {
+        let (behind, began) = (last.whole_second().plus(SECOND), self.turn.began);
+        let walk = self.passing_to(behind);
+        let walk = walk.with_range(walk.range.starting_at(behind));
+        Walk { turn: Turn { began, ..walk.turn }, ..walk }
+    }
+
     /// The rows of a second that a walk over changes has reached, by `createdAt`: that tells those of a bulk change apart.
     #[must_use]
     pub fn tied_in(&self, second: Instant) -> Walk {
@@ -434,8 +452,8 @@ impl Walk {
         };
         let behind = self.next.take().and_then(|page| page.cursor);
         self.next = Some(NextPage { cursor: Some(next.clone()), reader, tied, behind, last });
-        let is_beyond = |key: &Option<Instant>| self.turn.began.is_some_and(|began| key.is_some_and(|key| key > began));
-        if self.is_of_changes() && facts.keys.first().is_some_and(is_beyond) {
+        let is_churn = |key: &Option<Instant>| *key > self.turn.began && facts.now.is_none_or(|now| *key <= Some(now));
+        if self.is_of_changes() && self.turn.began.is_some() && facts.keys.first().is_some_and(is_churn) {
             self.turn.beyond += 1;
             if self.turn.beyond >= MAX_PAGES_BEYOND {
                 self.turn.beyond = 0;

@@ -232,12 +232,13 @@ fn constant_changes_are_left_to_the_next_run_with_the_cursor() {
     let mut n = 0;
     let next = loop {
         n += 1;
-        let (next, _) = walk.take(&page(&[1000 + n, 1001 + n], Some(&format!("c{n}"))));
+        let now = Some(at(1000 + n));
+        let (next, _) = walk.take(&Facts { now, ..page(&[1000 + n, 1001 + n], Some(&format!("c{n}"))) });
         if next != Next::Page {
             break next;
         }
     };
-    assert_eq!((next, n), (Next::Later, i64::from(MAX_PAGES_BEYOND)));
+    assert_eq!((next, n), (Next::Later, 1 + i64::from(MAX_PAGES_BEYOND)));
     assert!(walk.cursor().is_some());
     assert_eq!(walk.take(&page(&[2000], Some("more"))).0, Next::Page, "the next run has as many pages again");
 }
@@ -442,4 +443,19 @@ fn walk_is_of_the_run_that_brought_it_to_where_later_changes_sort_before_it() {
     assert_eq!(later(*walks), Some(100), "without its cursor");
     passed.take(&page(Some(9_001), Some(10_000)));
     assert_eq!(later(passed.clone()), Some(100), "what it has passed once may have changed since");
+}
+
+/// As an app server in the wrong zone stamps a bulk change.
+#[test]
+fn rows_dated_ahead_of_their_answer_are_no_constant_changes() {
+    let mut walk = changes(0);
+    for n in 0..200 {
+        assert_eq!(walk.take(&page(&[9_000 + n, 9_001 + n], Some(&format!("c{n}")))).0, Next::Page, "{n}");
+    }
+    assert_eq!(walk.ahead(Some(at(9_200))), None);
+    assert_eq!(walk.ahead(Some(at(9_199))), Some(TimeRange::dated(TimeField::UpdatedAt, Some(at(9_201)), None)));
+    let mut behind = walk.behind_known(at(9_500));
+    assert!(sent(&behind).contains(&("filter[updatedAt][gte]".into(), at(9_501).to_wire())), "{:?}", sent(&behind));
+    assert_eq!(behind.seen.paged, [TimeRange::dated(TimeField::UpdatedAt, Some(at(9_200)), Some(at(9_501)))]);
+    assert_eq!(behind.take(&page(&[], None)).0, Next::End);
 }
