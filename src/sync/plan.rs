@@ -92,8 +92,6 @@ pub struct ObjectKnowledge {
     pub sweeping: bool,
     /// Whether a person, the schedule or a column to fill requests a sweep.
     pub sweep_wanted: bool,
-    /// Whether a sweep is still being read: records that it has not read yet may follow.
-    pub sweep_reading: bool,
     /// Whether records are nominated for removal or were shown in an earlier version, and a decision is due.
     pub in_doubt: bool,
     /// Whether its changes were read within the last minute.
@@ -171,10 +169,9 @@ fn is_needed(step: Step, known: &Knowledge, job: &Job) -> bool {
         Step::Counts(object) => syncs && reads(object) && of(object).copied,
         Step::Total(object) => {
             let (scheduled, known_of) = (matches!(job, Job::Sync { .. }) && !known.by_person, of(object));
-            let is_kept = known_of.copied && !known_of.sweeping;
             scheduled
                 && reads(object)
-                && is_kept
+                && known_of.copied
                 && known_of.total_due
                 && !known.failed.contains(&Step::Changes(object))
         }
@@ -187,10 +184,10 @@ fn is_needed(step: Step, known: &Knowledge, job: &Job) -> bool {
         // Edits that were answered with 404 also nominate. A step that failed while it decided on them is not repeated
         // under another name.
         Step::Removals(object) | Step::LateRemovals(object) => {
-            let deciding = [Step::Sweep(object), Step::Removals(object), Step::Details(object)];
+            let deciding = [Step::Removals(object), Step::Details(object)];
             let has_failed = deciding.iter().any(|step| known.failed.contains(step));
             let known = of(object);
-            (reads(object) || *job == Job::Push) && !verify && known.in_doubt && !known.sweep_reading && !has_failed
+            (reads(object) || *job == Job::Push) && !verify && known.in_doubt && !has_failed
         }
     }
 }
@@ -209,7 +206,6 @@ mod tests {
         copy_waits: false,
         sweeping: false,
         sweep_wanted: false,
-        sweep_reading: false,
         in_doubt: false,
         caught_up: false,
         total_due: false,

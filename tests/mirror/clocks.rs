@@ -16,7 +16,7 @@ use serde_json::json;
 
 const DAY: u64 = 86_400;
 
-fn world(contacts: usize) -> World {
+pub fn world(contacts: usize) -> World {
     let mut world = World::new(noon().minus(Duration::from_secs(10_000_000)));
     for n in 0..contacts {
         let at = noon().minus(Duration::from_secs(9_000_000 - 60 * n as u64)).to_wire();

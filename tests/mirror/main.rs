@@ -72,6 +72,7 @@ mod short_lists;
 mod small_budgets;
 mod steady_changes;
 mod stock_sqlite;
+mod unfinished_sweep;
 mod unreadable_records;
 mod unseen_cases;
 mod user_objects;
