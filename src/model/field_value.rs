@@ -175,6 +175,22 @@ pub fn multi_values(source: &str) -> Option<Vec<String>> {
     serde_json::from_str(source).ok()
 }
 
+/// Whether two texts of a field are the same value, perhaps in another spelling: of a decimal with other zeros, of a
+/// multi-select with its options in another order. The reference promises neither.
+pub fn is_same(data_type: DataType, a: &str, b: &str) -> bool {
+    let options = |text| {
+        let mut options = multi_values(text)?;
+        options.sort_unstable();
+        Some(options)
+    };
+    a == b
+        || match data_type {
+            DataType::Decimal => decimal::same_number(a, b),
+            DataType::MultiSelect => options(a).is_some_and(|of_a| options(b).is_some_and(|of_b| of_a == of_b)),
+            _ => false,
+        }
+}
+
 /// Whether the text is a real calendar date, `YYYY-MM-DD`.
 pub fn is_date(text: &str) -> bool {
     text.len() == 10 && text.as_bytes()[4] == b'-' && text.parse::<jiff::civil::Date>().is_ok()

@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::{patch_answer, validate};
-use crate::model::{DataType, Editable, EditedFields, field_value, is_unknown};
+use crate::model::{Editable, EditedFields, field_value, is_unknown};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldState {
@@ -39,15 +39,11 @@ pub fn same(field: Option<&Editable>, a: &Value, b: &Value) -> bool {
     }
 }
 
-/// Whether two values are equivalent, or the same options in another order: the reference promises none.
+/// Whether two values are equivalent, or the same one in another spelling, as the mirror compares them.
 pub fn alike(field: Option<&Editable>, a: &Value, b: &Value) -> bool {
-    let options = |value: &Value| {
-        let mut options = field_value::multi_values(value.as_str()?)?;
-        options.sort_unstable();
-        Some(options)
-    };
-    let is_set = field.is_some_and(|field| field.data_type() == Some(DataType::MultiSelect));
-    same(field, a, b) || is_set && options(a).is_some() && options(a) == options(b)
+    let of = field.and_then(Editable::data_type);
+    let texts = of.zip(a.as_str()).zip(b.as_str());
+    same(field, a, b) || texts.is_some_and(|((of, a), b)| field_value::is_same(of, a, b))
 }
 
 pub fn field_state(field: Option<&Editable>, (before, after): (&Value, &Value), now: &Value) -> FieldState {

@@ -70,6 +70,7 @@ mod search;
 mod short_answers;
 mod short_lists;
 mod small_budgets;
+mod spelling;
 mod steady_changes;
 mod stock_sqlite;
 mod unfinished_sweep;

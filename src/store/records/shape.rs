@@ -27,12 +27,13 @@ pub enum Source {
 pub struct Column {
     pub name: String,
     pub source: Source,
-    pub is_instant: bool,
+    /// The type of its field, where a value has several spellings.
+    pub data_type: Option<DataType>,
 }
 
 impl Column {
     fn new(name: impl Into<String>, source: Source) -> Column {
-        Column { name: name.into(), source, is_instant: false }
+        Column { name: name.into(), source, data_type: None }
     }
 }
 
@@ -129,8 +130,8 @@ fn standard(resource: Resource, shown: FieldProjection) -> Vec<Column> {
         if field.projection != shown || field.kind == FieldKind::Id {
             continue;
         }
-        let is_instant = field.kind == FieldKind::Instant;
-        columns.push(Column { is_instant, ..Column::new(field.column, Source::Field(index)) });
+        let data_type = (field.kind == FieldKind::Instant).then_some(DataType::DateTime);
+        columns.push(Column { data_type, ..Column::new(field.column, Source::Field(index)) });
         if field.kind.has_num() {
             columns.push(Column::new(format!("{}_num", field.column), Source::FieldNum(index)));
         }
@@ -140,8 +141,8 @@ fn standard(resource: Resource, shown: FieldProjection) -> Vec<Column> {
 
 fn slots(columns: &mut Vec<Column>, custom: &CustomFields, detail: bool) {
     for (slot, field) in custom.fields().iter().enumerate().filter(|(_, f)| f.data_type.detail_only() == detail) {
-        let is_instant = field.data_type == DataType::DateTime;
-        columns.push(Column { is_instant, ..Column::new(field.column.as_str(), Source::Slot(slot)) });
+        let data_type = Some(field.data_type);
+        columns.push(Column { data_type, ..Column::new(field.column.as_str(), Source::Slot(slot)) });
         if field.data_type.has_num() {
             columns.push(Column::new(field.column.num(), Source::SlotNum(slot)));
         }

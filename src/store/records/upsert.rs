@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{CachedStatement, params};
 
-use crate::model::{DataType, Extra, FieldValue, Instant, Object, Record, RequestStamp, SqlValue};
+use crate::model::{DataType, Extra, FieldValue, Instant, Object, Record, RequestStamp, SqlValue, field_value};
 use crate::store::records::feed_entries::of_detail;
 use crate::store::records::versions::{VersionFit, is_coarser};
 use crate::store::{
@@ -246,10 +246,12 @@ impl RecordsTx<'_> {
             }
         }
         if shape.place("etag").is_none_or(|etag| !changed.contains(&etag)) {
-            // Within one version, a timestamp in a coarser precision is the same one.
+            // Within one version, a value in another spelling is the same one. In another version its author may have meant it.
             let is_same = |place: usize| {
-                let old = row.get_ref(place).unwrap_or(ValueRef::Null);
-                shape.columns[place].is_instant && incoming[place].is_some_and(|new| is_coarser(new, old))
+                let new = incoming[place].and_then(|new| new.as_str().ok());
+                let old = row.get_ref(place).ok().and_then(|old| old.as_str().ok());
+                let texts = shape.columns[place].data_type.zip(new).zip(old);
+                texts.is_some_and(|((of, new), old)| is_coarser(new, old, of) || field_value::is_same(of, new, old))
             };
             changed.retain(|place| !is_same(*place));
         }

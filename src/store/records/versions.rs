@@ -10,7 +10,7 @@ use std::time::Duration;
 use rusqlite::types::ValueRef;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{AnswerTime, Instant, Object, RequestStamp, ServiceTime, SqlValue};
+use crate::model::{AnswerTime, DataType, Instant, Object, RequestStamp, ServiceTime, SqlValue};
 use crate::store::{Column, RecordsTx, Result, Shape, Source, StateKey};
 
 /// The shortest time between two timestamps.
@@ -110,9 +110,8 @@ fn precision(text: &str) -> usize {
 
 /// Whether an answer shows a timestamp of the row in a coarser precision, within the same version: the row keeps its
 /// own.
-pub(in crate::store) fn is_coarser(new: ValueRef<'_>, old: ValueRef<'_>) -> bool {
-    let (Ok(new), Ok(old)) = (new.as_str(), old.as_str()) else { return false };
-    precision(new) < precision(old) && are_same_time(new, old)
+pub(in crate::store) fn is_coarser(new: &str, old: &str, of: DataType) -> bool {
+    of == DataType::DateTime && precision(new) < precision(old) && are_same_time(new, old)
 }
 
 impl RecordsTx<'_> {
