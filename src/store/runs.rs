@@ -4,7 +4,7 @@ use rusqlite::params;
 use strum::{IntoStaticStr, VariantNames};
 
 use crate::model::{Instant, Record, Ru};
-use crate::store::{Applied, MirrorTx, Result, Statements};
+use crate::store::{Applied, MirrorTx, ReadTx, Result, Statements};
 
 /// Scheduled runs that found nothing are kept only among so many last ones: with one every few seconds they would be most of
 /// the file after a year.
@@ -65,6 +65,15 @@ pub enum RunOutcome {
 impl RunOutcome {
     pub fn as_str(self) -> &'static str {
         self.into()
+    }
+}
+
+impl ReadTx<'_> {
+    /// When the last run that mirrored everything began.
+    pub fn last_mirrored(&self) -> Result<Option<Instant>> {
+        let sql = "SELECT started_at FROM sync_runs WHERE outcome = 'done' AND kind IN ('sync', 'resync')
+                   ORDER BY id DESC LIMIT 1";
+        self.find_time(sql, [])
     }
 }
 

@@ -17,7 +17,7 @@ use crate::sync::checks::decide_missing::AT_ONCE;
 use crate::sync::checks::identity;
 use crate::sync::walks::changes::lower_bound;
 use crate::sync::walks::definitions::LISTS;
-use crate::sync::walks::details::old_details;
+use crate::sync::walks::details::{old_details, refreshed_in_run};
 use crate::sync::walks::sweep::Sweep;
 use crate::sync::walks::walk::Walk;
 
@@ -142,7 +142,8 @@ impl Engine {
         if self.reads_details(object) && takes(Step::Details) {
             // Every record that is not mirrored yet is due too.
             let new = if changes { changed } else { all.saturating_sub(rows) };
-            details = due + new + old_details(run, object, false).await?.len() as u64;
+            let old = refreshed_in_run(run, object).await?;
+            details = due + new + old_details(run, object, old, false).await?.len() as u64;
         }
         Ok(ObjectForecast { object: resource, whole, rows: changed + to_sweep, lists, details: Ru::new(details) })
     }

@@ -35,6 +35,7 @@ mod lacking_keys;
 mod long_ids;
 mod lost_state;
 mod odd_answers;
+mod old_details;
 mod older_answers;
 mod omitted_values;
 mod outbox_answers;

@@ -18,7 +18,7 @@ pub struct DueDetail {
     pub id: RecordId,
 }
 
-const EXAMINED_AT_ONCE: usize = 2_000;
+pub const EXAMINED_AT_ONCE: usize = 2_000;
 
 /// A detail that must be read again is of no version, and not of that of a record whose etag is missing: no etag is empty.
 const NOT_MARKED: &str = "etag IS NOT ''";

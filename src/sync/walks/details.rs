@@ -14,7 +14,7 @@ use crate::api::error::ApiError;
 use crate::api::{DetailAnswer, ErrorClass, ListQuery, PageSize};
 use crate::error_chain::error_chain;
 use crate::model::{AnswerTime, Layout, Object, Purpose, RecordId};
-use crate::store::{Applied, DueDetail, MirrorTx, unread};
+use crate::store::{Applied, DueDetail, EXAMINED_AT_ONCE, MirrorTx, unread};
 use crate::sync::apply::ApplyReport;
 use crate::sync::checks::decide_missing;
 use crate::sync::checks::decide_missing::MANY_NOT_FOUND;
@@ -26,8 +26,8 @@ use crate::sync::walks::definitions;
 /// The number of due details that are fetched from the mirror at once.
 const BATCH: u64 = 500;
 
-/// The maximum number of old details that one run reads again.
-const REFRESHED_AT_ONCE: usize = 50;
+/// How many old details a run reads again at least, if RU are left over.
+const REFRESHED_AT_LEAST: u64 = 50;
 
 /// Consecutive records whose detail fails, after which a run reads no more details of the object.
 const MAX_FAILURES: u32 = 20;
@@ -119,31 +119,46 @@ async fn waiting(run: &Run<'_>, object: Object) -> Result<HashSet<RecordId>, Syn
     run.read(move |tx| unread::waiting_details(tx, object, steady)).await
 }
 
-/// Reads old details again, a few per run, if RU are left over: the reference does not say whether a change of a
-/// field that only details contain changes the etag.
+/// Reads old details again, if RU are left over: the reference does not say whether a change of a field that only details
+/// contain changes the etag.
 pub(in crate::sync) async fn refresh_details(run: &Run<'_>, object: Object) -> Result<(), SyncError> {
-    let aged = old_details(run, object, true).await?;
-    match read_batch(run, object, aged, Purpose::Refresh, 0).await {
-        // No RU are left over: the run is complete anyway.
-        Err(error) if matches!(error.suspension(), Some(Suspension::Budget(_))) => Ok(()),
-        other => other.map(|_| ()),
+    let mut left = refreshed_in_run(run, object).await?;
+    while left > 0 {
+        let aged = old_details(run, object, left, true).await?;
+        match read_batch(run, object, aged, Purpose::Refresh, 0).await {
+            // No RU are left over: the run is complete anyway.
+            Err(error) if matches!(error.suspension(), Some(Suspension::Budget(_))) => return Ok(()),
+            ended => left = if ended?.given_up { 0 } else { left.saturating_sub(EXAMINED_AT_ONCE) },
+        }
     }
+    Ok(())
 }
 
-/// The old details that a run reads again; the next run goes on behind them if this one `reads` them.
+/// How many old details a run reads again at most: as many as become old between two runs, however seldom they are.
+pub(in crate::sync) async fn refreshed_in_run(run: &Run<'_>, object: Object) -> Result<usize, SyncError> {
+    let Some(age) = run.engine.settings.detail_max_age else { return Ok(0) };
+    let reading = run.read(move |tx| Ok((tx.count_rows(object)?, tx.last_mirrored()?)));
+    let (rows, before) = reading.await?;
+    let passed = before.map_or(0, |before| run.now().since(before).min(age).as_secs());
+    let share = rows.saturating_mul(passed).div_ceil(age.as_secs().max(1)).max(REFRESHED_AT_LEAST);
+    Ok(usize::try_from(share).unwrap_or(usize::MAX))
+}
+
+/// The old details that a run reads again, so many at most; what follows goes on behind them if this one `reads` them.
 pub(in crate::sync) async fn old_details(
     run: &Run<'_>,
     object: Object,
+    most: usize,
     reads: bool,
 ) -> Result<VecDeque<RecordId>, SyncError> {
     let Some(age) = run.engine.settings.detail_max_age else { return Ok(VecDeque::new()) };
     let waiting = waiting(run, object).await?;
-    let (before, most) = (run.now().minus(age), REFRESHED_AT_ONCE + waiting.len());
+    let (before, of_all) = (run.now().minus(age), most + waiting.len());
     let aged = match reads {
-        true => run.write(move |tx| tx.knowledge().aged_details(object, before, most)).await?,
-        false => run.read(move |tx| Ok(tx.aged_details(object, before, most)?.0)).await?,
+        true => run.write(move |tx| tx.knowledge().aged_details(object, before, of_all)).await?,
+        false => run.read(move |tx| Ok(tx.aged_details(object, before, of_all)?.0)).await?,
     };
-    Ok(aged.into_iter().filter(|id| !waiting.contains(id)).take(REFRESHED_AT_ONCE).collect())
+    Ok(aged.into_iter().filter(|id| !waiting.contains(id)).take(most).collect())
 }
 
 /// Reads these details; `rows` were read in this step before.
