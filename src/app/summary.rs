@@ -201,6 +201,7 @@ impl Summary {
             (Some("changes"), _) => "records change faster than they are read; everything read so far is stored".into(),
             _ => "stopped on request; everything read so far is stored".into(),
         };
-        format!("{why}\nhint: `crm-mirror sync` continues from there")
+        let next = if self.kind == "verify" { "run it again later" } else { "`crm-mirror sync` continues from there" };
+        format!("{why}\nhint: {next}")
     }
 }

@@ -172,4 +172,24 @@ fn missing_scope_skips_its_object_in_verify() {
     let ended = other.run("verify").done();
     assert!(ended.err.contains("contacts were not verified: the key lacks `contacts:read`"), "{}", ended.err);
     assert!(ended.out.contains("companies: equal"), "{}", ended.out);
+    let document = other.run("verify --json").done().json();
+    assert_eq!(document["notes"], json!(["contacts were not verified: the key lacks `contacts:read`"]));
+}
+
+/// What only details show was not compared.
+#[test]
+fn details_that_are_not_current_are_not_called_equal() {
+    let service = Service::with(60, 5);
+    let place = TestDir::of(&service);
+    place.run("sync --max-ru 25").code(75);
+    let verified = place.run("verify contacts").done();
+    assert!(verified.out.contains("contacts: its lists are equal; "), "{}", verified.out);
+    assert!(verified.out.contains(" details are not current"), "{}", verified.out);
+    let document = place.run("verify contacts --json").done().json();
+    let pending = document["objects"][0]["details_pending"].as_u64().unwrap();
+    let note = format!("contacts: {pending} details are not current; `crm-mirror sync` reads them");
+    assert!(pending > 20 && document["notes"] == json!([note]), "{document}");
+    place.run("sync").done();
+    let verified = place.run("verify contacts --json").done().json();
+    assert_eq!((&verified["objects"][0]["details_pending"], &verified["notes"]), (&json!(0), &json!([])));
 }

@@ -260,7 +260,7 @@ struct VerifyDocument<'a> {
     ru: u64,
     repaired: bool,
     objects: Vec<OfObject<'a>>,
-    notes: &'a [String],
+    notes: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -301,8 +301,24 @@ fn document<'a>(summary: &'a Summary, found: &'a [(Object, Findings)], repaired:
         ru: summary.ru.spent,
         repaired,
         objects: objects.collect(),
-        notes: &summary.notes,
+        notes: notes(summary, found),
     }
+}
+
+/// What a verification says beside its findings: also what it did not compare.
+fn notes(summary: &Summary, found: &[(Object, Findings)]) -> Vec<String> {
+    let skipped = summary
+        .missing_scopes
+        .iter()
+        .map(|missing| format!("{} were not verified: the key lacks `{}`", missing.object, missing.scope));
+    let pending = found.iter().filter(|(_, findings)| findings.details_pending > 0).map(|(object, findings)| {
+        format!("{}: {}; `crm-mirror sync` reads them", object.resource(), pending_details(findings))
+    });
+    summary.notes.iter().cloned().chain(skipped).chain(pending).collect()
+}
+
+fn pending_details(findings: &Findings) -> String {
+    format::counted(findings.details_pending, "detail is not current", "details are not current")
 }
 
 pub(super) fn print(summary: &Summary, found: &[(Object, Findings)], repaired: bool) -> Result<(), Failure> {
@@ -312,7 +328,9 @@ pub(super) fn print(summary: &Summary, found: &[(Object, Findings)], repaired: b
             format::counted(findings.ranges, "range", "ranges"),
             format::counted(findings.compared, "record", "records")
         );
-        let verdict = if findings.is_clean() {
+        let verdict = if findings.is_clean() && findings.details_pending > 0 {
+            format!("its lists are equal; {}", pending_details(findings))
+        } else if findings.is_clean() {
             "equal to the service".to_string()
         } else {
             let repaired = if repaired && findings.open == 0 { ", repaired" } else { "" };
@@ -351,14 +369,11 @@ fn row(difference: &Difference) -> Vec<String> {
 }
 
 fn verified(summary: &Summary, found: &[(Object, Findings)], repaired: bool) -> Exit {
-    for note in &summary.notes {
+    for note in notes(summary, found) {
         output::note(&format!("warning: {note}"));
     }
-    for missing in &summary.missing_scopes {
-        output::note(&format!("warning: {} were not verified: the key lacks `{}`", missing.object, missing.scope));
-    }
     if summary.pause.is_some() {
-        output::note("suspended by the budget or a hold\nhint: run it again later");
+        output::note(&summary.pause_sentence());
         return Exit::Paused;
     }
     note_outages(summary, |object| format!("verify {object} --repair"));

@@ -169,7 +169,7 @@ pub(in crate::sync) async fn compare_object(
     let read = if repair { details::read_omitted(run, object).await } else { Ok(()) };
     let by_record = audit.findings.compared >= audit.findings.ranges && full;
     let (found, total) = (audit.findings.open, audit.total.filter(|_| repair));
-    let is_clean = audit.findings.count() == 0;
+    let (is_clean, details) = (audit.findings.count() == 0, run.engine.reads_details(object));
     let writing = run.write(move |tx| {
         // The mirror may have been edited, which a verification should detect.
         tx.records().recount(object)?;
@@ -184,9 +184,9 @@ pub(in crate::sync) async fn compare_object(
         // What is in doubt is open, whether or not this comparison has met it.
         let open = found.max(tx.count_in_doubt(object)?);
         tx.claims().compared(object, Completeness { as_of, by_record }, open)?;
-        Ok(open)
+        Ok((open, if details { tx.knowledge().count_due_details(object)? } else { 0 }))
     });
-    audit.findings.open = writing.await?;
+    (audit.findings.open, audit.findings.details_pending) = writing.await?;
     audit.findings.undecided += audit.findings.open - found;
     run.results().report.findings.push((object, audit.findings));
     read

@@ -43,6 +43,9 @@ pub struct Findings {
     /// Differences and undecided records that remain: all of them if nothing was repaired.
     #[serde(default)]
     pub open: u64,
+    /// Details that are not current: what only they show was not compared.
+    #[serde(default)]
+    pub details_pending: u64,
 }
 
 impl Findings {
