@@ -448,6 +448,8 @@ CREATE INDEX outbox_new ON outbox (state, id) WHERE finished_at IS NULL AND trie
 CREATE INDEX outbox_tried ON outbox (tried_at) WHERE tried_at IS NOT NULL;
 CREATE INDEX outbox_ended ON outbox (state, finished_at) WHERE finished_at IS NOT NULL;
 CREATE INDEX outbox_merged ON outbox (merged_into) WHERE merged_into IS NOT NULL;
+CREATE INDEX outbox_undoes ON outbox (undoes) WHERE undoes IS NOT NULL;
+CREATE INDEX outbox_undone ON outbox (undone_by) WHERE undone_by IS NOT NULL;
 CREATE INDEX outbox_repeats ON outbox (repeats) WHERE repeats IS NOT NULL;
 
 -- Every step of every edit: the trail that stays.

@@ -90,12 +90,12 @@ impl From<SyncError> for Failure {
     fn from(error: SyncError) -> Failure {
         let hint = match &error {
             SyncError::OtherWorkspace { .. } => Some(
-                "use the key of the mirrored workspace, or a different `database.path`; `--accept-workspace` mirrors this workspace instead"
+                "use the key of the mirrored workspace, or a different `database.path`; `--accept-workspace` mirrors this workspace instead, and erases the mirrored records and their history"
                     .into(),
             ),
             SyncError::NotRecognised { unread, .. } if unread.is_empty() => {
                 let hint = error.hint().unwrap_or_default();
-                Some(format!("{hint}; `--accept-workspace` mirrors this workspace instead"))
+                Some(format!("{hint}; `--accept-workspace` mirrors this workspace instead, and erases the mirrored records and their history"))
             }
             other => other.hint().map(String::from),
         };

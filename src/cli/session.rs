@@ -29,6 +29,9 @@ use crate::sync::{Findings, Job, RunObserver, Selection};
 
 const GRACE: Duration = Duration::from_secs(10);
 
+/// How long to wait for events that are already on their way.
+const LAST_LINES: Duration = Duration::from_secs(2);
+
 /// The summary of a run, and what it found.
 pub type Finished = (Summary, Vec<(Object, Findings)>);
 
@@ -39,10 +42,15 @@ pub fn run(config: &Config, job: &Job, (trigger, max_ru): (Trigger, Option<Ru>))
     let progress = ProgressLines::default();
     logging::start(&config.log);
     let runtime = runtime()?;
-    if let Some((client, _)) = runtime.block_on(daemon(config))? {
+    if let Some((client, status)) = runtime.block_on(daemon(config))? {
         // The daemon would go on with the rest of a limited run at once.
         if job.accept().workspace || max_ru.is_some() {
             return Err(needs_the_mirror_alone());
+        }
+        if *job == Job::Push && status.running.is_some_and(|running| running.work == "verify") {
+            output::note(
+                "the daemon runs a verification, which sends due edits between its requests; this ends after it",
+            );
         }
         return runtime.block_on(run_there(&client, job, &progress));
     }
@@ -240,14 +248,19 @@ async fn watch(
     job: u64,
     progress: &ProgressLines,
 ) -> Result<Finished, Failure> {
-    let mut ours = false;
+    let (mut ours, mut gone) = (false, false);
+    let missed =
+        |_| Failure::new(Exit::Paused, "the end of the job was missed").hint("`crm-mirror status` shows the last runs");
     loop {
-        match events.next().await? {
+        let event = if gone {
+            // The end of the job is among the next events, or was missed.
+            tokio::time::timeout(LAST_LINES, events.next()).await.map_err(missed)??
+        } else {
+            events.next().await?
+        };
+        match event {
             Event::Started { job: started, .. } => ours = started == job,
-            Event::Missed { .. } if !client.has(job).await? => {
-                return Err(Failure::new(Exit::Paused, "the end of the job was missed")
-                    .hint("`crm-mirror status` shows the last runs"));
-            }
+            Event::Missed { .. } => gone = !client.has(job).await?,
             Event::Preempted { job: preempted } if preempted == job => ours = false,
             Event::Finished { job: ended, result } if ended == job => {
                 let Some(summary) = result.summary else {

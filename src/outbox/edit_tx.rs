@@ -143,6 +143,11 @@ impl<'a, 'b> EditTx<'a, 'b> {
                     let theirs = fields.map(|fields| field_verdict::theirs(fields, &record.values)).unwrap_or_default();
                     self.end(id, &queued(EditState::Conflict, why).theirs(&theirs))?;
                 }
+                // The copy of an accepted workspace has not come to it yet.
+                RecordStep::Gone(_) if !self.tx.is_copied(self.object)? => {
+                    self.lengthen(DelayScope::Record)?;
+                    return Ok(NextStep::Wait);
+                }
                 RecordStep::Gone(id) => self.end(id, &queued(EditState::Rejected, trail::GONE))?,
                 RecordStep::Replaced(id) => {
                     let values = record.map(|record| record.values).unwrap_or_default();

@@ -158,6 +158,7 @@ pub fn theirs(fields: &EditedFields, now: &BTreeMap<String, Value>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::DataType;
 
     #[test]
     fn person_sees_the_values_of_the_edited_columns() {

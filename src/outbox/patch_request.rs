@@ -117,12 +117,12 @@ pub fn next(
         Ok(body) => body,
         Err(why) => return RecordStep::Refuse(first.id, why),
     };
-    // Of the edits of a column, the last one sends its value.
-    let mut carried: Vec<(i64, EditedFields)> = Vec::with_capacity(group.len());
-    for edit in group.iter().rev() {
-        let own = edit.fields.keys().filter_map(|column| wanted.remove_entry(column));
-        carried.insert(0, (edit.id, own.collect()));
-    }
+    // An edit keeps what a later one of the request replaces: if that one is refused, this one is sent without it.
+    let carries = |edit: &&Edit| {
+        let own = edit.fields.iter().filter(|change| wanted.contains_key(change.0) && is_left(change));
+        (edit.id, own.map(|(column, change)| (column.clone(), change.clone())).collect())
+    };
+    let carried = group.iter().map(carries).collect();
     RecordStep::Send(PatchRequest { carried, body, if_match: etag.clone() })
 }
 

@@ -177,7 +177,9 @@ fn request_says_what_it_carries_of_each_edit() {
     let fields = |column: &str, before: &str, after: &str| -> EditedFields {
         [(column.to_string(), (json!(before), json!(after)))].into()
     };
-    let carried = [(1, fields("language", "en", "de")), (2, fields("position", "A", "C")), (3, EditedFields::new())];
+    let mut first = fields("language", "en", "de");
+    first.extend(fields("position", "A", "B"));
+    let carried = [(1, first), (2, fields("position", "B", "C")), (3, EditedFields::new())];
     assert_eq!(request.carried, carried);
 }
 

@@ -54,7 +54,7 @@ pub enum QueueError {
     #[error("there is no {object} `{record}` in the mirror")]
     NoRecord { object: Object, record: RecordId },
     #[error("`{column}` is not a column of {}", object.full_view())]
-    NoColumn { object: Object, column: String, editable: Vec<String> },
+    NoColumn { object: Object, column: String },
     #[error("`{column}` {why}")]
     Fixed { column: String, why: String },
     #[error("`{0}` is given twice")]
@@ -175,14 +175,7 @@ fn fields<'a>(tx: &ReadTx<'_>, request: &'a EditRequest) -> Result<Vec<(Editable
             Some(fixed) => {
                 return Err(QueueError::Fixed { column: name.clone(), why: fixed.refusal().unwrap_or_default() });
             }
-            None => {
-                let names = columns.iter().filter(|(_, editability)| matches!(editability, Editability::Editable(_)));
-                return Err(QueueError::NoColumn {
-                    object,
-                    column: name.clone(),
-                    editable: names.map(|(name, _)| name.clone()).collect(),
-                });
-            }
+            None => return Err(QueueError::NoColumn { object, column: name.clone() }),
         };
         if fields.iter().any(|(other, _)| other.column == field.column) {
             return Err(QueueError::Twice(name.clone()));

@@ -52,9 +52,7 @@ async fn requested_version_must_be_that_of_the_mirror() {
 async fn column_that_does_not_exist_or_is_given_twice_is_refused() {
     on_mirror(|tx| {
         let refused = prepare(tx, &request(&[("positon", "B")], None)).unwrap_err();
-        let QueueError::NoColumn { column, editable, .. } = refused else { panic!("{refused:?}") };
-        assert_eq!(column, "positon");
-        assert!(editable.contains(&"position".to_string()) && !editable.contains(&"id".to_string()), "{editable:?}");
+        assert!(matches!(&refused, QueueError::NoColumn { column, .. } if column == "positon"), "{refused:?}");
         let refused = prepare(tx, &request(&[("language", "C"), ("position", "B"), ("position", "C")], None));
         assert!(matches!(&refused, Err(QueueError::Twice(column)) if column == "position"), "{refused:?}");
     })

@@ -248,6 +248,9 @@ pub struct UndoEdit {
     pub edit: Option<i64>,
     /// The edits that it reverts, the oldest first.
     pub undoes: Vec<i64>,
+    /// Those of them of which it reverts every column.
+    #[serde(skip)]
+    whole: Vec<(i64, Vec<String>)>,
     pub object: Object,
     #[serde(rename = "id")]
     pub record: RecordId,
@@ -291,6 +294,7 @@ pub fn plan_undo(tx: &MirrorTx<'_>, edits: &[i64]) -> Result<Vec<UndoEdit>, Deci
         let of_record = undo.entry((line.object, record.clone())).or_insert_with(|| UndoEdit {
             edit: None,
             undoes: Vec::new(),
+            whole: Vec::new(),
             object: line.object,
             record,
             fields: EditedFields::new(),
@@ -299,6 +303,7 @@ pub fn plan_undo(tx: &MirrorTx<'_>, edits: &[i64]) -> Result<Vec<UndoEdit>, Deci
             waiting: Vec::new(),
         });
         of_record.undoes.push(id);
+        of_record.whole.push((id, line.fields.keys().cloned().collect()));
         for (column, (before, after)) in line.fields {
             let before = if is_unknown(&before) { Value::Null } else { before };
             let field = editable[line.object as usize].get(&column);
@@ -317,6 +322,7 @@ pub fn plan_undo(tx: &MirrorTx<'_>, edits: &[i64]) -> Result<Vec<UndoEdit>, Deci
         let editable = &editable[of_record.object as usize];
         let pending = editable::pending_columns(tx, of_record.object, &of_record.record)?;
         of_record.waiting = of_record.fields.keys().filter(|column| pending.contains(*column)).cloned().collect();
+        of_record.whole.retain(|(_, columns)| !columns.iter().any(|column| pending.contains(column)));
         of_record.fields.retain(|column, (written, restored)| {
             !pending.contains(column) && !field_verdict::same(editable.get(column), written, restored)
         });
@@ -355,7 +361,8 @@ pub fn undo(tx: &MirrorTx<'_>, edits: &[i64], now: Instant) -> Result<Vec<UndoEd
         of_record.edit = stored::insert(tx, &edit, &why, now)?.edit;
         if let Some(id) = of_record.edit {
             tx.edits().mark_released(id, now)?;
-            tx.edits().mark_undone(&of_record.undoes, id)?;
+            let whole: Vec<i64> = of_record.whole.iter().map(|(undone, _)| *undone).collect();
+            tx.edits().mark_undone(&whole, id)?;
         }
     }
     Ok(undo)

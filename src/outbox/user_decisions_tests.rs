@@ -147,6 +147,7 @@ async fn undo_is_one_edit_from_the_last_values_to_the_first() {
     let expected = UndoEdit {
         edit: Some(3),
         undoes: vec![1, 2],
+        whole: vec![(1, vec!["position".into()]), (2, vec!["position".into()])],
         object: CONTACT,
         record: contact(),
         fields: fields(&[("position", json!("C"), json!("A"))]),

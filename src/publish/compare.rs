@@ -25,6 +25,9 @@ const NAMED: usize = 10_000;
 /// When the mirror was last written and when a detail was last read: not a part of the record.
 const STAMPS: [&str; 2] = ["synced_at", "fetched_at"];
 
+/// How often in a row the mirror may have changed when a page is compared.
+const UNSETTLED: u32 = 10;
+
 const COMPARING: &str = "compare rows";
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -77,11 +80,11 @@ async fn compare_table(
     if !sides.state.is_loaded(table) || sides.publication.blocked.contains(table.name) {
         return Ok(());
     }
-    let name = table.name;
+    let (name, mut waits) = (table.name, 0);
     let mut after = None::<Vec<SqlValue>>;
     loop {
         let from = after.clone();
-        let page = settled(sides, move |moment, publication, state| {
+        let page = settled(sides, &mut waits, move |moment, publication, state| {
             let Some(table) = publication.table(name) else { return Ok(Default::default()) };
             let (mut rows, next) = PublishedRows::new(table, publication, state).page(moment, from.as_deref())?;
             let of_key = id_in_key(table).and_then(|place| table.place(table.key[place]));
@@ -105,8 +108,9 @@ async fn compare_table(
         let page = sides.database.query("read rows", &statement, &from).await?;
         let keys: Vec<Vec<String>> = page.into_iter().map(|row| row.into_iter().flatten().collect()).collect();
         let next = keys.last().filter(|_| keys.len() == PAGE).cloned();
-        let extra =
-            settled(sides, move |moment, publication, state| Ok(extra(moment, publication, state, name, keys)?));
+        let extra = settled(sides, &mut waits, move |moment, publication, state| {
+            Ok(extra(moment, publication, state, name, keys)?)
+        });
         let Some(extra) = extra.await? else { continue };
         extra.iter().for_each(|key| found.note(table, key, None, CopyDifferenceKind::Extra));
         after = next;
@@ -117,8 +121,8 @@ async fn compare_table(
 }
 
 /// Reads the mirror if nothing waits to be sent that changes rows of other records than those that changed. Otherwise that
-/// is sent, and both sides must be read again.
-async fn settled<T, F>(sides: &mut Sides<'_>, read: F) -> Result<Option<T>, PublishError>
+/// is sent, and both sides must be read again. `waits` counts how often in a row: it ends at some time.
+async fn settled<T, F>(sides: &mut Sides<'_>, waits: &mut u32, read: F) -> Result<Option<T>, PublishError>
 where
     T: Send + 'static,
     F: FnOnce(&Moment<'_>, &Publication, &TargetState) -> Result<T, PublishError> + Send + 'static,
@@ -128,6 +132,10 @@ where
         if is_waiting { Ok(None) } else { read(moment, publication, state).map(Some) }
     });
     let found = found.await?;
+    *waits = if found.is_some() { 0 } else { *waits + 1 };
+    if *waits >= UNSETTLED {
+        return Err(PublishError::Unsettled);
+    }
     if found.is_none() {
         sides.send_all().await?;
     }

@@ -86,7 +86,7 @@ pub enum PublishError {
     Exclude { column: String, reason: &'static str },
     #[error("another process is publishing to the schema `{schema}`")]
     Busy { schema: String },
-    #[error("the custom fields changed while they were published")]
+    #[error("the mirror changed while it was published")]
     Unsettled,
     #[error("the mirror is empty: nothing was copied yet")]
     Empty,
@@ -182,6 +182,9 @@ impl PublishError {
                 "the form is postgres://user:password@host:port/database, optionally with `?sslmode=…`"
             }
             PublishError::Certificates { .. } => "`sslrootcert` must be a PEM file that the current user can read",
+            PublishError::Database { .. } if self.code() == Some(&SqlState::TOO_MANY_COLUMNS) => {
+                "name columns that are not needed in `publish.exclude`"
+            }
             PublishError::Database { failure, .. } => match failure {
                 DatabaseFailure::Unavailable => "nothing was lost: the next publish continues where this one stopped",
                 DatabaseFailure::Denied => {

@@ -190,6 +190,11 @@ impl Database {
         if !is_new {
             let params: [Param<'_>; 2] = [(&schema, Type::TEXT), (&name, Type::TEXT)];
             if !self.query(DOING, HAS_ROW_SECURITY, &params).await?.is_empty() {
+                if !table.is_chosen {
+                    // Only its rows have to go, also those that its policies hide.
+                    self.run(DOING, &format!("TRUNCATE ONLY {new}; DROP TABLE {shadow}")).await?;
+                    return Ok(left_behind);
+                }
                 return Err(PublishError::RowSecurity { schema: schema.into(), table: name });
             }
             attachments = self.attachments(table).await?;

@@ -222,12 +222,12 @@ impl Publisher<'_> {
             let reasons: Vec<String> = reasons.map(|(table, why)| format!("{table}: {why}")).collect();
             report.reloaded = why.map(String::from).or((!reasons.is_empty()).then(|| reasons.join("; ")));
         }
-        sides.name_left_behind().await?;
         sides.finish().await?;
         (report.records, report.changes) = sides.send_all().await?;
         if self.settings.check != Check::None {
             report.comparison = Some(self.compare(&mut sides).await?);
         }
+        sides.name_left_behind().await?;
         report.cursor = sides.state.cursor_text();
         let Sides { state, refused, left_behind, .. } = sides;
         report.blocked =

@@ -8,10 +8,14 @@ use super::ddl::{self, ExistingColumn, ExistingTable, LEFT_BEHIND_TABLE};
 use super::sides::Sides;
 use super::state::{self, APPEARANCE};
 use super::{PublishError, sql, tables, value};
+use crate::model::Object;
 use crate::store::feed;
 
 /// The name of the digest of the multi-selects that have values in the database.
 const MULTI_SELECTS: &str = "multi_selects";
+
+/// How many records are entered in one transaction, for which the mirror's other writers wait.
+const REQUEUED: usize = 2_000;
 
 const DOING: &str = "change the columns";
 const CLEARING: &str = "empty what was left behind";
@@ -64,7 +68,7 @@ impl Sides<'_> {
             }
             plan.refills |= table.columns.iter().any(|column| refilled.contains(&(name, column.source.clone())));
             if let Some(object) = table.object().filter(|_| plan.refills && why.is_none()) {
-                self.mirror.note(move |tx| tx.feed().requeue_all(object)).await?;
+                self.requeue(object).await?;
             }
             if !plan.steps.is_empty() {
                 let done = database.transaction(DOING, &sql::steps(&database.schema, name, &plan.steps)).await;
@@ -82,6 +86,24 @@ impl Sides<'_> {
         Ok(refilled.map(|event| (event.object.table(), event.column)).collect())
     }
 
+    /// Enters every record of an object, in steps: the mirror has other writers.
+    async fn requeue(&self, object: Object) -> Result<(), PublishError> {
+        let mut after = Some(String::new());
+        while let Some(from) = after {
+            after = self.mirror.note(move |tx| tx.feed().requeue_after(object, &from, REQUEUED)).await?;
+        }
+        Ok(())
+    }
+
+    /// Reports what the database refuses of a table that can be written nevertheless.
+    fn report_refused(&mut self, table: &'static str, done: Result<(), PublishError>) -> Result<(), PublishError> {
+        match done {
+            Err(error) if error.is_refusal() => self.refused.push((table, error)),
+            done => done?,
+        }
+        Ok(())
+    }
+
     /// Updates indexes and comments that are out of date.
     pub(super) async fn finish(&mut self) -> Result<(), PublishError> {
         let (database, publication) = (self.database, self.publication.clone());
@@ -93,7 +115,7 @@ impl Sides<'_> {
         for table in publication.open_tables() {
             let statements = sql::appearance(&database.schema, table, table.name);
             let done = database.transaction("make indexes and comments", &statements).await;
-            self.unless_refused(table.name, done)?;
+            self.report_refused(table.name, done)?;
         }
         if self.refused.len() == refused {
             self.state.digests.insert(APPEARANCE.into(), appearance);
@@ -102,18 +124,20 @@ impl Sides<'_> {
     }
 
     /// Names the tables that are kept only because something of a person needs them. Their rows are removed if they may hold
-    /// what must not be published: excluded values, or those of a record that was erased. Views find no rows.
+    /// what must not be published: excluded values, objects that are not published, or a record that was erased. Views find
+    /// no rows.
     pub(super) async fn name_left_behind(&mut self) -> Result<(), PublishError> {
         let database = self.database;
         let mut kept = database.tables().await?;
         kept.retain(|_, table| table.is_left_behind);
-        let hides = !self.publication.exclusions.is_empty();
+        let publication = &self.publication;
+        let hides = !publication.exclusions.is_empty() || publication.tables.iter().any(|table| !table.is_chosen);
         let is_cleared = !kept.is_empty() && (hides || self.read(|moment, _, _| Ok(moment.has_erased()?)).await?);
         for (name, table) in &kept {
             let of = tables::names().into_iter().find(|of| name.starts_with(&format!("{of}{LEFT_BEHIND_TABLE}")));
             if let Some(of) = of.filter(|_| is_cleared) {
                 let done = database.clear(name, table).await;
-                self.unless_refused(of, done)?;
+                self.report_refused(of, done)?;
             }
             let views: Vec<&str> = table.users.iter().map(String::as_str).collect();
             let users = if views.is_empty() { "something that is not a view".to_string() } else { views.join(", ") };
@@ -137,9 +161,15 @@ impl Database {
             return Ok(());
         }
         let quiet = format!("ALTER TABLE {place} DISABLE TRIGGER USER");
-        match self.transaction(CLEARING, &format!("{quiet}; TRUNCATE ONLY {place}")).await {
-            Err(error) if error.is_refusal() => {}
-            done => return done,
+        // Rows of people that refer to them would be deleted too.
+        let of_table = sql::literal(&place);
+        let references =
+            format!("SELECT 'x'::text FROM pg_catalog.pg_constraint WHERE confrelid = {of_table}::regclass");
+        if self.query(CLEARING, &references, &[]).await?.is_empty() {
+            match self.transaction(CLEARING, &format!("{quiet}; DELETE FROM ONLY {place}")).await {
+                Err(error) if error.is_refusal() => {}
+                done => return done,
+            }
         }
         let (nulls, optional) = (columns.join(" = NULL, "), columns.join(" DROP NOT NULL, ALTER COLUMN "));
         let update = format!(

@@ -15,7 +15,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 use secrecy::{ExposeSecret, SecretString};
 use tokio::task::JoinHandle;
-use tokio_postgres::config::{Host, SslMode};
+use tokio_postgres::config::{Host, LoadBalanceHosts, SslMode};
 use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::{Client, Config, NoTls, Socket};
 use tokio_postgres_rustls::MakeRustlsConnect;
@@ -79,9 +79,16 @@ impl PublishUrl {
     /// Connects to the first server that can be used. Returns a session, its driver, which ends with it, and the place.
     pub(super) async fn connect(&self) -> Result<(Client, JoinHandle<()>, String), PublishError> {
         let mut last = PublishError::no_answer("connect", &self.place, "the URL names no server");
-        for (config, place) in &self.servers {
+        let mut servers: Vec<&(Config, String)> = self.servers.iter().collect();
+        if servers.iter().any(|(config, _)| config.get_load_balance_hosts() == LoadBalanceHosts::Random) {
+            fastrand::shuffle(&mut servers);
+        }
+        for (config, place) in servers {
             let (limit, mut config) = (config.get_connect_timeout().copied().unwrap_or(CONNECT), config.clone());
             config.connect_timeout(limit.min(REACH));
+            // Hosts that stay together are tried one after the other.
+            let hosts = config.get_hosts().len().max(config.get_hostaddrs().len());
+            let limit = limit.saturating_mul(u32::try_from(hosts).unwrap_or(1).max(1));
             let connected = match config.get_ssl_mode() {
                 SslMode::Disable => tokio::time::timeout(limit, begin(&config, NoTls)).await,
                 _ => {

@@ -18,14 +18,14 @@ use crate::model::{Instant, Resource, duration};
 pub(crate) const PREFIX: &str = "/_sandbox";
 const FARTHEST: Duration = Duration::from_secs(100 * 366 * 86_400);
 
-type AdminVerb = fn(&Sandbox, AdminRequest) -> Result<Value, Answer>;
+type AdminVerb = fn(&Sandbox, &AdminRequest) -> Result<Value, Answer>;
 
 /// Each verb with its method.
 const VERBS: [(&str, &str, AdminVerb); 7] = [
     ("/log", "GET", |sandbox, _| Ok(log(sandbox))),
-    ("/create", "POST", |sandbox, request| sandbox.change(|world| create(world, &request))?),
-    ("/change", "POST", |sandbox, request| sandbox.change(|world| change(world, &request))?),
-    ("/delete", "POST", |sandbox, request| sandbox.change(|world| delete(world, &request))?),
+    ("/create", "POST", |sandbox, request| sandbox.change(|world| create(world, request))?),
+    ("/change", "POST", |sandbox, request| sandbox.change(|world| change(world, request))?),
+    ("/delete", "POST", |sandbox, request| sandbox.change(|world| delete(world, request))?),
     ("/faults", "POST", faults),
     ("/clock", "POST", clock),
     ("/reset", "POST", |sandbox, _| Ok(sandbox.reset().map(|()| json!({}))?)),
@@ -86,7 +86,7 @@ pub(crate) fn answer(sandbox: &Sandbox, method: &str, path: &str, body: &[u8]) -
     let request =
         serde_json::from_slice::<Map<String, Value>>(body).and_then(|body| serde_json::from_value(body.into()));
     let request = request.map_err(|error| Answer::refused(400, format!("The body is invalid: {error}")))?;
-    Ok(json!({ "data": verb(sandbox, request)? }))
+    Ok(json!({ "data": verb(sandbox, &request)? }))
 }
 
 fn create(world: &mut World, request: &AdminRequest) -> Result<Value, Answer> {
@@ -159,13 +159,13 @@ fn delete(world: &mut World, request: &AdminRequest) -> Result<Value, Answer> {
     Ok(json!({ "id": id }))
 }
 
-fn faults(sandbox: &Sandbox, request: AdminRequest) -> Result<Value, Answer> {
+fn faults(sandbox: &Sandbox, request: &AdminRequest) -> Result<Value, Answer> {
     let line = required("fault", request.fault.as_ref())?;
     sandbox.faults().set(&line.parse().map_err(|why: String| Answer::of_field(400, "fault", &why))?);
     Ok(json!({ "fault": line }))
 }
 
-fn clock(sandbox: &Sandbox, request: AdminRequest) -> Result<Value, Answer> {
+fn clock(sandbox: &Sandbox, request: &AdminRequest) -> Result<Value, Answer> {
     let by = duration(required("advance", request.advance.as_ref())?);
     let by = by.map_err(|why| Answer::of_field(400, "advance", why))?;
     let last: Option<Instant> = "9000-01-01T00:00:00Z".parse().ok();

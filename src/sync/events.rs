@@ -1,4 +1,4 @@
-//! The events of a run: for progress bars, log lines and the daemon's event stream.
+//! The events of a run: for log lines and the daemon's event stream.
 
 use std::borrow::Cow;
 

@@ -92,6 +92,8 @@ pub struct ObjectKnowledge {
     pub sweeping: bool,
     /// Whether a person, the schedule or a column to fill requests a sweep.
     pub sweep_wanted: bool,
+    /// Whether a sweep is still being read: it has decided on nothing yet.
+    pub sweep_reading: bool,
     /// Whether records are nominated for removal or were shown in an earlier version, and a decision is due.
     pub in_doubt: bool,
     /// Whether its changes were read within the last minute.
@@ -185,7 +187,8 @@ fn is_needed(step: Step, known: &Knowledge, job: &Job) -> bool {
         // under another name.
         Step::Removals(object) | Step::LateRemovals(object) => {
             let deciding = [Step::Removals(object), Step::Details(object)];
-            let has_failed = deciding.iter().any(|step| known.failed.contains(step));
+            let sweep_decided = !of(object).sweep_reading && known.failed.contains(&Step::Sweep(object));
+            let has_failed = sweep_decided || deciding.iter().any(|step| known.failed.contains(step));
             let known = of(object);
             (reads(object) || *job == Job::Push) && !verify && known.in_doubt && !has_failed
         }
@@ -206,6 +209,7 @@ mod tests {
         copy_waits: false,
         sweeping: false,
         sweep_wanted: false,
+        sweep_reading: false,
         in_doubt: false,
         caught_up: false,
         total_due: false,

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
+use serde::de::IgnoredAny;
 use tokio::sync::Semaphore;
 
 use super::checks::findings::Findings;
@@ -21,8 +22,8 @@ use crate::error_chain::error_chain;
 use crate::model::{Instant, Object, RecordId, Resource, Ru, ServiceTime, TimeField};
 use crate::outbox::{EditWatch, PushTally};
 use crate::store::{
-    DefinitionChanges, Goal, MirrorTx, ReadTx, RefusedRemovals, RemovalGuard, RunOutcome, Store, StoreError, Tally,
-    UnprovenRanges,
+    Checkpoint, DefinitionChanges, Goal, MirrorTx, ReadOf, ReadTx, RefusedRemovals, RemovalGuard, RunOutcome, Store,
+    StoreError, Tally, UnprovenRanges, uncovered,
 };
 use crate::sync::walks::walk::Anomaly;
 
@@ -102,11 +103,13 @@ pub struct RunReport {
     pub warnings: Vec<String>,
 }
 
-/// Whether a person accepted the removals of an object, for this run or for the sweep that it carries out. A verification
-/// decides on answers of its own.
+/// Whether a person accepted the removals of an object, for this run or for the sweep that it carries out, once that is
+/// read: what others nominate meanwhile was not accepted. A verification decides on answers of its own.
 pub(super) fn accepts_removals(tx: &ReadTx<'_>, job: &Job, object: Object) -> Result<bool, StoreError> {
-    let of_sweep = !matches!(job, Job::Verify { .. }) && tx.goals().is_set(Goal::AcceptedRemovals(object))?;
-    Ok(of_sweep || job.accept().removals)
+    let parts: Vec<Checkpoint<IgnoredAny>> = tx.reads(ReadOf::Sweep(object))?;
+    let is_read = parts.iter().all(|part| part.done) && uncovered(&parts).is_empty();
+    let of_sweep = !matches!(job, Job::Verify { .. }) && (is_read || parts.is_empty());
+    Ok(of_sweep && tx.goals().is_set(Goal::AcceptedRemovals(object))? || job.accept().removals)
 }
 
 impl<'a> Run<'a> {

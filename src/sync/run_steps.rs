@@ -62,6 +62,11 @@ impl Engine {
         result: Result<(), SyncError>,
         mut results: RunResults,
     ) -> Result<RunReport, SyncError> {
+        // What was refused is worth more to say than that changes go on.
+        let result = match result {
+            Err(SyncError::ConstantChanges { .. }) if !results.report.outages.is_empty() => Ok(()),
+            result => result,
+        };
         let suspension = result.as_ref().err().and_then(SyncError::suspension);
         results.report.suspension = suspension;
         results.report.outcome = match &result {
@@ -414,6 +419,7 @@ fn of_object(
         copy_waits: !copied && can_be_copied(tx, object)?,
         sweeping: under_way && (reading || (accepted || refusal.is_none()) && is_due),
         sweep_wanted: tx.goals().is_set(Goal::WantedSweep(object))? || tx.goals().is_set(Goal::AskedSweep(object))?,
+        sweep_reading: reading,
         in_doubt: decide && !due.missed.is_empty() || !due.older.is_empty(),
         caught_up: changes.is_some_and(|fresh| fresh.finished <= now && now.since(fresh.finished) < CAUGHT_UP),
         total_due: may_count && counted.is_none_or(|at| now.since(at) >= total_interval || at > now),

@@ -174,7 +174,7 @@ fn edits_that_the_limit_will_hold_are_not_announced_as_sent() {
     let queued = edit(&place, &["contact", &contact, "language=xx"]).done();
     assert!(queued.err.contains(why) && !queued.err.contains("the next `crm-mirror sync`"), "{}", queued.err);
     assert!(place.run("outbox show 1").done().out.contains(why));
-    std::fs::write(place.path("one.csv"), format!("id,timezone\n{contact},UTC\n")).unwrap();
+    std::fs::write(place.path("one.csv"), format!("id,timezone\n{contact},Antarctica/Troll\n")).unwrap();
     let file = place.path("one.csv");
     let planned = edit(&place, &["contact", "--from", file.to_str().unwrap(), "--dry-run"]).done();
     assert!(planned.err.contains("will be held"), "{}", planned.err);

@@ -181,7 +181,7 @@ fn missing_scope_skips_its_object_in_verify() {
 fn details_that_are_not_current_are_not_called_equal() {
     let service = Service::with(60, 5);
     let place = TestDir::of(&service);
-    place.run("sync --max-ru 25").code(75);
+    place.run("resync --max-ru 25").code(75);
     let verified = place.run("verify contacts").done();
     assert!(verified.out.contains("contacts: its lists are equal; "), "{}", verified.out);
     assert!(verified.out.contains(" details are not current"), "{}", verified.out);

@@ -156,7 +156,7 @@ fn failed_edit_is_retried_without_a_schedule() {
     crm.sandbox.faults().add(Rule::new(Fault::Status(503)).method("PATCH").forever());
     crm.sandbox.clear_log();
     let conn = rusqlite::Connection::open(&inside.mirror.path).unwrap();
-    let change = "UPDATE contacts_full SET position = 'CTO' WHERE id = (SELECT min(id) FROM contacts)";
+    let change = "UPDATE contacts_full SET position = 'Keeper' WHERE id = (SELECT min(id) FROM contacts)";
     conn.execute_batch(change).unwrap();
     let is = |state: &str| {
         until(state, || (inside.mirror.count(&format!("outbox WHERE state = '{state}'")) == 1).then_some(()));

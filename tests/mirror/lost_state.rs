@@ -97,7 +97,7 @@ async fn any_entry_may_be_lost(half: usize) {
         let damaged = if number % 3 == 0 { 1 } else { 2 + number % DAMAGES.len() };
         for which in [Some(damaged), there.then_some(0)].into_iter().flatten() {
             let copy = copied(&mirror);
-            damage(&copy.path, &name, which);
+            damage(&copy.path, name, which);
             // A record that was removed is found by a sweep, whatever is remembered.
             let job = [Job::sync(), Job::resync(), Job::audit(), Job::verify()][(number + which) % 4].clone();
             for job in [job, Job::resync()] {

@@ -45,7 +45,7 @@ async fn values_that_the_service_stores_in_another_form_delay_no_other_edit() {
     trim(&crm);
     crm.wait(3_600);
     push(&mirror, &crm).await;
-    assert_eq!((states(&mirror), object_delays(&mirror)), (vec!["conflict"; 8].join(" "), 0));
+    assert_eq!((states(&mirror), object_delays(&mirror)), (["conflict"; 8].join(" "), 0));
     assert_eq!(carried_out(&crm).len(), 8);
 }
 

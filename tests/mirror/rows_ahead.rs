@@ -59,6 +59,7 @@ async fn rows_dated_ahead_are_not_read_again_and_hold_up_no_change() {
         sync("idle", 4).await;
     }
     let edit = |id: &str, name: &str, ahead: Option<Duration>| {
+        crm.wait(5);
         let at = ahead.map(|ahead| crm.clock.now().plus(ahead));
         crm.sandbox.with_world(|world| match at {
             Some(_) => assert!(world.edit_at(Object::Contact, id, &json!({ "name": name }), at)),
@@ -68,16 +69,16 @@ async fn rows_dated_ahead_are_not_read_again_and_hold_up_no_change() {
     edit("c01450", "Ordinary", None);
     sync("an ordinary change", 4).await;
     edit("c01451", "Later than all", Some(AHEAD + Duration::from_secs(1_400)));
-    sync("a row later than all", 4).await;
-    edit("c00700", "Ordinary again", None);
-    sync("a row that is not ahead any more", 4).await;
+    sync("a row later than all", 5).await;
     edit("c01452", "Among them", Some(AHEAD));
     sync("a row among them", 20).await;
-    let ids = edit_all(&crm, Object::Contact, 1_000, "Set right");
-    assert_eq!(ids.len(), 1_000);
-    sync("most of them are set right", 16).await;
+    // An earlier time is believed at two moments.
+    edit("c00700", "Ordinary again", None);
+    mirror.sync(&crm).await;
+    crm.wait(1_200);
+    sync("a row that is not ahead any more", 6).await;
     crm.wait(9 * 3_600);
-    sync("their time has come", 12).await;
+    sync("their time has come", 24).await;
     sync("idle again", 2).await;
     let (_, found) = mirror.verify(&crm, &Job::verify()).await;
     assert!(found.iter().all(|(_, findings)| findings.is_clean()), "{found:?}");
@@ -103,6 +104,7 @@ async fn run_that_leaves_constant_changes_is_suspended_and_claims_nothing() {
     for job in [Job::sync(), Job::verify()] {
         let (crm, mirror) = without_details(120).await;
         crm.sandbox.configure(|settings| settings.page_cap = Some(2));
+        edit_all(&crm, Object::Contact, 60, "Before");
         let (clock, mut n) = (crm.clock.clone(), 0_usize);
         crm.sandbox.before_request(move |world: &mut World, asked: &RequestLine| {
             if asked.lists(Resource::Contacts) && asked.param("filter[updatedAt][gt]").is_some() {
@@ -118,7 +120,7 @@ async fn run_that_leaves_constant_changes_is_suspended_and_claims_nothing() {
         let report = mirror.run(&crm, &job).await.unwrap();
         assert_eq!(report.outcome, RunOutcome::Suspended, "{job:?}");
         assert_eq!(mirror.count("companies"), 1, "{job:?}: the other object is read");
-        assert!(crm.charged() < 80, "{job:?}: {} RU", crm.charged());
+        assert!(crm.charged() < 130, "{job:?}: {} RU", crm.charged());
         crm.sandbox.clear_hook();
         crm.wait(300);
         mirror.sync(&crm).await;

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use crate::support::{Crm, Mirror, noon, searched, shell, truth};
-use crm_mirror::model::Object;
+use crm_mirror::model::{Object, Resource};
 use crm_mirror::sandbox::generate;
 use crm_mirror::store::{Store, migrate};
 use rusqlite::Connection;
@@ -125,7 +125,8 @@ async fn writes_the_newest_version() {
     mirror.sync(&crm).await;
     crm.wait(3600);
     crm.sandbox.with_world(|world| {
-        world.edit(Object::Contact, "ct_04fbe3a36348", &json!({"position": "Harbour master"}));
+        let contact = world.ids(Resource::Contacts).remove(0);
+        world.edit(Object::Contact, &contact, &json!({"position": "Harbour master"}));
     });
     mirror.sync(&crm).await;
     // What differs from one writing to the next.

@@ -74,8 +74,6 @@ pub enum Knowledge {
     Excluded,
     /// The column was not mirrored until now, and no run has read it since.
     NoLongerExcluded,
-    /// The row is of the workspace before an accepted one.
-    Former,
     /// No answer shows the field, until the last pushes.
     Unshown,
 }

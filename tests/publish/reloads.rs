@@ -153,10 +153,24 @@ async fn companies_that_are_copied_send_no_contact_of_a_first_copy() {
 #[tokio::test]
 async fn unpublished_objects_are_removed_and_company_names_are_published_without_companies() {
     let Some((crm, mirror, postgres)) = published().await else { return };
+    // A table that a view cannot leave, and one that is not replaced.
+    postgres
+        .run(
+            "ALTER TABLE crm.companies ALTER COLUMN employee_count TYPE text;
+             CREATE VIEW crm.sizes AS SELECT id, employee_count FROM crm.companies;
+             ALTER TABLE crm.team_members ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY",
+        )
+        .await;
+    postgres.publish(&mirror).await;
+    // Somebody reads the view meanwhile.
+    postgres.run("BEGIN").await;
+    assert_eq!(postgres.one("SELECT count(*) FROM crm.sizes").await, "6");
     let mut settings = Postgres::settings(&mirror);
     settings.objects = Some(vec![Resource::Contacts]);
     let report = postgres.try_publish(&settings).await.unwrap();
-    assert!(report.reloaded.is_some(), "{report:?}");
+    assert!(report.reloaded.is_some() && report.blocked.is_empty(), "{report:?}");
+    postgres.run("COMMIT").await;
+    assert_eq!(postgres.one("SELECT count(*) FROM crm.sizes").await, "0");
     assert_eq!(postgres.one("SELECT count(*) FROM crm.companies").await, "0");
     assert_eq!(postgres.one("SELECT count(*) FROM crm.team_members").await, "0");
     assert_eq!(postgres.one("SELECT count(*) FROM crm.custom_multi_values WHERE object_type = 'company'").await, "0");

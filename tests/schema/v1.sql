@@ -15,14 +15,12 @@ CREATE TABLE team_members (
     extra TEXT, -- what the columns cannot hold, verbatim JSON by wire name
     synced_at TEXT NOT NULL -- when the answer that this row was last written from was asked for, UTC
 ) STRICT;
-INSERT INTO team_members VALUES('tm_da58fbbee87e','伟','王','member5','member5@team.example','SUSPENDED','2024-03-31T09:47:30.000000Z','2024-03-31T09:47:30.000000Z','"2024-03-31T09:47:30.000Z"',NULL,'2026-03-04T12:00:00.000000Z');
-INSERT INTO team_members VALUES('tm_6d2c7ddf743f','Guðrún','Þórðardóttir','member2','member2@team.example','PENDING','2024-06-17T18:42:29.000000Z','2024-06-17T18:42:29.000000Z','"2024-06-17T18:42:29.000Z"',NULL,'2026-03-04T12:00:00.000000Z');
-INSERT INTO team_members VALUES('tm_e6e5fd29f054','Олена','Ковальчук','member3','member3@team.example','ACTIVE','2024-09-06T13:13:35.000000Z','2024-09-06T13:13:35.000000Z','"2024-09-06T13:13:35.000Z"',NULL,'2026-03-04T12:00:00.000000Z');
-INSERT INTO team_members VALUES('tm_cdcbfa53e0a8','Amélie','Tremblay','member7','member7@team.example','ACTIVE','2024-09-24T10:35:04.000000Z','2024-09-24T10:35:04.000000Z','"2024-09-24T10:35:04.000Z"',NULL,'2026-03-04T12:00:00.000000Z');
-INSERT INTO team_members VALUES('tm_54127b096493','Ștefania','Țurcanu','member6','member6@team.example','ACTIVE','2024-11-09T20:02:54.000000Z','2024-11-09T20:02:54.000000Z','"2024-11-09T20:02:54.000Z"',NULL,'2026-03-04T12:00:00.000000Z');
-INSERT INTO team_members VALUES('tm_609f7c746c69','Дмитрий','Щербаков','member4','member4@team.example','INACTIVE','2024-11-18T22:26:25.000000Z','2024-11-18T22:26:25.000000Z','"2024-11-18T22:26:25.000Z"',NULL,'2026-03-04T12:00:00.000000Z');
-INSERT INTO team_members VALUES('tm_79b97f4a7c15','Łukasz','Żółkiewski','member0','member0@team.example','ACTIVE','2025-01-27T20:55:17.000000Z','2025-01-27T20:55:17.000000Z','"2025-01-27T20:55:17.000Z"',NULL,'2026-03-04T12:00:00.000000Z');
-INSERT INTO team_members VALUES('tm_f372fe94f82a','İbrahim','Yıldız','member1','member1@team.example','SUSPENDED','2026-02-23T23:49:01.000000Z','2026-02-23T23:49:01.000000Z','"2026-02-23T23:49:01.000Z"',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO team_members VALUES('tm_5049ec25924c','Дмитрий','Щербаков','member4','member4@team.example','ACTIVE','2024-04-25T01:11:01.000000Z','2024-04-25T01:11:01.000000Z','"2024-04-25T01:11:01.000Z"',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO team_members VALUES('tm_ca036b700e61','João','Conceição','member5','member5@team.example','ACTIVE','2024-06-19T02:58:12.000000Z','2024-06-19T02:58:12.000000Z','"2024-06-19T02:58:12.000Z"',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO team_members VALUES('tm_e31d6e461e0d','Олена','Ковальчук','member1','member1@team.example','SUSPENDED','2024-07-12T14:42:42.000000Z','2024-07-12T14:42:42.000000Z','"2024-07-12T14:42:42.000Z"',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO team_members VALUES('tm_5cd6ed909a22','伟','王','member2','member2@team.example','PENDING','2025-07-17T07:16:59.000000Z','2025-07-17T07:16:59.000000Z','"2025-07-17T07:16:59.000Z"',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO team_members VALUES('tm_d6906cdb1637','Amélie','Tremblay','member3','member3@team.example','SUSPENDED','2025-09-14T02:31:54.000000Z','2025-09-14T02:31:54.000000Z','"2025-09-14T02:31:54.000Z"',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO team_members VALUES('tm_6963eefba1f8','İbrahim','Yıldız','member0','member0@team.example','ACTIVE','2025-10-28T21:09:45.000000Z','2025-10-28T21:09:45.000000Z','"2025-10-28T21:09:45.000Z"',NULL,'2026-03-04T12:00:00.000000Z');
 CREATE TABLE companies (
     id TEXT PRIMARY KEY NOT NULL,
     name TEXT, -- name
@@ -48,10 +46,10 @@ CREATE TABLE companies (
     website_url TEXT, -- web site
     extra TEXT, -- what the columns cannot hold, verbatim JSON by wire name
     synced_at TEXT NOT NULL -- when the answer that this row was last written from was asked for, UTC
-, cf_last_audit TEXT, cf_contract_end TEXT, cf_offices INTEGER, cf_markets TEXT, cf_account_code TEXT, cf_region TEXT, cf_credit_limit TEXT, cf_credit_limit_num REAL, cf_public INTEGER) STRICT;
-INSERT INTO companies VALUES('co_372fe94f82a0','Brightwater Software 0','Brightwater Software 0 GmbH','Software',NULL,NULL,'630M',NULL,'BR',1916,NULL,NULL,'2026-03-04T11:00:00.000000Z','completed','2025-11-17T12:48:41.000000Z',NULL,'2025-11-17T12:48:41.000000Z','2024-03-25T00:11:24.000000Z','2026-03-04T11:00:00.000000Z',0.80300000000000004707,'"2026-03-04T11:00:00.000Z"','https://brightwatersoftware0.example/',NULL,'2026-03-04T12:00:00.000000Z',NULL,'1989-05-05',NULL,NULL,'Müller 4607','amer','87133.25',87133.249999999999998,NULL);
-INSERT INTO companies VALUES('co_2aa2e7e47aca','Hollow Oak Foods 2','Hollow Oak Foods 2 GmbH','Food & Beverage',NULL,NULL,'563M',NULL,'DE',NULL,'tm_609f7c746c69','https://cdn.example/hollowoakfoods2.png',NULL,'pending','2026-01-05T01:33:58.000000Z',NULL,'2026-01-05T01:33:58.000000Z','2024-09-09T08:50:27.000000Z','2025-06-03T12:33:39.514000Z',0.60499999999999998223,'"2025-06-03T12:33:39.514Z"','https://www.hollowoakfoods2.example/',NULL,'2026-03-04T12:00:00.000000Z','2026-08-15T11:03:13.000000Z','1984-06-13',NULL,'["amer"]','Pampa 2510','amer',NULL,NULL,0);
-INSERT INTO companies VALUES('co_b0e96899feb5','Hollow Oak Works 1','Hollow Oak Works 1 Oy','Construction','Works',129,'{"amount":3503102,"currency":"EUR"}',NULL,'PL',1961,'tm_cdcbfa53e0a8','https://cdn.example/hollowoakworks1.png',NULL,'failed','2025-12-02T09:58:23.000000Z',NULL,'2025-12-02T09:58:23.000000Z','2025-09-10T03:43:42.000000Z','2025-11-09T18:32:03.397000Z',0.26700000000000001509,'"2025-11-09T18:32:03.397Z"','https://hollowoakworks1.example/',NULL,'2026-03-04T12:00:00.000000Z',NULL,'2002-04-04',442,NULL,'Vega 3990','apac','406297.74',406297.73999999999069,1);
+, cf_account_code TEXT, cf_offices INTEGER, cf_credit_limit TEXT, cf_credit_limit_num REAL, cf_public INTEGER, cf_contract_end TEXT, cf_last_audit TEXT, cf_region TEXT, cf_markets TEXT) STRICT;
+INSERT INTO companies VALUES('co_bd766a05068b','Kestrel Robotics 1','Kestrel Robotics 1 GmbH','Manufacturing',NULL,768,'171735576',171735576.0,'PL',NULL,'tm_d6906cdb1637','https://cdn.example/kestrelrobotics1.png','2026-01-29T16:27:33.789000Z','completed','2025-10-26T15:20:46.000000Z',NULL,'2025-10-26T15:20:46.000000Z','2024-06-18T08:03:46.000000Z','2026-01-29T16:27:33.789000Z',0.34499999999999997335,'"2026-01-29T16:27:33.789Z"','https://kestrelrobotics1.example/',NULL,'2026-03-04T12:00:00.000000Z','Kestrel 1111',592,NULL,NULL,NULL,'1973-01-30','2027-01-18T12:33:27.000000Z','apac',NULL);
+INSERT INTO companies VALUES('co_43bceaba8a76','Saffron Foods 0','Saffron Foods 0 Kft.','Food & Beverage','Foods',41664,'1733786430',1733786430.0,'ES',1946,'tm_6963eefba1f8',NULL,NULL,'pending','2025-12-18T23:11:19.000000Z',NULL,'2025-12-18T23:11:19.000000Z','2025-04-08T00:34:26.000000Z','2026-03-04T11:00:00.000000Z',NULL,'"2026-03-04T11:00:00.000Z"',NULL,NULL,'2026-03-04T12:00:00.000000Z','Saffron 2912',69,'832871.28',832871.28000000002795,NULL,NULL,'2026-11-08T05:30:14.000000Z','apac',NULL);
+INSERT INTO companies VALUES('co_372fe94f82a0','Pampa Energy 2','Pampa Energy 2 Inc.','Energy',NULL,1408,'3154009481',3154009481.0,'IN',1998,'tm_5049ec25924c',NULL,NULL,'pending','2025-11-14T19:58:42.000000Z',NULL,'2025-11-14T19:58:42.000000Z','2026-01-04T08:54:51.000000Z','2026-01-27T13:52:07.355000Z',NULL,'"2026-01-27T13:52:07.355Z"','https://www.pampaenergy2.example/',NULL,'2026-03-04T12:00:00.000000Z','Pampa 2474',830,'422346.59',422346.59000000002561,0,NULL,NULL,'emea','["emea","apac","amer"]');
 CREATE TABLE company_details (
     company_id TEXT PRIMARY KEY NOT NULL REFERENCES companies (id),
     notes TEXT, -- notes
@@ -61,9 +59,9 @@ CREATE TABLE company_details (
     extra TEXT, -- what the columns cannot hold, verbatim JSON by wire name
     fetched_at TEXT NOT NULL -- when the detail was asked for, UTC
 , cf_strategy TEXT) STRICT;
-INSERT INTO company_details VALUES('co_372fe94f82a0','Asked for a quote over 200 seats before the end of the quarter. Asked for a quote over 200 seats before the end of the quarter. لا يرد على البريد الإلكتروني، اتصل به هاتفيًا. 来週もう一度連絡すること。','2026-03-04T11:00:00.000000Z',replace('Line one\nline two	with a tab and a backslash \ in it.','\n',char(10)),'"2026-03-04T11:00:00.000Z"',NULL,'2026-03-04T12:00:00.000000Z',NULL);
-INSERT INTO company_details VALUES('co_b0e96899feb5',replace('Wants an export as CSV, with ; as the separator. Rencontrée au salon de Lyon, très intéressée par l''intégration. Prefers calls in the morning; never on Fridays. Wants an export as CSV, with ; as the separator. لا يرد على البريد الإلكتروني، اتصل به هاتفيًا. Line one\nline two	with a tab and a backslash \ in it.','\n',char(10)),'2025-11-09T18:32:03.397000Z','Asked for a quote over 200 seats before the end of the quarter.','"2025-11-09T18:32:03.397Z"',NULL,'2026-03-04T12:00:00.000000Z',NULL);
-INSERT INTO company_details VALUES('co_2aa2e7e47aca',NULL,NULL,'Budget approved, waiting for "legal" to sign.','"2025-06-03T12:33:39.514Z"',NULL,'2026-03-04T12:00:00.000000Z',NULL);
+INSERT INTO company_details VALUES('co_43bceaba8a76',NULL,NULL,NULL,'"2026-03-04T11:00:00.000Z"',NULL,'2026-03-04T12:00:00.000000Z',NULL);
+INSERT INTO company_details VALUES('co_bd766a05068b','Moved from a competitor after their outage 😬. Asked for a quote; the budget for this quarter is approved.','2026-01-29T16:27:33.789000Z','Moved from a competitor after their outage 😬.','"2026-01-29T16:27:33.789Z"',NULL,'2026-03-04T12:00:00.000000Z',NULL);
+INSERT INTO company_details VALUES('co_372fe94f82a0',replace('Line one\nline two	with a tab and a backslash \ in it. Prefers calls in the morning.','\n',char(10)),'2026-01-27T13:52:07.355000Z',NULL,'"2026-01-27T13:52:07.355Z"',NULL,'2026-03-04T12:00:00.000000Z',NULL);
 CREATE TABLE contacts (
     id TEXT PRIMARY KEY NOT NULL,
     name TEXT, -- full name
@@ -89,13 +87,13 @@ CREATE TABLE contacts (
     location_city TEXT, -- city
     extra TEXT, -- what the columns cannot hold, verbatim JSON by wire name
     synced_at TEXT NOT NULL -- when the answer that this row was last written from was asked for, UTC
-, cf_nickname TEXT, cf_birthday TEXT, cf_lifetime_value TEXT, cf_lifetime_value_num REAL, cf_topics TEXT, cf_tier TEXT, cf__berweisung TEXT, cf__berweisung_num REAL, cf_customer_ref TEXT, cf_tier_2 TEXT, cf_next_call TEXT, cf_children INTEGER, cf_newsletter INTEGER) STRICT;
-INSERT INTO contacts VALUES('ct_1e15e67972f4','Νίκη Παπαδοπούλου','Νίκη','Παπαδοπούλου','contact1@mail1.example','+440000000037','Einkaufsleiterin',NULL,NULL,'tm_da58fbbee87e',NULL,'2024-04-27T08:00:19.000000Z','2025-04-20T12:34:33.163000Z','partnership','LOW','2026-01-22T19:32:38.000000Z','completed','2025-04-20T12:34:33.163000Z','"2025-04-20T12:34:33.163Z"','GR','Bayern','München',NULL,'2026-03-04T12:00:00.000000Z',NULL,NULL,'741538.72',741538.71999999997205,NULL,'bronze',NULL,NULL,NULL,NULL,'2026-09-19T20:11:57.000000Z',NULL,1);
-INSERT INTO contacts VALUES('ct_04fbe3a36348','İbrahim Yıldız','İbrahim','Yıldız','contact5@mail5.example','+440000000185','Harbour master','Brightwater Software 0','co_372fe94f82a0','tm_e6e5fd29f054',1,'2024-05-16T02:19:21.000000Z','2026-03-04T13:00:00.000000Z','partnership','MED','2025-10-20T04:15:19.000000Z','failed',NULL,'"2026-03-04T13:00:00.000Z"','TR','England','London',NULL,'2026-03-04T13:00:00.000000Z',NULL,'2005-08-06',NULL,NULL,'["api","日本"]',NULL,NULL,NULL,'Tōkai 6542',NULL,'2027-02-11T00:27:13.000000Z',NULL,NULL);
-INSERT INTO contacts VALUES('ct_1188e50e6b1e','José́ Muñoz','José́','Muñoz','contact3@mail3.example','+440000000111','Researcher',NULL,NULL,'tm_54127b096493',0,'2024-09-13T06:54:28.000000Z','2025-04-15T00:25:40.848000Z',NULL,NULL,NULL,'completed','2025-04-15T00:25:40.848000Z','"2025-04-15T00:25:40.848Z"','MX',NULL,NULL,NULL,'2026-03-04T12:00:00.000000Z','Zephyr 2001','1950-01-23','12345678901234567890',12345678901234567167.0,NULL,NULL,NULL,NULL,'Lumen 1379',NULL,NULL,NULL,0);
-INSERT INTO contacts VALUES('ct_8b426458e733','Ada Lovelace','Ada','Lovelace','contact4@mail4.example','+440000000148','営業部長','Brightwater Software 0','co_372fe94f82a0','tm_6d2c7ddf743f',0,'2024-11-26T14:40:18.000000Z','2026-03-04T11:00:00.000000Z','support','LOW',NULL,'failed',NULL,'"2026-03-04T11:00:00.000Z"','GB','California','San José',NULL,'2026-03-04T12:00:00.000000Z','Acme 5808',NULL,NULL,NULL,NULL,'bronze',NULL,NULL,NULL,NULL,NULL,855,0);
-INSERT INTO contacts VALUES('ct_97cf65c3ef09','Ioana-Maria d''Angelo','Ioana-Maria','d''Angelo','contact2@mail2.example','+440000000074','Data Engineer','Hollow Oak Foods 2','co_2aa2e7e47aca','tm_79b97f4a7c15',0,'2025-04-25T10:57:04.000000Z','2025-08-11T21:39:35.289000Z',NULL,NULL,NULL,'completed','2025-08-11T21:39:35.289000Z','"2025-08-11T21:39:35.289Z"','IT','England','London',NULL,'2026-03-04T12:00:00.000000Z',NULL,NULL,NULL,NULL,NULL,'gold',NULL,NULL,NULL,NULL,NULL,NULL,1);
-INSERT INTO contacts VALUES('ct_a45c672ef6df','Ioana-Maria d''Angelo','Ioana-Maria','d''Angelo','contact0@mail0.example','+440000000000','Directrice générale','Brightwater Software 0','co_372fe94f82a0','tm_da58fbbee87e',0,'2026-02-17T13:50:16.000000Z','2026-03-04T11:00:00.000000Z','purchase','MED','2026-01-28T10:56:25.000000Z','completed','2026-03-04T11:00:00.000000Z','"2026-03-04T11:00:00.000Z"','IT','England','London',NULL,'2026-03-04T12:00:00.000000Z',NULL,NULL,'198620.90',198620.89999999999417,NULL,'gold',NULL,NULL,'Kilo & Sons 9803',NULL,NULL,-18,0);
+, cf_nickname TEXT, cf_customer_ref TEXT, cf_children INTEGER, cf_lifetime_value TEXT, cf_lifetime_value_num REAL, cf_newsletter INTEGER, cf_birthday TEXT, cf_next_call TEXT, cf_tier TEXT, cf_topics TEXT, cf__berweisung TEXT, cf__berweisung_num REAL, cf_tier_2 TEXT) STRICT;
+INSERT INTO contacts VALUES('ct_1e15e67972f4','민준 김','민준','김','contact3@mail3.example','+440000000111','VP, Sales','Kestrel Robotics 1','co_bd766a05068b','tm_e31d6e461e0d',NULL,'2024-11-26T14:40:18.000000Z','2025-11-25T02:40:22.029000Z',NULL,NULL,NULL,'completed','2025-11-25T02:40:22.029000Z','"2025-11-25T02:40:22.029Z"','KR','Małopolskie','Kraków',NULL,'2026-03-04T12:00:00.000000Z',NULL,'Pampa 8666',NULL,'241311.83',241311.82999999998719,0,'1962-01-14',NULL,'bronze',NULL,NULL,NULL,NULL);
+INSERT INTO contacts VALUES('ct_1188e50e6b1e','İbrahim Yıldız','İbrahim','Yıldız','contact5@mail5.example','+440000000185','Harbour master',NULL,NULL,'tm_6963eefba1f8',0,'2025-05-23T09:10:09.000000Z','2026-03-04T13:00:00.000000Z','purchase','MED','2026-02-27T14:58:48.000000Z','completed','2026-02-17T09:04:53.653000Z','"2026-03-04T13:00:00.000Z"','TR',NULL,NULL,NULL,'2026-03-04T13:00:00.000000Z',NULL,'Kilo & Sons 9620',9223372036854775807,'409579.94',409579.94000000000232,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO contacts VALUES('ct_97cf65c3ef09','Wanjirũ Kamau','Wanjirũ','Kamau','contact4@mail4.example','+440000000148','営業部長','Saffron Foods 0','co_43bceaba8a76','tm_ca036b700e61',1,'2025-06-06T20:30:38.000000Z','2026-03-04T11:00:00.000000Z','partnership','MED','2025-12-21T09:05:23.000000Z','failed',NULL,'"2026-03-04T11:00:00.000Z"','KE','دبي','دبي',NULL,'2026-03-04T12:00:00.000000Z',NULL,NULL,NULL,'65585.62',65585.619999999995341,1,NULL,NULL,'bronze',NULL,NULL,NULL,NULL);
+INSERT INTO contacts VALUES('ct_2aa2e7e47aca','فاطمه رضایی','فاطمه','رضایی','contact1@mail1.example',NULL,'Office Manager','Saffron Foods 0','co_43bceaba8a76','tm_5049ec25924c',0,'2025-11-11T01:49:27.000000Z','2026-02-26T02:40:27.849000Z',NULL,NULL,NULL,'completed','2026-02-26T02:40:27.849000Z','"2026-02-26T02:40:27.849Z"','IR','California','San José',NULL,'2026-03-04T12:00:00.000000Z','Zephyr 859',NULL,NULL,'728692.77',728692.77000000001864,0,NULL,NULL,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO contacts VALUES('ct_b0e96899feb5','Guðrún Þórðardóttir','Guðrún','Þórðardóttir','contact0@mail0.example','+440000000000','CEO',NULL,NULL,'tm_d6906cdb1637',1,'2025-12-05T17:54:04.000000Z','2026-03-04T11:00:00.000000Z','support','LOW','2025-06-23T21:43:28.000000Z','completed','2026-03-04T11:00:00.000000Z','"2026-03-04T11:00:00.000Z"','IS','Höfuðborgarsvæðið','Reykjavík',NULL,'2026-03-04T12:00:00.000000Z','Lumen 2957','Lumen 9484',NULL,'416044.67',416044.66999999998371,NULL,NULL,NULL,NULL,'["pricing","support"]',NULL,NULL,NULL);
+INSERT INTO contacts VALUES('ct_a45c672ef6df','İbrahim Yıldız','İbrahim','Yıldız','contact2@mail2.example',NULL,'Office Manager','Pampa Energy 2','co_372fe94f82a0',NULL,0,'2026-01-29T14:47:25.000000Z','2026-01-31T01:03:51.327000Z','purchase','MED','2025-04-07T10:35:33.000000Z','completed','2026-01-31T01:03:51.327000Z','"2026-01-31T01:03:51.327Z"','TR','دبي','دبي',NULL,'2026-03-04T12:00:00.000000Z','Zephyr 8285','Zephyr 5380',NULL,'891733.33',891733.32999999995809,0,'2018-08-19',NULL,NULL,NULL,NULL,NULL,NULL);
 CREATE TABLE contact_details (
     contact_id TEXT PRIMARY KEY NOT NULL REFERENCES contacts (id),
     industry TEXT, -- industry, as stored text
@@ -142,12 +140,12 @@ CREATE TABLE contact_details (
     extra TEXT, -- what the columns cannot hold, verbatim JSON by wire name
     fetched_at TEXT NOT NULL -- when the detail was asked for, UTC
 , cf_background TEXT) STRICT;
-INSERT INTO contact_details VALUES('ct_a45c672ef6df','Media','ja','America/Sao_Paulo',NULL,'api',NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,'2026-03-04T11:00:00.000000Z',NULL,'2026-01-28T10:56:25.000000Z',NULL,NULL,NULL,0,NULL,NULL,'DENIED','2026-03-04T11:00:00.000000Z',NULL,NULL,'UNKNOWN',NULL,NULL,NULL,'2026-03-04T11:00:00.000000Z',1,'["webchat"]','2026-03-04T11:00:00.000000Z','REACHABLE',NULL,NULL,NULL,NULL,'"2026-03-04T11:00:00.000Z"',NULL,'2026-03-04T12:00:00.000000Z',NULL);
-INSERT INTO contact_details VALUES('ct_8b426458e733','Media','fr','Europe/London',NULL,'form',NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,'2026-03-04T11:00:00.000000Z',NULL,NULL,NULL,NULL,NULL,0,NULL,NULL,'GRANTED','2026-03-04T11:00:00.000000Z',NULL,NULL,'GRANTED',NULL,NULL,NULL,'2026-03-04T11:00:00.000000Z',0,'[]','2026-03-04T11:00:00.000000Z','REACHABLE',NULL,NULL,NULL,NULL,'"2026-03-04T11:00:00.000Z"',NULL,'2026-03-04T12:00:00.000000Z',NULL);
-INSERT INTO contact_details VALUES('ct_97cf65c3ef09','Hospitality','en','UTC',NULL,'form',NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,replace('Line one\nline two	with a tab and a backslash \ in it.','\n',char(10)),'["Wants an export as CSV, with ; as the separator."]','2025-08-11T21:39:35.289000Z',0,NULL,NULL,'DENIED','2025-08-11T21:39:35.289000Z',NULL,NULL,'GRANTED',NULL,NULL,NULL,'2025-08-11T21:39:35.289000Z',1,'["phone","webchat"]','2025-08-11T21:39:35.289000Z','UNREACHABLE',NULL,NULL,NULL,NULL,'"2025-08-11T21:39:35.289Z"',NULL,'2026-03-04T12:00:00.000000Z',NULL);
-INSERT INTO contact_details VALUES('ct_04fbe3a36348','Hospitality','hi','Asia/Tokyo',NULL,'api',NULL,NULL,NULL,83.0,'Asked for a quote over 200 seats before the end of the quarter.','0.18',0.17999999999999999333,NULL,NULL,'2025-06-07T10:22:28.874000Z',NULL,'2025-10-20T04:15:19.000000Z',NULL,NULL,NULL,0,NULL,NULL,'UNKNOWN','2025-06-07T10:22:28.874000Z',NULL,NULL,'UNKNOWN',NULL,NULL,NULL,'2025-06-07T10:22:28.874000Z',1,'["email","phone","webchat"]','2025-06-07T10:22:28.874000Z','REACHABLE',NULL,NULL,NULL,NULL,'"2026-03-04T13:00:00.000Z"',NULL,'2026-03-04T13:00:00.000000Z',NULL);
-INSERT INTO contact_details VALUES('ct_1e15e67972f4','Hospitality','fr','Asia/Tokyo',NULL,'form',NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,'2025-04-20T12:34:33.163000Z',NULL,'2026-01-22T19:32:38.000000Z',replace('Line one\nline two	with a tab and a backslash \ in it.','\n',char(10)),'["Asked for a quote over 200 seats before the end of the quarter."]','2025-04-20T12:34:33.163000Z',0,NULL,NULL,'UNKNOWN','2025-04-20T12:34:33.163000Z',NULL,NULL,'GRANTED',NULL,NULL,NULL,'2025-04-20T12:34:33.163000Z',1,'["webchat"]','2025-04-20T12:34:33.163000Z','REACHABLE',NULL,NULL,NULL,NULL,'"2025-04-20T12:34:33.163Z"',NULL,'2026-03-04T12:00:00.000000Z',NULL);
-INSERT INTO contact_details VALUES('ct_1188e50e6b1e','Hospitality','fr','Asia/Tokyo',NULL,'import',NULL,NULL,NULL,97.0,'Hat das Angebot gelesen und möchte über den Preis sprechen.','0.74',0.73999999999999999111,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,0,NULL,NULL,'DENIED','2025-04-15T00:25:40.848000Z',NULL,NULL,'DENIED',NULL,NULL,NULL,'2025-04-15T00:25:40.848000Z',0,'[]','2025-04-15T00:25:40.848000Z','UNKNOWN',NULL,NULL,NULL,NULL,'"2025-04-15T00:25:40.848Z"',NULL,'2026-03-04T12:00:00.000000Z',NULL);
+INSERT INTO contact_details VALUES('ct_b0e96899feb5','Logistics','fr','Asia/Tokyo',NULL,'manual',NULL,'Hat das Angebot gelesen und möchte über den Preis sprechen. Budget approved, waiting for the legal department.','2026-03-04T11:00:00.000000Z',90.0,'Hat das Angebot gelesen und möchte über den Preis sprechen.','0.10',0.10000000000000000555,NULL,NULL,'2026-03-04T11:00:00.000000Z',NULL,'2025-06-23T21:43:28.000000Z','Hat das Angebot gelesen und möchte über den Preis sprechen.','["Hat das Angebot gelesen und möchte über den Preis sprechen."]','2026-03-04T11:00:00.000000Z',0,NULL,NULL,'DENIED','2026-03-04T11:00:00.000000Z',NULL,NULL,'DENIED',NULL,NULL,NULL,'2026-03-04T11:00:00.000000Z',1,'["email"]','2026-03-04T11:00:00.000000Z','UNKNOWN',NULL,NULL,NULL,NULL,'"2026-03-04T11:00:00.000Z"',NULL,'2026-03-04T12:00:00.000000Z',NULL);
+INSERT INTO contact_details VALUES('ct_97cf65c3ef09','Hospitality','hi','Asia/Tokyo',NULL,'api',NULL,NULL,NULL,66.0,'لا يرد على البريد الإلكتروني، اتصل به هاتفيًا.','0.60',0.59999999999999997779,NULL,NULL,'2026-03-04T11:00:00.000000Z',NULL,'2025-12-21T09:05:23.000000Z','لا يرد على البريد الإلكتروني، اتصل به هاتفيًا.','["لا يرد على البريد الإلكتروني، اتصل به هاتفيًا."]','2026-03-04T11:00:00.000000Z',0,NULL,NULL,'DENIED','2026-03-04T11:00:00.000000Z',NULL,NULL,'DENIED',NULL,NULL,NULL,'2026-03-04T11:00:00.000000Z',1,'["webchat"]','2026-03-04T11:00:00.000000Z','UNKNOWN',NULL,NULL,NULL,NULL,'"2026-03-04T11:00:00.000Z"',NULL,'2026-03-04T12:00:00.000000Z',NULL);
+INSERT INTO contact_details VALUES('ct_2aa2e7e47aca','Biotechnology','es','UTC',NULL,'form',NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,0,NULL,NULL,'DENIED','2026-02-26T02:40:27.849000Z',NULL,NULL,'DENIED',NULL,NULL,NULL,'2026-02-26T02:40:27.849000Z',1,'["email","whatsapp","webchat"]','2026-02-26T02:40:27.849000Z','REACHABLE',NULL,NULL,NULL,NULL,'"2026-02-26T02:40:27.849Z"',NULL,'2026-03-04T12:00:00.000000Z',NULL);
+INSERT INTO contact_details VALUES('ct_1188e50e6b1e','Manufacturing','es','Europe/London',NULL,'manual',NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,'2026-02-17T09:04:53.653000Z',NULL,'2026-02-27T14:58:48.000000Z',NULL,NULL,NULL,0,NULL,NULL,'UNKNOWN','2026-02-17T09:04:53.653000Z',NULL,NULL,'UNKNOWN',NULL,NULL,NULL,'2026-02-17T09:04:53.653000Z',1,'["whatsapp"]','2026-02-17T09:04:53.653000Z','UNKNOWN',NULL,NULL,NULL,NULL,'"2026-03-04T13:00:00.000Z"',NULL,'2026-03-04T13:00:00.000000Z',NULL);
+INSERT INTO contact_details VALUES('ct_a45c672ef6df','Biotechnology','de','America/Sao_Paulo',NULL,'manual',NULL,'Rencontrée au salon de Lyon, très intéressée par l''intégration. Budget approved, waiting for the legal department.','2026-01-31T01:03:51.327000Z',NULL,NULL,NULL,NULL,NULL,NULL,'2026-01-31T01:03:51.327000Z',NULL,'2025-04-07T10:35:33.000000Z',NULL,NULL,NULL,0,NULL,NULL,'GRANTED','2026-01-31T01:03:51.327000Z',NULL,NULL,'GRANTED',NULL,NULL,NULL,'2026-01-31T01:03:51.327000Z',1,'["email"]','2026-01-31T01:03:51.327000Z','UNKNOWN',NULL,NULL,NULL,NULL,'"2026-01-31T01:03:51.327Z"',NULL,'2026-03-04T12:00:00.000000Z','Rencontrée au salon de Lyon, très intéressée par l''intégration. Budget approved, waiting for the legal department.');
+INSERT INTO contact_details VALUES('ct_1e15e67972f4','Manufacturing','de','America/Sao_Paulo',NULL,'import',NULL,'لا يرد على البريد الإلكتروني، اتصل به هاتفيًا. Wants an export as CSV.','2025-11-25T02:40:22.029000Z',NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,'لا يرد على البريد الإلكتروني، اتصل به هاتفيًا.','["لا يرد على البريد الإلكتروني، اتصل به هاتفيًا."]','2025-11-25T02:40:22.029000Z',0,NULL,NULL,'DENIED','2025-11-25T02:40:22.029000Z',NULL,NULL,'DENIED',NULL,NULL,NULL,'2025-11-25T02:40:22.029000Z',1,'["email","whatsapp"]','2025-11-25T02:40:22.029000Z','UNKNOWN',NULL,NULL,NULL,NULL,'"2025-11-25T02:40:22.029Z"',NULL,'2026-03-04T12:00:00.000000Z',NULL);
 CREATE TABLE custom_field_definitions (
     id TEXT PRIMARY KEY NOT NULL,
     key TEXT, -- immutable public key, as used inside customFields
@@ -169,29 +167,29 @@ CREATE TABLE custom_field_definitions (
     extra TEXT, -- what the columns cannot hold, verbatim JSON by wire name
     synced_at TEXT NOT NULL -- when the answer that this row was last written from was asked for, UTC
 ) STRICT;
-INSERT INTO custom_field_definitions VALUES('cf_4785799e5cbd','nickname','Nickname','SHORT_TEXT','contact','ACTIVE','2024-12-29T03:48:39.000000Z','2024-12-29T03:48:39.000000Z',NULL,1,0,1,1,1,0,'["eq","in","isNull"]','cf_nickname',NULL,'2026-03-04T12:00:00.000000Z');
-INSERT INTO custom_field_definitions VALUES('cf_21de755d453b','birthday','Birthday','DATE','contact','ACTIVE','2025-02-02T00:16:18.000000Z','2025-02-02T00:16:18.000000Z',NULL,1,0,1,1,1,0,'["eq","gt","gte","lt","lte","isNull"]','cf_birthday',NULL,'2026-03-04T12:00:00.000000Z');
-INSERT INTO custom_field_definitions VALUES('cf_2e6b76c84d11','lifetime_value','Lifetime value','DECIMAL','contact','ACTIVE','2025-03-09T16:29:33.000000Z','2025-03-09T16:29:33.000000Z',NULL,1,0,1,1,1,0,'["eq","gt","gte","lt","lte","isNull"]','cf_lifetime_value',NULL,'2026-03-04T12:00:00.000000Z');
-INSERT INTO custom_field_definitions VALUES('cf_8f0af33cb97a','topics','Topics','MULTI_SELECT','contact','ACTIVE','2025-04-11T06:26:19.000000Z','2025-04-11T06:26:19.000000Z',NULL,1,0,1,1,1,0,'["hasAny","isNull"]','cf_topics',NULL,'2026-03-04T12:00:00.000000Z');
-INSERT INTO custom_field_definitions VALUES('cf_155173f23d65','tier','Tier','SINGLE_SELECT','contact','ACTIVE','2025-05-21T00:21:25.000000Z','2025-05-21T00:21:25.000000Z',NULL,1,0,1,1,1,0,'["eq","in","isNull"]','cf_tier',NULL,'2026-03-04T12:00:00.000000Z');
-INSERT INTO custom_field_definitions VALUES('cf_08c47287358f','Überweisung','Überweisung','DECIMAL','contact','ACTIVE','2025-07-26T16:01:47.000000Z','2025-07-26T16:01:47.000000Z',NULL,1,0,1,1,1,0,'["eq","gt","gte","lt","lte","isNull"]','cf__berweisung',NULL,'2026-03-04T12:00:00.000000Z');
-INSERT INTO custom_field_definitions VALUES('cf_c13ef8e8d8d2','customer-ref','Customer reference','SHORT_TEXT','contact','ACTIVE','2025-09-12T14:06:16.000000Z','2025-09-12T14:06:16.000000Z',NULL,1,0,1,1,1,0,'["eq","in","isNull"]','cf_customer_ref',NULL,'2026-03-04T12:00:00.000000Z');
-INSERT INTO custom_field_definitions VALUES('cf_827df1d1b1a4','Tier','Tier (old spelling)','SHORT_TEXT','contact','ACTIVE','2025-10-03T02:23:13.000000Z','2025-10-03T02:23:13.000000Z',NULL,1,0,1,1,1,0,'["eq","in","isNull"]','cf_tier_2',NULL,'2026-03-04T12:00:00.000000Z');
-INSERT INTO custom_field_definitions VALUES('cf_9b97f4a7c150','next call','Next call','DATETIME','contact','ACTIVE','2025-10-04T12:41:32.000000Z','2025-10-04T12:41:32.000000Z',NULL,1,0,1,1,1,0,'["eq","gt","gte","lt","lte","isNull"]','cf_next_call',NULL,'2026-03-04T12:00:00.000000Z');
-INSERT INTO custom_field_definitions VALUES('cf_b4b1f77dd0fc','children','Children','INTEGER','contact','ACTIVE','2025-10-04T18:08:20.000000Z','2025-10-04T18:08:20.000000Z',NULL,1,0,1,1,1,0,'["eq","gt","gte","lt","lte","isNull"]','cf_children',NULL,'2026-03-04T12:00:00.000000Z');
-INSERT INTO custom_field_definitions VALUES('cf_3af8783354e7','background','Background','LONG_TEXT','contact','ACTIVE','2025-10-26T20:10:42.000000Z','2025-10-26T20:10:42.000000Z',NULL,1,0,1,1,1,0,'["isNull"]','cf_background',NULL,'2026-03-04T12:00:00.000000Z');
-INSERT INTO custom_field_definitions VALUES('cf_a824f612c926','newsletter','Newsletter','BOOLEAN','contact','ACTIVE','2026-01-15T02:59:12.000000Z','2026-01-15T02:59:12.000000Z',NULL,1,0,1,1,1,0,'["eq","isNull"]','cf_newsletter',NULL,'2026-03-04T12:00:00.000000Z');
-INSERT INTO custom_field_definitions VALUES('cf_fc37711c2db9','fax','Fax','SHORT_TEXT','contact','ARCHIVED','2025-08-06T08:47:15.000000Z','2025-08-06T08:47:15.000000Z','2026-03-03T12:00:00.000000Z',1,0,1,1,1,0,'["eq","in","isNull"]','cf_fax',NULL,'2026-03-04T12:00:00.000000Z');
-INSERT INTO custom_field_definitions VALUES('cf_5049ec25924c','last_audit','Last audit','DATETIME','company','ACTIVE','2024-11-29T09:38:15.000000Z','2024-11-29T09:38:15.000000Z',NULL,1,0,1,1,1,0,'["eq","gt","gte","lt","lte","isNull"]','cf_last_audit',NULL,'2026-03-04T12:00:00.000000Z');
-INSERT INTO custom_field_definitions VALUES('cf_d6906cdb1637','contract_end','End of contract','DATE','company','ACTIVE','2025-02-20T11:47:37.000000Z','2025-02-20T11:47:37.000000Z',NULL,1,0,1,1,1,0,'["eq","gt","gte","lt","lte","isNull"]','cf_contract_end',NULL,'2026-03-04T12:00:00.000000Z');
-INSERT INTO custom_field_definitions VALUES('cf_6963eefba1f8','offices','Offices','INTEGER','company','ACTIVE','2025-02-24T06:07:16.000000Z','2025-02-24T06:07:16.000000Z',NULL,1,0,1,1,1,0,'["eq","gt","gte","lt","lte","isNull"]','cf_offices',NULL,'2026-03-04T12:00:00.000000Z');
-INSERT INTO custom_field_definitions VALUES('cf_43bceaba8a76','markets','Markets','MULTI_SELECT','company','ACTIVE','2025-03-02T14:32:27.000000Z','2025-03-02T14:32:27.000000Z',NULL,1,0,1,1,1,0,'["hasAny","isNull"]','cf_markets',NULL,'2026-03-04T12:00:00.000000Z');
-INSERT INTO custom_field_definitions VALUES('cf_75f0f066a9ce','account_code','Account code','SHORT_TEXT','company','ACTIVE','2025-06-16T21:18:35.000000Z','2025-06-16T21:18:35.000000Z',NULL,1,0,1,1,1,0,'["eq","in","isNull"]','cf_account_code',NULL,'2026-03-04T12:00:00.000000Z');
-INSERT INTO custom_field_definitions VALUES('cf_efaa6fb125e3','strategy','Strategy','LONG_TEXT','company','ACTIVE','2025-08-05T02:18:44.000000Z','2025-08-05T02:18:44.000000Z',NULL,1,0,1,1,1,0,'["isNull"]','cf_strategy',NULL,'2026-03-04T12:00:00.000000Z');
-INSERT INTO custom_field_definitions VALUES('cf_ca036b700e61','region','Region','SINGLE_SELECT','company','ACTIVE','2025-10-03T21:10:01.000000Z','2025-10-03T21:10:01.000000Z',NULL,1,0,1,1,1,0,'["eq","in","isNull"]','cf_region',NULL,'2026-03-04T12:00:00.000000Z');
-INSERT INTO custom_field_definitions VALUES('cf_e31d6e461e0d','credit_limit','Credit limit','DECIMAL','company','ACTIVE','2025-12-11T16:46:24.000000Z','2025-12-11T16:46:24.000000Z',NULL,1,0,1,1,1,0,'["eq","gt","gte","lt","lte","isNull"]','cf_credit_limit',NULL,'2026-03-04T12:00:00.000000Z');
-INSERT INTO custom_field_definitions VALUES('cf_5cd6ed909a22','public','Listed','BOOLEAN','company','ACTIVE','2025-12-27T07:51:33.000000Z','2025-12-27T07:51:33.000000Z',NULL,1,0,1,1,1,0,'["eq","isNull"]','cf_public',NULL,'2026-03-04T12:00:00.000000Z');
-INSERT INTO custom_field_definitions VALUES('cf_bd766a05068b','telex','Telex','SHORT_TEXT','company','ARCHIVED','2025-10-03T01:41:58.000000Z','2025-10-03T01:41:58.000000Z','2026-03-03T12:00:00.000000Z',1,0,1,1,1,0,'["eq","in","isNull"]','cf_telex',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO custom_field_definitions VALUES('cf_79b97f4a7c15','nickname','Nickname','SHORT_TEXT','contact','ACTIVE','2023-12-05T12:00:00.000000Z','2023-12-05T12:00:00.000000Z',NULL,1,0,1,1,1,0,'["eq","in","isNull"]','cf_nickname',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO custom_field_definitions VALUES('cf_f372fe94f82a','customer-ref','Customer reference','SHORT_TEXT','contact','ACTIVE','2023-12-06T12:00:00.000000Z','2023-12-06T12:00:00.000000Z',NULL,1,0,1,1,1,0,'["eq","in","isNull"]','cf_customer_ref',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO custom_field_definitions VALUES('cf_6d2c7ddf743f','background','Background','LONG_TEXT','contact','ACTIVE','2023-12-07T12:00:00.000000Z','2023-12-07T12:00:00.000000Z',NULL,1,0,1,1,1,0,'["isNull"]','cf_background',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO custom_field_definitions VALUES('cf_e6e5fd29f054','children','Children','INTEGER','contact','ACTIVE','2023-12-08T12:00:00.000000Z','2023-12-08T12:00:00.000000Z',NULL,1,0,1,1,1,0,'["eq","gt","gte","lt","lte","isNull"]','cf_children',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO custom_field_definitions VALUES('cf_609f7c746c69','lifetime_value','Lifetime value','DECIMAL','contact','ACTIVE','2023-12-09T12:00:00.000000Z','2023-12-09T12:00:00.000000Z',NULL,1,0,1,1,1,0,'["eq","gt","gte","lt","lte","isNull"]','cf_lifetime_value',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO custom_field_definitions VALUES('cf_da58fbbee87e','newsletter','Newsletter','BOOLEAN','contact','ACTIVE','2023-12-10T12:00:00.000000Z','2023-12-10T12:00:00.000000Z',NULL,1,0,1,1,1,0,'["eq","isNull"]','cf_newsletter',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO custom_field_definitions VALUES('cf_54127b096493','birthday','Birthday','DATE','contact','ACTIVE','2023-12-11T12:00:00.000000Z','2023-12-11T12:00:00.000000Z',NULL,1,0,1,1,1,0,'["eq","gt","gte","lt","lte","isNull"]','cf_birthday',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO custom_field_definitions VALUES('cf_cdcbfa53e0a8','next call','Next call','DATETIME','contact','ACTIVE','2023-12-12T12:00:00.000000Z','2023-12-12T12:00:00.000000Z',NULL,1,0,1,1,1,0,'["eq","gt","gte","lt","lte","isNull"]','cf_next_call',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO custom_field_definitions VALUES('cf_4785799e5cbd','tier','Tier','SINGLE_SELECT','contact','ACTIVE','2023-12-13T12:00:00.000000Z','2023-12-13T12:00:00.000000Z',NULL,1,0,1,1,1,0,'["eq","in","isNull"]','cf_tier',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO custom_field_definitions VALUES('cf_c13ef8e8d8d2','topics','Topics','MULTI_SELECT','contact','ACTIVE','2023-12-14T12:00:00.000000Z','2023-12-14T12:00:00.000000Z',NULL,1,0,1,1,1,0,'["hasAny","isNull"]','cf_topics',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO custom_field_definitions VALUES('cf_3af8783354e7','Überweisung','Überweisung','DECIMAL','contact','ACTIVE','2023-12-15T12:00:00.000000Z','2023-12-15T12:00:00.000000Z',NULL,1,0,1,1,1,0,'["eq","gt","gte","lt","lte","isNull"]','cf__berweisung',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO custom_field_definitions VALUES('cf_b4b1f77dd0fc','Tier','Tier (old spelling)','SHORT_TEXT','contact','ACTIVE','2023-12-16T12:00:00.000000Z','2023-12-16T12:00:00.000000Z',NULL,1,0,1,1,1,0,'["eq","in","isNull"]','cf_tier_2',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO custom_field_definitions VALUES('cf_2e6b76c84d11','fax','Fax','SHORT_TEXT','contact','ARCHIVED','2023-12-17T12:00:00.000000Z','2023-12-17T12:00:00.000000Z','2026-03-03T12:00:00.000000Z',1,0,1,1,1,0,'["eq","in","isNull"]','cf_fax',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO custom_field_definitions VALUES('cf_a824f612c926','account_code','Account code','SHORT_TEXT','company','ACTIVE','2023-12-18T12:00:00.000000Z','2023-12-18T12:00:00.000000Z',NULL,1,0,1,1,1,0,'["eq","in","isNull"]','cf_account_code',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO custom_field_definitions VALUES('cf_21de755d453b','strategy','Strategy','LONG_TEXT','company','ACTIVE','2023-12-19T12:00:00.000000Z','2023-12-19T12:00:00.000000Z',NULL,1,0,1,1,1,0,'["isNull"]','cf_strategy',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO custom_field_definitions VALUES('cf_9b97f4a7c150','offices','Offices','INTEGER','company','ACTIVE','2023-12-20T12:00:00.000000Z','2023-12-20T12:00:00.000000Z',NULL,1,0,1,1,1,0,'["eq","gt","gte","lt","lte","isNull"]','cf_offices',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO custom_field_definitions VALUES('cf_155173f23d65','credit_limit','Credit limit','DECIMAL','company','ACTIVE','2023-12-21T12:00:00.000000Z','2023-12-21T12:00:00.000000Z',NULL,1,0,1,1,1,0,'["eq","gt","gte","lt","lte","isNull"]','cf_credit_limit',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO custom_field_definitions VALUES('cf_8f0af33cb97a','public','Listed','BOOLEAN','company','ACTIVE','2023-12-22T12:00:00.000000Z','2023-12-22T12:00:00.000000Z',NULL,1,0,1,1,1,0,'["eq","isNull"]','cf_public',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO custom_field_definitions VALUES('cf_08c47287358f','contract_end','End of contract','DATE','company','ACTIVE','2023-12-23T12:00:00.000000Z','2023-12-23T12:00:00.000000Z',NULL,1,0,1,1,1,0,'["eq","gt","gte","lt","lte","isNull"]','cf_contract_end',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO custom_field_definitions VALUES('cf_827df1d1b1a4','last_audit','Last audit','DATETIME','company','ACTIVE','2023-12-24T12:00:00.000000Z','2023-12-24T12:00:00.000000Z',NULL,1,0,1,1,1,0,'["eq","gt","gte","lt","lte","isNull"]','cf_last_audit',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO custom_field_definitions VALUES('cf_fc37711c2db9','region','Region','SINGLE_SELECT','company','ACTIVE','2023-12-25T12:00:00.000000Z','2023-12-25T12:00:00.000000Z',NULL,1,0,1,1,1,0,'["eq","in","isNull"]','cf_region',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO custom_field_definitions VALUES('cf_75f0f066a9ce','markets','Markets','MULTI_SELECT','company','ACTIVE','2023-12-26T12:00:00.000000Z','2023-12-26T12:00:00.000000Z',NULL,1,0,1,1,1,0,'["hasAny","isNull"]','cf_markets',NULL,'2026-03-04T12:00:00.000000Z');
+INSERT INTO custom_field_definitions VALUES('cf_efaa6fb125e3','telex','Telex','SHORT_TEXT','company','ARCHIVED','2023-12-27T12:00:00.000000Z','2023-12-27T12:00:00.000000Z','2026-03-03T12:00:00.000000Z',1,0,1,1,1,0,'["eq","in","isNull"]','cf_telex',NULL,'2026-03-04T12:00:00.000000Z');
 CREATE TABLE custom_field_options (
     definition_id TEXT NOT NULL REFERENCES custom_field_definitions (id),
     position INTEGER NOT NULL, -- from 0, in the service's order
@@ -199,20 +197,20 @@ CREATE TABLE custom_field_options (
     label TEXT, -- display text
     PRIMARY KEY (definition_id, position)
 ) STRICT, WITHOUT ROWID;
-INSERT INTO custom_field_options VALUES('cf_155173f23d65',0,'gold','Gold');
-INSERT INTO custom_field_options VALUES('cf_155173f23d65',1,'silver','Silver');
-INSERT INTO custom_field_options VALUES('cf_155173f23d65',2,'bronze','Bronze');
-INSERT INTO custom_field_options VALUES('cf_43bceaba8a76',0,'emea','EMEA');
-INSERT INTO custom_field_options VALUES('cf_43bceaba8a76',1,'apac','APAC');
-INSERT INTO custom_field_options VALUES('cf_43bceaba8a76',2,'amer','Americas');
-INSERT INTO custom_field_options VALUES('cf_8f0af33cb97a',0,'pricing','Pricing');
-INSERT INTO custom_field_options VALUES('cf_8f0af33cb97a',1,'api','API');
-INSERT INTO custom_field_options VALUES('cf_8f0af33cb97a',2,'support','Support');
-INSERT INTO custom_field_options VALUES('cf_8f0af33cb97a',3,'größe','Größe');
-INSERT INTO custom_field_options VALUES('cf_8f0af33cb97a',4,'日本','日本');
-INSERT INTO custom_field_options VALUES('cf_ca036b700e61',0,'emea','EMEA');
-INSERT INTO custom_field_options VALUES('cf_ca036b700e61',1,'apac','APAC');
-INSERT INTO custom_field_options VALUES('cf_ca036b700e61',2,'amer','Americas');
+INSERT INTO custom_field_options VALUES('cf_4785799e5cbd',0,'gold','Gold');
+INSERT INTO custom_field_options VALUES('cf_4785799e5cbd',1,'silver','Silver');
+INSERT INTO custom_field_options VALUES('cf_4785799e5cbd',2,'bronze','Bronze');
+INSERT INTO custom_field_options VALUES('cf_75f0f066a9ce',0,'emea','EMEA');
+INSERT INTO custom_field_options VALUES('cf_75f0f066a9ce',1,'apac','APAC');
+INSERT INTO custom_field_options VALUES('cf_75f0f066a9ce',2,'amer','Americas');
+INSERT INTO custom_field_options VALUES('cf_c13ef8e8d8d2',0,'pricing','Pricing');
+INSERT INTO custom_field_options VALUES('cf_c13ef8e8d8d2',1,'api','API');
+INSERT INTO custom_field_options VALUES('cf_c13ef8e8d8d2',2,'support','Support');
+INSERT INTO custom_field_options VALUES('cf_c13ef8e8d8d2',3,'größe','Größe');
+INSERT INTO custom_field_options VALUES('cf_c13ef8e8d8d2',4,'日本','日本');
+INSERT INTO custom_field_options VALUES('cf_fc37711c2db9',0,'emea','EMEA');
+INSERT INTO custom_field_options VALUES('cf_fc37711c2db9',1,'apac','APAC');
+INSERT INTO custom_field_options VALUES('cf_fc37711c2db9',2,'amer','Americas');
 CREATE TABLE custom_multi_values (
     object_type TEXT NOT NULL, -- contact or company
     record_id TEXT NOT NULL,
@@ -221,9 +219,11 @@ CREATE TABLE custom_multi_values (
     value TEXT NOT NULL,
     PRIMARY KEY (object_type, record_id, field_key, position)
 ) STRICT, WITHOUT ROWID;
-INSERT INTO custom_multi_values VALUES('company','co_2aa2e7e47aca','markets',0,'amer');
-INSERT INTO custom_multi_values VALUES('contact','ct_04fbe3a36348','topics',0,'api');
-INSERT INTO custom_multi_values VALUES('contact','ct_04fbe3a36348','topics',1,'日本');
+INSERT INTO custom_multi_values VALUES('company','co_372fe94f82a0','markets',2,'amer');
+INSERT INTO custom_multi_values VALUES('company','co_372fe94f82a0','markets',1,'apac');
+INSERT INTO custom_multi_values VALUES('company','co_372fe94f82a0','markets',0,'emea');
+INSERT INTO custom_multi_values VALUES('contact','ct_b0e96899feb5','topics',0,'pricing');
+INSERT INTO custom_multi_values VALUES('contact','ct_b0e96899feb5','topics',1,'support');
 CREATE TABLE removed_records (
     object_type TEXT NOT NULL, -- contact or company
     id TEXT NOT NULL,
@@ -239,7 +239,7 @@ CREATE TABLE changes (
     fields TEXT NOT NULL, -- JSON: {column: [old, new]}; of a schema entry {column, op, from, to}, op being added, archived, restored, retyped or removed
     seen_at TEXT NOT NULL -- when the mirror saw it, UTC
 ) STRICT;
-INSERT INTO changes VALUES(1,'contact','ct_04fbe3a36348','update','{"etag":["\"2025-06-07T10:22:28.874Z\"","\"2026-03-04T13:00:00.000Z\""],"position":["VP, Sales","Harbour master"],"updated_at":["2025-06-07T10:22:28.874000Z","2026-03-04T13:00:00.000000Z"]}','2026-03-04T13:00:00.000000Z');
+INSERT INTO changes VALUES(1,'contact','ct_1188e50e6b1e','update','{"etag":["\"2026-02-17T09:04:53.653Z\"","\"2026-03-04T13:00:00.000Z\""],"position":["Buyer","Harbour master"],"updated_at":["2026-02-17T09:04:53.653000Z","2026-03-04T13:00:00.000000Z"]}','2026-03-04T13:00:00.000000Z');
 CREATE TABLE sync_runs (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     kind TEXT NOT NULL, -- sync, resync, verify or push
@@ -256,7 +256,7 @@ CREATE TABLE sync_runs (
     warnings INTEGER NOT NULL DEFAULT 0, -- values kept in extra, items that cannot be mirrored
     error TEXT -- why it failed or was suspended
 ) STRICT;
-INSERT INTO sync_runs VALUES(1,'sync','test','2026-03-04T12:00:00.000000Z','2026-03-04T12:00:00.000000Z','done',49,16,17,0,0,9,0,NULL);
+INSERT INTO sync_runs VALUES(1,'sync','test','2026-03-04T12:00:00.000000Z','2026-03-04T12:00:00.000000Z','done',47,16,15,0,0,9,0,NULL);
 INSERT INTO sync_runs VALUES(2,'sync','test','2026-03-04T13:00:00.000000Z','2026-03-04T13:00:00.000000Z','done',2,3,0,1,0,1,0,NULL);
 CREATE TABLE audits (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -314,15 +314,15 @@ INSERT INTO mirror_columns VALUES('changes','object_type',1,NULL,NULL,'text','mi
 INSERT INTO mirror_columns VALUES('changes','record_id',2,NULL,NULL,'text','mirror','the record''s id; empty where a column changed');
 INSERT INTO mirror_columns VALUES('changes','seen_at',5,NULL,NULL,'text','mirror','when the mirror saw it, UTC');
 INSERT INTO mirror_columns VALUES('changes','seq',0,NULL,NULL,'integer','mirror','grows with every change, never reused');
-INSERT INTO mirror_columns VALUES('companies','cf_account_code',27,'customFields.account_code','Account code','SHORT_TEXT','custom',NULL);
-INSERT INTO mirror_columns VALUES('companies','cf_contract_end',24,'customFields.contract_end','End of contract','DATE','custom',NULL);
-INSERT INTO mirror_columns VALUES('companies','cf_credit_limit',29,'customFields.credit_limit','Credit limit','DECIMAL','custom',NULL);
-INSERT INTO mirror_columns VALUES('companies','cf_credit_limit_num',30,'customFields.credit_limit','Credit limit','number','custom','the nearest double of cf_credit_limit, for sorting and sums');
-INSERT INTO mirror_columns VALUES('companies','cf_last_audit',23,'customFields.last_audit','Last audit','DATETIME','custom',NULL);
-INSERT INTO mirror_columns VALUES('companies','cf_markets',26,'customFields.markets','Markets','MULTI_SELECT','custom',NULL);
-INSERT INTO mirror_columns VALUES('companies','cf_offices',25,'customFields.offices','Offices','INTEGER','custom',NULL);
-INSERT INTO mirror_columns VALUES('companies','cf_public',31,'customFields.public','Listed','BOOLEAN','custom',NULL);
-INSERT INTO mirror_columns VALUES('companies','cf_region',28,'customFields.region','Region','SINGLE_SELECT','custom',NULL);
+INSERT INTO mirror_columns VALUES('companies','cf_account_code',23,'customFields.account_code','Account code','SHORT_TEXT','custom',NULL);
+INSERT INTO mirror_columns VALUES('companies','cf_contract_end',28,'customFields.contract_end','End of contract','DATE','custom',NULL);
+INSERT INTO mirror_columns VALUES('companies','cf_credit_limit',25,'customFields.credit_limit','Credit limit','DECIMAL','custom',NULL);
+INSERT INTO mirror_columns VALUES('companies','cf_credit_limit_num',26,'customFields.credit_limit','Credit limit','number','custom','the nearest double of cf_credit_limit, for sorting and sums');
+INSERT INTO mirror_columns VALUES('companies','cf_last_audit',29,'customFields.last_audit','Last audit','DATETIME','custom',NULL);
+INSERT INTO mirror_columns VALUES('companies','cf_markets',31,'customFields.markets','Markets','MULTI_SELECT','custom',NULL);
+INSERT INTO mirror_columns VALUES('companies','cf_offices',24,'customFields.offices','Offices','INTEGER','custom',NULL);
+INSERT INTO mirror_columns VALUES('companies','cf_public',27,'customFields.public','Listed','BOOLEAN','custom',NULL);
+INSERT INTO mirror_columns VALUES('companies','cf_region',30,'customFields.region','Region','SINGLE_SELECT','custom',NULL);
 INSERT INTO mirror_columns VALUES('companies','created_at',17,'createdAt',NULL,'timestamp','list','when the record was created');
 INSERT INTO mirror_columns VALUES('companies','customer_fit_score',19,'customerFitScore',NULL,'number','list','customer fit, compared as stored');
 INSERT INTO mirror_columns VALUES('companies','employee_count',5,'employeeCount',NULL,'integer','list','number of employees');
@@ -347,15 +347,15 @@ INSERT INTO mirror_columns VALUES('companies','synced_at',32,NULL,NULL,'timestam
 INSERT INTO mirror_columns VALUES('companies','updated_at',18,'updatedAt',NULL,'timestamp','list','when the record last changed');
 INSERT INTO mirror_columns VALUES('companies','website_url',21,'websiteUrl',NULL,'text','list','web site');
 INSERT INTO mirror_columns VALUES('companies','year_founded',9,'yearFounded',NULL,'integer','list','year of foundation');
-INSERT INTO mirror_columns VALUES('companies_full','cf_account_code',30,'customFields.account_code','Account code','SHORT_TEXT','custom',NULL);
-INSERT INTO mirror_columns VALUES('companies_full','cf_contract_end',27,'customFields.contract_end','End of contract','DATE','custom',NULL);
-INSERT INTO mirror_columns VALUES('companies_full','cf_credit_limit',32,'customFields.credit_limit','Credit limit','DECIMAL','custom',NULL);
-INSERT INTO mirror_columns VALUES('companies_full','cf_credit_limit_num',33,'customFields.credit_limit','Credit limit','number','custom','the nearest double of cf_credit_limit, for sorting and sums');
-INSERT INTO mirror_columns VALUES('companies_full','cf_last_audit',26,'customFields.last_audit','Last audit','DATETIME','custom',NULL);
-INSERT INTO mirror_columns VALUES('companies_full','cf_markets',29,'customFields.markets','Markets','MULTI_SELECT','custom',NULL);
-INSERT INTO mirror_columns VALUES('companies_full','cf_offices',28,'customFields.offices','Offices','INTEGER','custom',NULL);
-INSERT INTO mirror_columns VALUES('companies_full','cf_public',34,'customFields.public','Listed','BOOLEAN','custom',NULL);
-INSERT INTO mirror_columns VALUES('companies_full','cf_region',31,'customFields.region','Region','SINGLE_SELECT','custom',NULL);
+INSERT INTO mirror_columns VALUES('companies_full','cf_account_code',26,'customFields.account_code','Account code','SHORT_TEXT','custom',NULL);
+INSERT INTO mirror_columns VALUES('companies_full','cf_contract_end',31,'customFields.contract_end','End of contract','DATE','custom',NULL);
+INSERT INTO mirror_columns VALUES('companies_full','cf_credit_limit',28,'customFields.credit_limit','Credit limit','DECIMAL','custom',NULL);
+INSERT INTO mirror_columns VALUES('companies_full','cf_credit_limit_num',29,'customFields.credit_limit','Credit limit','number','custom','the nearest double of cf_credit_limit, for sorting and sums');
+INSERT INTO mirror_columns VALUES('companies_full','cf_last_audit',32,'customFields.last_audit','Last audit','DATETIME','custom',NULL);
+INSERT INTO mirror_columns VALUES('companies_full','cf_markets',34,'customFields.markets','Markets','MULTI_SELECT','custom',NULL);
+INSERT INTO mirror_columns VALUES('companies_full','cf_offices',27,'customFields.offices','Offices','INTEGER','custom',NULL);
+INSERT INTO mirror_columns VALUES('companies_full','cf_public',30,'customFields.public','Listed','BOOLEAN','custom',NULL);
+INSERT INTO mirror_columns VALUES('companies_full','cf_region',33,'customFields.region','Region','SINGLE_SELECT','custom',NULL);
 INSERT INTO mirror_columns VALUES('companies_full','cf_strategy',35,'customFields.strategy','Strategy','LONG_TEXT','custom',NULL);
 INSERT INTO mirror_columns VALUES('companies_full','created_at',18,'createdAt',NULL,'timestamp','list','when the record was created');
 INSERT INTO mirror_columns VALUES('companies_full','customer_fit_score',20,'customerFitScore',NULL,'number','list','customer fit, compared as stored');
@@ -464,19 +464,19 @@ INSERT INTO mirror_columns VALUES('contact_search','notes',5,NULL,NULL,'text','m
 INSERT INTO mirror_columns VALUES('contact_search','position',4,NULL,NULL,'text','mirror','job title');
 INSERT INTO mirror_columns VALUES('contact_search','record_id',0,NULL,NULL,'text','mirror','the contact''s id, for joins; not searched');
 INSERT INTO mirror_columns VALUES('contact_search','summaries',6,NULL,NULL,'text','mirror','what the last session discussed, and what the contact asked for');
-INSERT INTO mirror_columns VALUES('contacts','cf__berweisung',29,'customFields.Überweisung','Überweisung','DECIMAL','custom',NULL);
-INSERT INTO mirror_columns VALUES('contacts','cf__berweisung_num',30,'customFields.Überweisung','Überweisung','number','custom','the nearest double of cf__berweisung, for sorting and sums');
-INSERT INTO mirror_columns VALUES('contacts','cf_birthday',24,'customFields.birthday','Birthday','DATE','custom',NULL);
-INSERT INTO mirror_columns VALUES('contacts','cf_children',34,'customFields.children','Children','INTEGER','custom',NULL);
-INSERT INTO mirror_columns VALUES('contacts','cf_customer_ref',31,'customFields.customer-ref','Customer reference','SHORT_TEXT','custom',NULL);
-INSERT INTO mirror_columns VALUES('contacts','cf_lifetime_value',25,'customFields.lifetime_value','Lifetime value','DECIMAL','custom',NULL);
-INSERT INTO mirror_columns VALUES('contacts','cf_lifetime_value_num',26,'customFields.lifetime_value','Lifetime value','number','custom','the nearest double of cf_lifetime_value, for sorting and sums');
-INSERT INTO mirror_columns VALUES('contacts','cf_newsletter',35,'customFields.newsletter','Newsletter','BOOLEAN','custom',NULL);
-INSERT INTO mirror_columns VALUES('contacts','cf_next_call',33,'customFields.next call','Next call','DATETIME','custom',NULL);
+INSERT INTO mirror_columns VALUES('contacts','cf__berweisung',33,'customFields.Überweisung','Überweisung','DECIMAL','custom',NULL);
+INSERT INTO mirror_columns VALUES('contacts','cf__berweisung_num',34,'customFields.Überweisung','Überweisung','number','custom','the nearest double of cf__berweisung, for sorting and sums');
+INSERT INTO mirror_columns VALUES('contacts','cf_birthday',29,'customFields.birthday','Birthday','DATE','custom',NULL);
+INSERT INTO mirror_columns VALUES('contacts','cf_children',25,'customFields.children','Children','INTEGER','custom',NULL);
+INSERT INTO mirror_columns VALUES('contacts','cf_customer_ref',24,'customFields.customer-ref','Customer reference','SHORT_TEXT','custom',NULL);
+INSERT INTO mirror_columns VALUES('contacts','cf_lifetime_value',26,'customFields.lifetime_value','Lifetime value','DECIMAL','custom',NULL);
+INSERT INTO mirror_columns VALUES('contacts','cf_lifetime_value_num',27,'customFields.lifetime_value','Lifetime value','number','custom','the nearest double of cf_lifetime_value, for sorting and sums');
+INSERT INTO mirror_columns VALUES('contacts','cf_newsletter',28,'customFields.newsletter','Newsletter','BOOLEAN','custom',NULL);
+INSERT INTO mirror_columns VALUES('contacts','cf_next_call',30,'customFields.next call','Next call','DATETIME','custom',NULL);
 INSERT INTO mirror_columns VALUES('contacts','cf_nickname',23,'customFields.nickname','Nickname','SHORT_TEXT','custom',NULL);
-INSERT INTO mirror_columns VALUES('contacts','cf_tier',28,'customFields.tier','Tier','SINGLE_SELECT','custom',NULL);
-INSERT INTO mirror_columns VALUES('contacts','cf_tier_2',32,'customFields.Tier','Tier (old spelling)','SHORT_TEXT','custom',NULL);
-INSERT INTO mirror_columns VALUES('contacts','cf_topics',27,'customFields.topics','Topics','MULTI_SELECT','custom',NULL);
+INSERT INTO mirror_columns VALUES('contacts','cf_tier',31,'customFields.tier','Tier','SINGLE_SELECT','custom',NULL);
+INSERT INTO mirror_columns VALUES('contacts','cf_tier_2',35,'customFields.Tier','Tier (old spelling)','SHORT_TEXT','custom',NULL);
+INSERT INTO mirror_columns VALUES('contacts','cf_topics',32,'customFields.topics','Topics','MULTI_SELECT','custom',NULL);
 INSERT INTO mirror_columns VALUES('contacts','company',7,'company',NULL,'text','list','company text');
 INSERT INTO mirror_columns VALUES('contacts','company_id',8,'companyId',NULL,'text','list','identifier of the company');
 INSERT INTO mirror_columns VALUES('contacts','created_at',11,'createdAt',NULL,'timestamp','list','when the record was created');
@@ -501,20 +501,20 @@ INSERT INTO mirror_columns VALUES('contacts','position',6,'position',NULL,'text'
 INSERT INTO mirror_columns VALUES('contacts','qualification',10,'qualification',NULL,'boolean','list','whether the contact is qualified');
 INSERT INTO mirror_columns VALUES('contacts','synced_at',36,NULL,NULL,'timestamp','mirror','when the answer that this row was last written from was asked for');
 INSERT INTO mirror_columns VALUES('contacts','updated_at',12,'updatedAt',NULL,'timestamp','list','when the record last changed');
-INSERT INTO mirror_columns VALUES('contacts_full','cf__berweisung',70,'customFields.Überweisung','Überweisung','DECIMAL','custom',NULL);
-INSERT INTO mirror_columns VALUES('contacts_full','cf__berweisung_num',71,'customFields.Überweisung','Überweisung','number','custom','the nearest double of cf__berweisung, for sorting and sums');
+INSERT INTO mirror_columns VALUES('contacts_full','cf__berweisung',74,'customFields.Überweisung','Überweisung','DECIMAL','custom',NULL);
+INSERT INTO mirror_columns VALUES('contacts_full','cf__berweisung_num',75,'customFields.Überweisung','Überweisung','number','custom','the nearest double of cf__berweisung, for sorting and sums');
 INSERT INTO mirror_columns VALUES('contacts_full','cf_background',77,'customFields.background','Background','LONG_TEXT','custom',NULL);
-INSERT INTO mirror_columns VALUES('contacts_full','cf_birthday',65,'customFields.birthday','Birthday','DATE','custom',NULL);
-INSERT INTO mirror_columns VALUES('contacts_full','cf_children',75,'customFields.children','Children','INTEGER','custom',NULL);
-INSERT INTO mirror_columns VALUES('contacts_full','cf_customer_ref',72,'customFields.customer-ref','Customer reference','SHORT_TEXT','custom',NULL);
-INSERT INTO mirror_columns VALUES('contacts_full','cf_lifetime_value',66,'customFields.lifetime_value','Lifetime value','DECIMAL','custom',NULL);
-INSERT INTO mirror_columns VALUES('contacts_full','cf_lifetime_value_num',67,'customFields.lifetime_value','Lifetime value','number','custom','the nearest double of cf_lifetime_value, for sorting and sums');
-INSERT INTO mirror_columns VALUES('contacts_full','cf_newsletter',76,'customFields.newsletter','Newsletter','BOOLEAN','custom',NULL);
-INSERT INTO mirror_columns VALUES('contacts_full','cf_next_call',74,'customFields.next call','Next call','DATETIME','custom',NULL);
+INSERT INTO mirror_columns VALUES('contacts_full','cf_birthday',70,'customFields.birthday','Birthday','DATE','custom',NULL);
+INSERT INTO mirror_columns VALUES('contacts_full','cf_children',66,'customFields.children','Children','INTEGER','custom',NULL);
+INSERT INTO mirror_columns VALUES('contacts_full','cf_customer_ref',65,'customFields.customer-ref','Customer reference','SHORT_TEXT','custom',NULL);
+INSERT INTO mirror_columns VALUES('contacts_full','cf_lifetime_value',67,'customFields.lifetime_value','Lifetime value','DECIMAL','custom',NULL);
+INSERT INTO mirror_columns VALUES('contacts_full','cf_lifetime_value_num',68,'customFields.lifetime_value','Lifetime value','number','custom','the nearest double of cf_lifetime_value, for sorting and sums');
+INSERT INTO mirror_columns VALUES('contacts_full','cf_newsletter',69,'customFields.newsletter','Newsletter','BOOLEAN','custom',NULL);
+INSERT INTO mirror_columns VALUES('contacts_full','cf_next_call',71,'customFields.next call','Next call','DATETIME','custom',NULL);
 INSERT INTO mirror_columns VALUES('contacts_full','cf_nickname',64,'customFields.nickname','Nickname','SHORT_TEXT','custom',NULL);
-INSERT INTO mirror_columns VALUES('contacts_full','cf_tier',69,'customFields.tier','Tier','SINGLE_SELECT','custom',NULL);
-INSERT INTO mirror_columns VALUES('contacts_full','cf_tier_2',73,'customFields.Tier','Tier (old spelling)','SHORT_TEXT','custom',NULL);
-INSERT INTO mirror_columns VALUES('contacts_full','cf_topics',68,'customFields.topics','Topics','MULTI_SELECT','custom',NULL);
+INSERT INTO mirror_columns VALUES('contacts_full','cf_tier',72,'customFields.tier','Tier','SINGLE_SELECT','custom',NULL);
+INSERT INTO mirror_columns VALUES('contacts_full','cf_tier_2',76,'customFields.Tier','Tier (old spelling)','SHORT_TEXT','custom',NULL);
+INSERT INTO mirror_columns VALUES('contacts_full','cf_topics',73,'customFields.topics','Topics','MULTI_SELECT','custom',NULL);
 INSERT INTO mirror_columns VALUES('contacts_full','company',7,'company',NULL,'text','list','company text');
 INSERT INTO mirror_columns VALUES('contacts_full','company_id',8,'companyId',NULL,'text','list','identifier of the company');
 INSERT INTO mirror_columns VALUES('contacts_full','company_name',9,NULL,NULL,'text','mirror','name of the company, if that company is mirrored');
@@ -710,16 +710,16 @@ CREATE TABLE state (
     name TEXT PRIMARY KEY NOT NULL,
     value TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
-INSERT INTO state VALUES('built_from','{"revision":"1-4d8fe97c","layout":3,"options":{"keep_archived":false,"labels":"off","indexes":[],"folder":null,"search":"words","exclude":[]},"files":{"digest":"44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a","views":{},"refused":{}},"erased":[],"erasure_chances":0,"rewrites":0}');
+INSERT INTO state VALUES('built_from','{"revision":"1-45935286","layout":3,"options":{"keep_archived":false,"labels":"off","indexes":[],"folder":null,"search":"words","exclude":[]},"files":{"digest":"44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a","views":{},"refused":{}},"erased":[],"erasure_chances":0,"rewrites":0}');
 INSERT INTO state VALUES('held:company','{"rows":3,"details_current":3}');
 INSERT INTO state VALUES('held:contact','{"rows":6,"details_current":6}');
 INSERT INTO state VALUES('history_marks','[{"clock":[1772625600000000,0,1772625600000000,[0,0]],"changes":0,"audits":0,"runs":1}]');
 INSERT INTO state VALUES('identity','{"base_url":"http://127.0.0.1:8080/v1","key":"dcd8083289ec23aa"}');
-INSERT INTO state VALUES('last_writer','{"nonce":"2192a24d62954d8dbf7e867422ea9bed","before":"64d2bf1f9d3d4e8d94d76c09678e2271","requests":0,"file":{"inode":10117656,"born":"1795979763990950579","device":65024,"booted":1795975132,"boot":1195622461},"closed":false}');
+INSERT INTO state VALUES('last_writer','{"nonce":"dbdf370b902f4cfb96cca7638b296cd6","before":"8e6c1b2cf8cf4789b75d02078d194f86","requests":0,"file":{"inode":10282565,"born":"1795983674533106903","device":65024,"booted":1795975132,"boot":1195622461},"closed":false}');
 INSERT INTO state VALUES('ledger','{"since":"2026-03-04T00:00:00.000000000Z","used":19,"total":19,"window":1,"clock":[1772629200000000,3600000000,1772629200000000,[0,3600000000]],"set_back":{"secs":0,"nanos":0}}');
 INSERT INTO state VALUES('mirror_id','"c9a2990f70bdca2c913b8b4c"');
 INSERT INTO state VALUES('searched:company','["r.cf_account_code","d.cf_strategy"]');
-INSERT INTO state VALUES('searched:contact','["r.cf_nickname","r.cf_customer_ref","r.cf_tier_2","d.cf_background"]');
+INSERT INTO state VALUES('searched:contact','["r.cf_nickname","r.cf_customer_ref","d.cf_background","r.cf_tier_2"]');
 INSERT INTO state VALUES('service_time','{"at_least":"2026-03-04T13:00:00.000000000Z","date":"2026-03-04T13:00:00.000000000Z","wall":"2026-03-04T13:00:00.000000000Z","monotonic":{"boot":0,"micros":3600000000}}');
 INSERT INTO state VALUES('write_back','false');
 CREATE TABLE doubts (
@@ -750,31 +750,31 @@ CREATE TABLE goals (
 INSERT INTO goals VALUES('company','changes','','2026-03-04T13:00:00.000000Z','2026-03-04T13:00:00.000000Z',NULL,NULL,0);
 INSERT INTO goals VALUES('company','compared','','2026-03-04T12:00:00.000000Z',NULL,NULL,NULL,0);
 INSERT INTO goals VALUES('company','copied','',NULL,'2026-03-04T12:00:00.000000Z',NULL,NULL,0);
-INSERT INTO goals VALUES('company','filled','cf_43bceaba8a76',NULL,NULL,NULL,NULL,0);
-INSERT INTO goals VALUES('company','filled','cf_5049ec25924c',NULL,NULL,NULL,NULL,0);
-INSERT INTO goals VALUES('company','filled','cf_5cd6ed909a22',NULL,NULL,NULL,NULL,0);
-INSERT INTO goals VALUES('company','filled','cf_6963eefba1f8',NULL,NULL,NULL,NULL,0);
+INSERT INTO goals VALUES('company','filled','cf_08c47287358f',NULL,NULL,NULL,NULL,0);
+INSERT INTO goals VALUES('company','filled','cf_155173f23d65',NULL,NULL,NULL,NULL,0);
+INSERT INTO goals VALUES('company','filled','cf_21de755d453b',NULL,NULL,NULL,NULL,0);
 INSERT INTO goals VALUES('company','filled','cf_75f0f066a9ce',NULL,NULL,NULL,NULL,0);
-INSERT INTO goals VALUES('company','filled','cf_ca036b700e61',NULL,NULL,NULL,NULL,0);
-INSERT INTO goals VALUES('company','filled','cf_d6906cdb1637',NULL,NULL,NULL,NULL,0);
-INSERT INTO goals VALUES('company','filled','cf_e31d6e461e0d',NULL,NULL,NULL,NULL,0);
-INSERT INTO goals VALUES('company','filled','cf_efaa6fb125e3',NULL,NULL,NULL,NULL,0);
+INSERT INTO goals VALUES('company','filled','cf_827df1d1b1a4',NULL,NULL,NULL,NULL,0);
+INSERT INTO goals VALUES('company','filled','cf_8f0af33cb97a',NULL,NULL,NULL,NULL,0);
+INSERT INTO goals VALUES('company','filled','cf_9b97f4a7c150',NULL,NULL,NULL,NULL,0);
+INSERT INTO goals VALUES('company','filled','cf_a824f612c926',NULL,NULL,NULL,NULL,0);
+INSERT INTO goals VALUES('company','filled','cf_fc37711c2db9',NULL,NULL,NULL,NULL,0);
 INSERT INTO goals VALUES('company','sweep','','2026-03-04T12:00:00.000000Z','2026-03-04T12:00:00.000000Z',NULL,NULL,0);
 INSERT INTO goals VALUES('contact','changes','','2026-03-04T13:00:00.000000Z','2026-03-04T13:00:00.000000Z',NULL,NULL,0);
 INSERT INTO goals VALUES('contact','compared','','2026-03-04T12:00:00.000000Z',NULL,NULL,NULL,0);
 INSERT INTO goals VALUES('contact','copied','',NULL,'2026-03-04T12:00:00.000000Z',NULL,NULL,0);
-INSERT INTO goals VALUES('contact','filled','cf_08c47287358f',NULL,NULL,NULL,NULL,0);
-INSERT INTO goals VALUES('contact','filled','cf_155173f23d65',NULL,NULL,NULL,NULL,0);
-INSERT INTO goals VALUES('contact','filled','cf_21de755d453b',NULL,NULL,NULL,NULL,0);
-INSERT INTO goals VALUES('contact','filled','cf_2e6b76c84d11',NULL,NULL,NULL,NULL,0);
 INSERT INTO goals VALUES('contact','filled','cf_3af8783354e7',NULL,NULL,NULL,NULL,0);
 INSERT INTO goals VALUES('contact','filled','cf_4785799e5cbd',NULL,NULL,NULL,NULL,0);
-INSERT INTO goals VALUES('contact','filled','cf_827df1d1b1a4',NULL,NULL,NULL,NULL,0);
-INSERT INTO goals VALUES('contact','filled','cf_8f0af33cb97a',NULL,NULL,NULL,NULL,0);
-INSERT INTO goals VALUES('contact','filled','cf_9b97f4a7c150',NULL,NULL,NULL,NULL,0);
-INSERT INTO goals VALUES('contact','filled','cf_a824f612c926',NULL,NULL,NULL,NULL,0);
+INSERT INTO goals VALUES('contact','filled','cf_54127b096493',NULL,NULL,NULL,NULL,0);
+INSERT INTO goals VALUES('contact','filled','cf_609f7c746c69',NULL,NULL,NULL,NULL,0);
+INSERT INTO goals VALUES('contact','filled','cf_6d2c7ddf743f',NULL,NULL,NULL,NULL,0);
+INSERT INTO goals VALUES('contact','filled','cf_79b97f4a7c15',NULL,NULL,NULL,NULL,0);
 INSERT INTO goals VALUES('contact','filled','cf_b4b1f77dd0fc',NULL,NULL,NULL,NULL,0);
 INSERT INTO goals VALUES('contact','filled','cf_c13ef8e8d8d2',NULL,NULL,NULL,NULL,0);
+INSERT INTO goals VALUES('contact','filled','cf_cdcbfa53e0a8',NULL,NULL,NULL,NULL,0);
+INSERT INTO goals VALUES('contact','filled','cf_da58fbbee87e',NULL,NULL,NULL,NULL,0);
+INSERT INTO goals VALUES('contact','filled','cf_e6e5fd29f054',NULL,NULL,NULL,NULL,0);
+INSERT INTO goals VALUES('contact','filled','cf_f372fe94f82a',NULL,NULL,NULL,NULL,0);
 INSERT INTO goals VALUES('contact','sweep','','2026-03-04T12:00:00.000000Z','2026-03-04T12:00:00.000000Z',NULL,NULL,0);
 INSERT INTO goals VALUES('custom-fields','list','','2026-03-04T12:00:00.000000Z','2026-03-04T12:00:00.000000Z','2026-03-04T12:00:00.000000Z',4,0);
 INSERT INTO goals VALUES('team-members','list','','2026-03-04T12:00:00.000000Z','2026-03-04T12:00:00.000000Z','2026-03-04T12:00:00.000000Z',1,0);
@@ -809,15 +809,87 @@ CREATE TABLE search_documents (
     is_company INTEGER NOT NULL, -- 0: of a contact, 1: of a company
     record_id TEXT NOT NULL -- the record's id
 ) STRICT;
-INSERT INTO search_documents VALUES(16,1,'co_372fe94f82a0');
-INSERT INTO search_documents VALUES(17,1,'co_2aa2e7e47aca');
-INSERT INTO search_documents VALUES(18,1,'co_b0e96899feb5');
-INSERT INTO search_documents VALUES(19,0,'ct_1e15e67972f4');
-INSERT INTO search_documents VALUES(20,0,'ct_04fbe3a36348');
-INSERT INTO search_documents VALUES(21,0,'ct_1188e50e6b1e');
-INSERT INTO search_documents VALUES(22,0,'ct_8b426458e733');
-INSERT INTO search_documents VALUES(23,0,'ct_97cf65c3ef09');
-INSERT INTO search_documents VALUES(24,0,'ct_a45c672ef6df');
+INSERT INTO search_documents VALUES(1,0,'ct_1e15e67972f4');
+INSERT INTO search_documents VALUES(2,0,'ct_1188e50e6b1e');
+INSERT INTO search_documents VALUES(3,0,'ct_97cf65c3ef09');
+INSERT INTO search_documents VALUES(4,0,'ct_2aa2e7e47aca');
+INSERT INTO search_documents VALUES(5,0,'ct_b0e96899feb5');
+INSERT INTO search_documents VALUES(6,0,'ct_a45c672ef6df');
+INSERT INTO search_documents VALUES(7,1,'co_bd766a05068b');
+INSERT INTO search_documents VALUES(8,1,'co_43bceaba8a76');
+INSERT INTO search_documents VALUES(9,1,'co_372fe94f82a0');
+PRAGMA writable_schema=ON;
+INSERT INTO sqlite_schema(type,name,tbl_name,rootpage,sql)VALUES('table','contact_search','contact_search',0,'CREATE VIRTUAL TABLE contact_search USING fts5 (
+    record_id UNINDEXED, -- the contact''s id, for joins; not searched
+    name, -- full name, first and last name
+    email, -- primary e-mail address
+    company, -- company text
+    position, -- job title
+    notes, -- notes
+    summaries, -- what the last session discussed, and what the contact asked for
+    custom, -- every text custom field, one line each
+    tokenize = ''unicode61 remove_diacritics 2''
+)');
+CREATE TABLE IF NOT EXISTS 'contact_search_data'(id INTEGER PRIMARY KEY, block BLOB);
+INSERT INTO contact_search_data VALUES(1,X'06000c120c0a303820');
+INSERT INTO contact_search_data VALUES(10,X'000000000106060006010101020101030101040101050101060101');
+INSERT INTO contact_search_data VALUES(137438953473,X'000002870230300306010304010601030401013101060103040101320606010304020339353705060107030104353338300606010705010438323835060601070302023539040601070302033636360106010703010439343834050601070502033632300206010704010562757965720206010402010363656f050601040202076f6e74616374300506010202080131040601020208013206060102020801330106010202080134030601020208013502060102020106656e657267790606010303020678616d706c650106010204010601020401060102040106010204010601020401060102040105666f6f64730306010303010601030301076775c3b072756e050601010201076962726168696d0206010102040601010201056b616d61750306010103020665737472656c01060103020203696c6f020601070201056c756d656e05080107020401056d61696c3005060102030501310406010203050132060601020305013301060102030501340306010203050135020601020303056e616765720406010403020601040301066f666669636504060104020206010402010570616d7061010601070205060103020108726f626f746963730106010303010773616666726f6e0306010302010601030203036c6573010601040302036f6e730206010703010276700106010402010777616e6a6972750306010102010879c4b16c64c4b17a0206010103040601010301067a65706879720406010702020801070204010ec3be6f72c3b06172646f747469720506010103010ad8b1d8b6d8a7db8cdb8c0406010103010ad981d8a7d8b7d985d9870406010102010ce596b6e6a5ade983a8e995b703060104020103eab98001060101030106ebafbceca4800106010102040d08080a0b0b090a0b0a0c0a0e08080808080d26110e130c0d0a0d0c08080808081112110f130a0a090e1413151111130a');
+INSERT INTO contact_search_data VALUES(274877906945,X'0000016e053032393537050701070301043934383405070107050107616e6765626f74050e0105040106040c02077070726f766564050601050d0106627564676574050601050c010363656f050701040202076f6e746163743005070102020103646173050e0105030106030c0202656e050e0105090106090c0308706172746d656e74050601051201076578616d706c6505070102040103666f72050601050f010767656c6573656e050e0105050106050c020675c3b072756e05070101020103686174050e0105020106020c01056c6567616c05060105110204756d656e05090107020401056d61696c30050701020302056f63687465050e0105070106070c01057072656973050e01050a01060a0c0108737072656368656e050e01050b01060b0c01037468650506010510010475626572050e0105080106080c02026e64050e0105060106060c010777616974696e67050601050e010ec3be6f72c3b06172646f747469720507010103040b0b120e0d0a0e0e0d0f0e0a120d0e0c0c0c1010130a0f0d0e');
+INSERT INTO contact_search_data VALUES(412316860417,X'000000ff02303003070103040108636f6e7461637434030701020201076578616d706c6503070102040105666f6f6473030701030301056b616d6175030701010301056d61696c340307010203010773616666726f6e0307010302010777616e6a69727503070101020102d8a7030801060a0b0306d8aad8b5d98403080106070b0312d984d8a5d984d983d8aad8b1d988d986d98a03080106060b0607a8d8b1d98ad8af03080106050b0203a8d98703080106080b0205b9d984d98903080106040b0104d984d8a703080106020b020987d8a7d8aad981d98a03080106090b02058ad8b1d8af03080106030b010ce596b6e6a5ade983a8e995b7030701040204080f0e0c0c0c0e0e0a0e1a0f0b0d0c110d');
+INSERT INTO contact_search_data VALUES(549755813889,X'000001a20230320607010304010435333830060701070501043832383506070107030108617070726f766564060c01050d010711020175060c0105030107070106627564676574060c01050c0107100108636f6e7461637432060701020201026465060c0105050107090308706172746d656e74060c0105120107160106656e657267790607010303020678616d706c6506070102040103666f72060c01050f01071301076962726168696d0607010102020a6e746567726174696f6e060c01050b01070f0506726573736565060c01050801070c01016c060c01050a01070e02046567616c060c0105110107150203796f6e060c01050601070a01056d61696c32060701020303056e61676572060701040301066f66666963650607010402010570616d70610607010302030172060c01050901070d010a72656e636f6e74726565060c010502010706010573616c6f6e060c0105040107080103746865060c0105100107140203726573060c01050701070b010777616974696e67060c01050e010712010879c4b16c64c4b17a060701010301067a657068797206090107020404080b0b120b100f0c120d0d0d0e14100b0e0d0c0c0d0c0b140f0d0d110f');
+INSERT INTO contact_search_data VALUES(687194767361,X'00000164023031010701030401043836363601070107030102616e010601050c020173010601050e0108636f6e7461637433010701020202027376010601050f01076578616d706c6501070102040304706f7274010601050d01076b65737472656c010701030201056d61696c330107010203010570616d706101070107020108726f626f746963730107010303010573616c65730107010403010276700107010402010577616e7473010601050b0102d8a7010e01050a01060a0b0306d8aad8b5d984010e0105070106070b0312d984d8a5d984d983d8aad8b1d988d986d98a010e0105060106060b0607a8d8b1d98ad8af010e0105050106050b0203a8d987010e0105080106080b0205b9d984d989010e0105040106040b0104d984d8a7010e0105020106020b020987d8a7d8aad981d98a010e0105090106090b02058ad8b1d8af010e0105030106030b0103eab98001070101030106ebafbceca480010701010204080b09080f090e0b0e0c0c0f0c090c0d111d120e100f14100a');
+INSERT INTO contact_search_data VALUES(824633720833,X'0000008d05303936323002070107040105627579657202010108636f6e7461637435020701020201076578616d706c6502070102040107686172626f7572020601040201076962726168696d020701010201046b696c6f020701070201056d61696c35020701020303047374657202060104030104736f6e730207010703010879c4b16c64c4b17a0207010103040b090f0e0e0e0b0c0b0b');
+CREATE TABLE IF NOT EXISTS 'contact_search_idx'(segid, term, pgno, PRIMARY KEY(segid, term)) WITHOUT ROWID;
+INSERT INTO contact_search_idx VALUES(1,X'',2);
+INSERT INTO contact_search_idx VALUES(2,X'',2);
+INSERT INTO contact_search_idx VALUES(3,X'',2);
+INSERT INTO contact_search_idx VALUES(4,X'',2);
+INSERT INTO contact_search_idx VALUES(5,X'',2);
+INSERT INTO contact_search_idx VALUES(6,X'',2);
+CREATE TABLE IF NOT EXISTS 'contact_search_content'(id INTEGER PRIMARY KEY, c0, c1, c2, c3, c4, c5, c6, c7);
+INSERT INTO contact_search_content VALUES(1,'ct_1e15e67972f4','민준 김','contact3@mail3.example','Kestrel Robotics 1','VP, Sales','لا يرد على البريد الإلكتروني، اتصل به هاتفيًا. Wants an export as CSV.',replace('لا يرد على البريد الإلكتروني، اتصل به هاتفيًا.\n["لا يرد على البريد الإلكتروني، اتصل به هاتفيًا."]','\n',char(10)),'Pampa 8666');
+INSERT INTO contact_search_content VALUES(2,'ct_1188e50e6b1e','İbrahim Yıldız','contact5@mail5.example',NULL,'Harbour master',NULL,NULL,'Kilo & Sons 9620');
+INSERT INTO contact_search_content VALUES(3,'ct_97cf65c3ef09','Wanjirũ Kamau','contact4@mail4.example','Saffron Foods 0','営業部長',NULL,replace('لا يرد على البريد الإلكتروني، اتصل به هاتفيًا.\n["لا يرد على البريد الإلكتروني، اتصل به هاتفيًا."]','\n',char(10)),NULL);
+INSERT INTO contact_search_content VALUES(4,'ct_2aa2e7e47aca','فاطمه رضایی','contact1@mail1.example','Saffron Foods 0','Office Manager',NULL,NULL,'Zephyr 859');
+INSERT INTO contact_search_content VALUES(5,'ct_b0e96899feb5','Guðrún Þórðardóttir','contact0@mail0.example',NULL,'CEO','Hat das Angebot gelesen und möchte über den Preis sprechen. Budget approved, waiting for the legal department.',replace('Hat das Angebot gelesen und möchte über den Preis sprechen.\n["Hat das Angebot gelesen und möchte über den Preis sprechen."]','\n',char(10)),replace('Lumen 2957\nLumen 9484','\n',char(10)));
+INSERT INTO contact_search_content VALUES(6,'ct_a45c672ef6df','İbrahim Yıldız','contact2@mail2.example','Pampa Energy 2','Office Manager','Rencontrée au salon de Lyon, très intéressée par l''intégration. Budget approved, waiting for the legal department.',NULL,replace('Zephyr 8285\nZephyr 5380\nRencontrée au salon de Lyon, très intéressée par l''intégration. Budget approved, waiting for the legal department.','\n',char(10)));
+CREATE TABLE IF NOT EXISTS 'contact_search_docsize'(id INTEGER PRIMARY KEY, sz BLOB);
+INSERT INTO contact_search_docsize VALUES(1,X'00020303020e1202');
+INSERT INTO contact_search_docsize VALUES(2,X'0002030002000003');
+INSERT INTO contact_search_docsize VALUES(3,X'0002030301001200');
+INSERT INTO contact_search_docsize VALUES(4,X'0002030302000002');
+INSERT INTO contact_search_docsize VALUES(5,X'0002030001111404');
+INSERT INTO contact_search_docsize VALUES(6,X'0002030302110015');
+CREATE TABLE IF NOT EXISTS 'contact_search_config'(k PRIMARY KEY, v) WITHOUT ROWID;
+INSERT INTO contact_search_config VALUES('version',4);
+INSERT INTO sqlite_schema(type,name,tbl_name,rootpage,sql)VALUES('table','company_search','company_search',0,'CREATE VIRTUAL TABLE company_search USING fts5 (
+    record_id UNINDEXED, -- the company''s id, for joins; not searched
+    name, -- name
+    company, -- registered name and web site
+    notes, -- notes
+    custom, -- every text custom field, one line each
+    tokenize = ''unicode61 remove_diacritics 2''
+)');
+CREATE TABLE IF NOT EXISTS 'company_search_data'(id INTEGER PRIMARY KEY, block BLOB);
+INSERT INTO company_search_data VALUES(1,X'030009132306');
+INSERT INTO company_search_data VALUES(10,X'000000000103030003010101020101030101');
+INSERT INTO company_search_data VALUES(137438953473,X'00000117023030080c010104010204010131070c01010401020402033131310706010403010132090c01010401020402033437340906010403020339313208060104030106656e65726779090c010103010203020678616d706c65070601020802060102090105666f6f6473080c0101030102030104676d6268070601020501056874747073070601020602060102060103696e63090601020501076b65737472656c07120101020102020104020809726f626f74696373310706010207020266740806010205010570616d706109120101020102020104020607656e657267793209060102080108726f626f74696373070c010103010203010773616666726f6e081201010201020201040201037777770906010207040b0b0a0b0a0a10120f0b110a141009120e1214');
+INSERT INTO company_search_data VALUES(274877906945,X'0000012a023031070d01010401020402033131310707010403010161070801030409020466746572070601030602077070726f76656407060103130204736b656407060103090106627564676574070601030e010a636f6d70657469746f72070601030501076578616d706c6507070102080103666f72070801030a070203726f6d07060103030104676d6268070701020501056874747073070701020601026973070601031201076b65737472656c07130101020102020104020809726f626f7469637331070701020701056d6f766564070601030201066f75746167650706010308010771756172746572070601031103036f7465070601030c0108726f626f74696373070d0101030102030103746865070601030d040269720706010307030269730706010310040b0a090b0e0b0d110e0b0a0b0c0914100c0d0e0a120a09');
+INSERT INTO company_search_data VALUES(412316860417,X'0000010b023032090d0101040102040203343734090701040301016109080103070502026e64090601030901096261636b736c617368090601030b010563616c6c73090601030f0106656e65726779090d010103010203020678616d706c6509070102090105687474707309070102060102696e090801030c060301630907010205020174090601030d01046c696e6509080103020401076d6f726e696e67090601031201036f6e650906010303010570616d706109130101020102020104020607656e657267793209070102080206726566657273090601030e010374616209060103080202686509060103110202776f09060103050104776974680906010306020277770907010207040b0a0909100c100d0c0a08080c0e0a120e0d0a09090b');
+CREATE TABLE IF NOT EXISTS 'company_search_idx'(segid, term, pgno, PRIMARY KEY(segid, term)) WITHOUT ROWID;
+INSERT INTO company_search_idx VALUES(1,X'',2);
+INSERT INTO company_search_idx VALUES(2,X'',2);
+INSERT INTO company_search_idx VALUES(3,X'',2);
+CREATE TABLE IF NOT EXISTS 'company_search_content'(id INTEGER PRIMARY KEY, c0, c1, c2, c3, c4);
+INSERT INTO company_search_content VALUES(7,'co_bd766a05068b','Kestrel Robotics 1',replace('Kestrel Robotics 1 GmbH\nhttps://kestrelrobotics1.example/','\n',char(10)),'Moved from a competitor after their outage 😬. Asked for a quote; the budget for this quarter is approved.','Kestrel 1111');
+INSERT INTO company_search_content VALUES(8,'co_43bceaba8a76','Saffron Foods 0','Saffron Foods 0 Kft.',NULL,'Saffron 2912');
+INSERT INTO company_search_content VALUES(9,'co_372fe94f82a0','Pampa Energy 2',replace('Pampa Energy 2 Inc.\nhttps://www.pampaenergy2.example/','\n',char(10)),replace('Line one\nline two	with a tab and a backslash \ in it. Prefers calls in the morning.','\n',char(10)),'Pampa 2474');
+CREATE TABLE IF NOT EXISTS 'company_search_docsize'(id INTEGER PRIMARY KEY, sz BLOB);
+INSERT INTO company_search_docsize VALUES(7,X'0003071202');
+INSERT INTO company_search_docsize VALUES(8,X'0003040002');
+INSERT INTO company_search_docsize VALUES(9,X'0003081102');
+CREATE TABLE IF NOT EXISTS 'company_search_config'(k PRIMARY KEY, v) WITHOUT ROWID;
+INSERT INTO company_search_config VALUES('version',4);
 CREATE TABLE ended_values (
     object_type TEXT NOT NULL, -- contact or company
     record_id TEXT NOT NULL,
@@ -890,62 +962,6 @@ CREATE TABLE outbox_values (
     unproven INTEGER NOT NULL DEFAULT 0, -- 1 if the record's version does not prove the value before
     effect INTEGER NOT NULL DEFAULT 1 -- -1: not decided yet, 0: changes nothing, 1: becomes part of the edit, 2: takes back an edit that was never sent
 ) STRICT, WITHOUT ROWID;
-PRAGMA writable_schema=ON;
-INSERT INTO sqlite_schema(type,name,tbl_name,rootpage,sql)VALUES('table','company_search','company_search',0,'CREATE VIRTUAL TABLE company_search USING fts5 (
-    record_id UNINDEXED, -- the company''s id, for joins; not searched
-    name, -- name
-    company, -- registered name and web site
-    notes, -- notes
-    custom, -- every text custom field, one line each
-    tokenize = ''unicode61 remove_diacritics 2'')');
-CREATE TABLE IF NOT EXISTS 'company_search_data'(id INTEGER PRIMARY KEY, block BLOB);
-INSERT INTO company_search_data VALUES(1,X'03000b185d06');
-INSERT INTO company_search_data VALUES(10,X'000000000101010001010101');
-INSERT INTO company_search_data VALUES(137438953473,X'0000040e023030100c010104010204010131120c010105010205010132110c0101050102050202303010080103070f020335313011060104030104333939301206010403010434363037100601040301016110080103040f02080103340502016e12080103031d0301641206010336020173120c010305051a0503036b656410080103020f020175120601030c01096261636b736c6173681206010338020565666f726510080103090f020a72696768747761746572100c0101020102020c09736f667477617265301006010207010563616c6c7312060103160202737612080103061d01026465120601030e0103656e64100801030b0f020678616d706c651006010208010601020a01060102090304706f727412080103041d0105666f6f6473110c01010401020403017210080103030f0206726964617973120601031c0104676d6268100601020501060102060106686f6c6c6f77110c010102010202010c01010201020207096f616b666f6f64733211060102090a06776f726b733112060102080204747470731006010206010601020701060102070102696e1208010317240309746567726174696f6e120601031405067265737365651206010311020174120601033a01016c12060103130203696e65120801032f040203796f6e120601030f01076d6f726e696e6712060103190205756c6c6572100601040201056e65766572120601031a01036f616b110c010103010203010c010103010203020166100801030c0f02016e120601031b0301651206010330020376657210080103060f0201791206010206010570616d70611106010402030172120601031202067265666572731206010315010771756172746572100801030e0f03036f746510080103050f010a72656e636f6e74726565120601030b010573616c6f6e120601030d02046561747310080103080f030770617261746f72120801030a1d02076f667477617265100c0101030102030103746162120601033502026865100c01030a050c05020a010309110e020372657312060103100202776f12060103320104766567611206010402010577616e747312080103021d0203697468120a0103071d1302046f726b73120c0101040102040202777711060102080102d8a71006010324020601032e0306d8aad8b5d9841006010321020601032b0312d984d8a5d984d983d8aad8b1d988d986d98a1006010320020601032a0607a8d8b1d98ad8af100601031f02060103290203a8d9871006010322020601032c0205b9d984d989100601031e02060103280104d984d8a7100601031c0206010326020987d8a7d8aad981d98a1006010323020601032d02058ad8b1d8af100601031d02060103270124e69da5e980b1e38282e38186e4b880e5baa6e980a3e7b5a1e38199e3828be38193e381a81006010325040b0b0b0a0a0b0b0f09080b0b08100d14100c0a090b170c0f090d1018100d150a100d08080b0a0e0c0c150908080b080c080d0f0b110c0c0f110a130a090b0d0c0e090e121e130f11101511');
-CREATE TABLE IF NOT EXISTS 'company_search_idx'(segid, term, pgno, PRIMARY KEY(segid, term)) WITHOUT ROWID;
-INSERT INTO company_search_idx VALUES(1,X'',2);
-CREATE TABLE IF NOT EXISTS 'company_search_content'(id INTEGER PRIMARY KEY, c0, c1, c2, c3, c4);
-INSERT INTO company_search_content VALUES(16,'co_372fe94f82a0','Brightwater Software 0',replace('Brightwater Software 0 GmbH\nhttps://brightwatersoftware0.example/','\n',char(10)),'Asked for a quote over 200 seats before the end of the quarter. Asked for a quote over 200 seats before the end of the quarter. لا يرد على البريد الإلكتروني، اتصل به هاتفيًا. 来週もう一度連絡すること。','Müller 4607');
-INSERT INTO company_search_content VALUES(17,'co_2aa2e7e47aca','Hollow Oak Foods 2',replace('Hollow Oak Foods 2 GmbH\nhttps://www.hollowoakfoods2.example/','\n',char(10)),NULL,'Pampa 2510');
-INSERT INTO company_search_content VALUES(18,'co_b0e96899feb5','Hollow Oak Works 1',replace('Hollow Oak Works 1 Oy\nhttps://hollowoakworks1.example/','\n',char(10)),replace('Wants an export as CSV, with ; as the separator. Rencontrée au salon de Lyon, très intéressée par l''intégration. Prefers calls in the morning; never on Fridays. Wants an export as CSV, with ; as the separator. لا يرد على البريد الإلكتروني، اتصل به هاتفيًا. Line one\nline two	with a tab and a backslash \ in it.','\n',char(10)),'Vega 3990');
-CREATE TABLE IF NOT EXISTS 'company_search_docsize'(id INTEGER PRIMARY KEY, sz BLOB);
-INSERT INTO company_search_docsize VALUES(16,X'0003072402');
-INSERT INTO company_search_docsize VALUES(17,X'0004090002');
-INSERT INTO company_search_docsize VALUES(18,X'0004083902');
-CREATE TABLE IF NOT EXISTS 'company_search_config'(k PRIMARY KEY, v) WITHOUT ROWID;
-INSERT INTO company_search_config VALUES('version',4);
-INSERT INTO sqlite_schema(type,name,tbl_name,rootpage,sql)VALUES('table','contact_search','contact_search',0,'CREATE VIRTUAL TABLE contact_search USING fts5 (
-    record_id UNINDEXED, -- the contact''s id, for joins; not searched
-    name, -- full name, first and last name
-    email, -- primary e-mail address
-    company, -- company text
-    position, -- job title
-    notes, -- notes
-    summaries, -- what the last session discussed, and what the contact asked for
-    custom, -- every text custom field, one line each
-    tokenize = ''unicode61 remove_diacritics 2'')');
-CREATE TABLE IF NOT EXISTS 'contact_search_data'(id INTEGER PRIMARY KEY, block BLOB);
-INSERT INTO contact_search_data VALUES(1,X'060010120d09002e0b');
-INSERT INTO contact_search_data VALUES(10,X'000000000101010001010101');
-INSERT INTO contact_search_data VALUES(137438953473,X'00000404023030140601030402060103040206010304010431333739150601070501013217060103050202303013060106130401311506010703010435383038160601070301043635343214060107030104393830331806010704010161130a01060705080408010607050203636d65160601070202026461160601010202016e170601060f03016413060106090406010609030467656c6f1706010105010601010502017317080106110503036b6564130601060e01096261636b736c617368130601060b040601060b020565666f72651306010615020a726967687477617465721406010302020601030202060103020108636f6e7461637430180601020208013113060102020801321706010202080133150601020208013416060102020801351406010202020273761706010612010164170601010401060101040203617461170601040202096972656374726963651806010402011065696e6b617566736c6569746572696e130601040202026e641306010617030667696e6565721706010403020678616d706c651306010204010601020401060102040106010204010601020401060102040304706f727417060106100105666f6f64731706010304030172130601060f010867656e6572616c6518060104030107686172626f7572140601040202056f6c6c6f77170601030201076962726168696d140601010202016e130601060c040601060c02046f616e6117060101020106010102020174130601060d040601060d01046a6f7365150601010201046b696c6f180601070201046c696e6513080106020404080106020402076f76656c61636516060101030204756d656e150601070401056d61696c3018060102030501311306010203050132170601020305013315060102030501341606010203050135140601020303037269611706010103010601010303047374657214060104030204756e6f7a150601010301036f616b1706010303020166130601061802026e651306010603040601060302037665721306010612010771756172746572130601061a03036f74651306010611010a726573656172636865721506010402010573656174731306010614030770617261746f72170601061602076f66747761726514060103030206010303020601030303026e73180601070301037461621306010608040601060802026865130801061605040601061502046f6b616914060107020202776f13060106050406010605010577616e7473170601060e0203697468130601060604080106060f010879c4b16c64c4b17a140601010301067a657068797215060107020108cebdceafcebaceb713060101020118cf80ceb1cf80ceb1ceb4cebfcf80cebfcf8dcebbcebfcf851306010103010ce596b6e6a5ade983a8e995b7160601040204120b0809080b0b0b100a09080d10090a150c1b0f0808080808090d0a1017090d260b0c080f0e0c0e0d100d0b0b120e0b0c08080808080f0b0b0a080e0a0e0a110c0e18090f0f0b0e0c100f0d0f1f');
-CREATE TABLE IF NOT EXISTS 'contact_search_idx'(segid, term, pgno, PRIMARY KEY(segid, term)) WITHOUT ROWID;
-INSERT INTO contact_search_idx VALUES(1,X'',2);
-CREATE TABLE IF NOT EXISTS 'contact_search_content'(id INTEGER PRIMARY KEY, c0, c1, c2, c3, c4, c5, c6, c7);
-INSERT INTO contact_search_content VALUES(19,'ct_1e15e67972f4','Νίκη Παπαδοπούλου','contact1@mail1.example',NULL,'Einkaufsleiterin',NULL,replace('Line one\nline two	with a tab and a backslash \ in it.\n["Asked for a quote over 200 seats before the end of the quarter."]','\n',char(10)),NULL);
-INSERT INTO contact_search_content VALUES(20,'ct_04fbe3a36348','İbrahim Yıldız','contact5@mail5.example','Brightwater Software 0','Harbour master',NULL,NULL,'Tōkai 6542');
-INSERT INTO contact_search_content VALUES(21,'ct_1188e50e6b1e','José́ Muñoz','contact3@mail3.example',NULL,'Researcher',NULL,NULL,replace('Zephyr 2001\nLumen 1379','\n',char(10)));
-INSERT INTO contact_search_content VALUES(22,'ct_8b426458e733','Ada Lovelace','contact4@mail4.example','Brightwater Software 0','営業部長',NULL,NULL,'Acme 5808');
-INSERT INTO contact_search_content VALUES(23,'ct_97cf65c3ef09','Ioana-Maria d''Angelo','contact2@mail2.example','Hollow Oak Foods 2','Data Engineer',NULL,replace('Line one\nline two	with a tab and a backslash \ in it.\n["Wants an export as CSV, with ; as the separator."]','\n',char(10)),NULL);
-INSERT INTO contact_search_content VALUES(24,'ct_a45c672ef6df','Ioana-Maria d''Angelo','contact0@mail0.example','Brightwater Software 0','Directrice générale',NULL,NULL,'Kilo & Sons 9803');
-CREATE TABLE IF NOT EXISTS 'contact_search_docsize'(id INTEGER PRIMARY KEY, sz BLOB);
-INSERT INTO contact_search_docsize VALUES(19,X'0002030001001900');
-INSERT INTO contact_search_docsize VALUES(20,X'0002030302000002');
-INSERT INTO contact_search_docsize VALUES(21,X'0002030001000004');
-INSERT INTO contact_search_docsize VALUES(22,X'0002030301000002');
-INSERT INTO contact_search_docsize VALUES(23,X'0004030402001500');
-INSERT INTO contact_search_docsize VALUES(24,X'0004030302000003');
-CREATE TABLE IF NOT EXISTS 'contact_search_config'(k PRIMARY KEY, v) WITHOUT ROWID;
-INSERT INTO contact_search_config VALUES('version',4);
 DELETE FROM sqlite_sequence;
 INSERT INTO sqlite_sequence VALUES('sync_runs',2);
 INSERT INTO sqlite_sequence VALUES('changes',1);
@@ -989,6 +1005,8 @@ CREATE INDEX outbox_new ON outbox (state, id) WHERE finished_at IS NULL AND trie
 CREATE INDEX outbox_tried ON outbox (tried_at) WHERE tried_at IS NOT NULL;
 CREATE INDEX outbox_ended ON outbox (state, finished_at) WHERE finished_at IS NOT NULL;
 CREATE INDEX outbox_merged ON outbox (merged_into) WHERE merged_into IS NOT NULL;
+CREATE INDEX outbox_undoes ON outbox (undoes) WHERE undoes IS NOT NULL;
+CREATE INDEX outbox_undone ON outbox (undone_by) WHERE undone_by IS NOT NULL;
 CREATE INDEX outbox_repeats ON outbox (repeats) WHERE repeats IS NOT NULL;
 CREATE INDEX outbox_events_of ON outbox_events (outbox_id);
 CREATE VIEW pending_edits (
@@ -1125,7 +1143,7 @@ SELECT RAISE(ABORT, 'changes is written by crm-mirror alone: contacts_full and c
 CREATE TRIGGER changes_refuse_delete BEFORE DELETE ON changes BEGIN -- of crm-mirror
 SELECT RAISE(ABORT, 'changes is written by crm-mirror alone: contacts_full and companies_full take edits'); END
 ;
-CREATE VIEW contacts_full AS SELECT r.id AS id, r.name AS name, r.first_name AS first_name, r.last_name AS last_name, r.email AS email, r.mobile AS mobile, coalesce(r.position, NULL) AS position, r.company AS company, r.company_id AS company_id, c.name AS company_name, r.owner_id AS owner_id, nullif(trim(coalesce(o.first_name, '') || ' ' || coalesce(o.last_name, '')), '') AS owner_name, r.qualification AS qualification, r.created_at AS created_at, r.updated_at AS updated_at, r.intent_type AS intent_type, r.intent_level AS intent_level, r.last_interaction_at AS last_interaction_at, r.enrichment_status AS enrichment_status, r.enrichment_at AS enrichment_at, r.etag AS etag, r.location_country AS location_country, r.location_region AS location_region, r.location_city AS location_city, coalesce(d.industry, NULL) AS industry, coalesce(d.language, NULL) AS language, coalesce(d.timezone, NULL) AS timezone, d.linkedin_url AS linkedin_url, d.record_source AS record_source, d.origin_channel AS origin_channel, coalesce(d.notes, NULL) AS notes, d.notes_at AS notes_at, d.score AS score, d.reasoning AS reasoning, d.qualification_confidence AS qualification_confidence, d.qualification_confidence_num AS qualification_confidence_num, d.qualified_at AS qualified_at, d.intent_reason AS intent_reason, d.intent_inferred_at AS intent_inferred_at, d.last_message_sent_at AS last_message_sent_at, d.last_message_received_at AS last_message_received_at, d.session_summary_discussed AS session_summary_discussed, d.session_summary_requests AS session_summary_requests, d.session_summary_at AS session_summary_at, d.do_not_contact AS do_not_contact, d.do_not_contact_at AS do_not_contact_at, d.do_not_contact_reason AS do_not_contact_reason, d.email_marketing_consent_status AS email_marketing_consent_status, d.email_marketing_consent_updated_at AS email_marketing_consent_updated_at, d.sms_marketing_consent_status AS sms_marketing_consent_status, d.sms_marketing_consent_updated_at AS sms_marketing_consent_updated_at, d.whatsapp_marketing_consent_status AS whatsapp_marketing_consent_status, d.whatsapp_marketing_consent_updated_at AS whatsapp_marketing_consent_updated_at, d.phone_marketing_consent_status AS phone_marketing_consent_status, d.phone_marketing_consent_updated_at AS phone_marketing_consent_updated_at, d.consent_updated_at AS consent_updated_at, d.contactable AS contactable, d.contactable_channels AS contactable_channels, d.contactability_updated_at AS contactability_updated_at, d.email_reachability_status AS email_reachability_status, d.web_chat_reachability_status AS web_chat_reachability_status, d.whatsapp_reachability_status AS whatsapp_reachability_status, d.whatsapp_service_window_expires_at AS whatsapp_service_window_expires_at, d.phone_reachability_status AS phone_reachability_status, coalesce(r.cf_nickname, NULL) AS cf_nickname, r.cf_birthday AS cf_birthday, coalesce(r.cf_lifetime_value, NULL) AS cf_lifetime_value, r.cf_lifetime_value_num AS cf_lifetime_value_num, r.cf_topics AS cf_topics, r.cf_tier AS cf_tier, coalesce(r.cf__berweisung, NULL) AS cf__berweisung, r.cf__berweisung_num AS cf__berweisung_num, coalesce(r.cf_customer_ref, NULL) AS cf_customer_ref, coalesce(r.cf_tier_2, NULL) AS cf_tier_2, r.cf_next_call AS cf_next_call, r.cf_children AS cf_children, r.cf_newsletter AS cf_newsletter, coalesce(d.cf_background, NULL) AS cf_background, r.extra AS extra, d.extra AS detail_extra, r.synced_at AS synced_at, d.fetched_at AS fetched_at, (d.contact_id IS NOT NULL AND coalesce(d.etag = r.etag, d.etag IS NULL AND r.etag IS NULL)) AS details_current FROM contacts AS r LEFT JOIN contact_details AS d ON d.contact_id = r.id LEFT JOIN team_members AS o ON o.id = r.owner_id LEFT JOIN companies AS c ON c.id = r.company_id;
+CREATE VIEW contacts_full AS SELECT r.id AS id, r.name AS name, r.first_name AS first_name, r.last_name AS last_name, r.email AS email, r.mobile AS mobile, coalesce(r.position, NULL) AS position, r.company AS company, r.company_id AS company_id, c.name AS company_name, r.owner_id AS owner_id, nullif(trim(coalesce(o.first_name, '') || ' ' || coalesce(o.last_name, '')), '') AS owner_name, r.qualification AS qualification, r.created_at AS created_at, r.updated_at AS updated_at, r.intent_type AS intent_type, r.intent_level AS intent_level, r.last_interaction_at AS last_interaction_at, r.enrichment_status AS enrichment_status, r.enrichment_at AS enrichment_at, r.etag AS etag, r.location_country AS location_country, r.location_region AS location_region, r.location_city AS location_city, coalesce(d.industry, NULL) AS industry, coalesce(d.language, NULL) AS language, coalesce(d.timezone, NULL) AS timezone, d.linkedin_url AS linkedin_url, d.record_source AS record_source, d.origin_channel AS origin_channel, coalesce(d.notes, NULL) AS notes, d.notes_at AS notes_at, d.score AS score, d.reasoning AS reasoning, d.qualification_confidence AS qualification_confidence, d.qualification_confidence_num AS qualification_confidence_num, d.qualified_at AS qualified_at, d.intent_reason AS intent_reason, d.intent_inferred_at AS intent_inferred_at, d.last_message_sent_at AS last_message_sent_at, d.last_message_received_at AS last_message_received_at, d.session_summary_discussed AS session_summary_discussed, d.session_summary_requests AS session_summary_requests, d.session_summary_at AS session_summary_at, d.do_not_contact AS do_not_contact, d.do_not_contact_at AS do_not_contact_at, d.do_not_contact_reason AS do_not_contact_reason, d.email_marketing_consent_status AS email_marketing_consent_status, d.email_marketing_consent_updated_at AS email_marketing_consent_updated_at, d.sms_marketing_consent_status AS sms_marketing_consent_status, d.sms_marketing_consent_updated_at AS sms_marketing_consent_updated_at, d.whatsapp_marketing_consent_status AS whatsapp_marketing_consent_status, d.whatsapp_marketing_consent_updated_at AS whatsapp_marketing_consent_updated_at, d.phone_marketing_consent_status AS phone_marketing_consent_status, d.phone_marketing_consent_updated_at AS phone_marketing_consent_updated_at, d.consent_updated_at AS consent_updated_at, d.contactable AS contactable, d.contactable_channels AS contactable_channels, d.contactability_updated_at AS contactability_updated_at, d.email_reachability_status AS email_reachability_status, d.web_chat_reachability_status AS web_chat_reachability_status, d.whatsapp_reachability_status AS whatsapp_reachability_status, d.whatsapp_service_window_expires_at AS whatsapp_service_window_expires_at, d.phone_reachability_status AS phone_reachability_status, coalesce(r.cf_nickname, NULL) AS cf_nickname, coalesce(r.cf_customer_ref, NULL) AS cf_customer_ref, r.cf_children AS cf_children, coalesce(r.cf_lifetime_value, NULL) AS cf_lifetime_value, r.cf_lifetime_value_num AS cf_lifetime_value_num, r.cf_newsletter AS cf_newsletter, r.cf_birthday AS cf_birthday, r.cf_next_call AS cf_next_call, r.cf_tier AS cf_tier, r.cf_topics AS cf_topics, coalesce(r.cf__berweisung, NULL) AS cf__berweisung, r.cf__berweisung_num AS cf__berweisung_num, coalesce(r.cf_tier_2, NULL) AS cf_tier_2, coalesce(d.cf_background, NULL) AS cf_background, r.extra AS extra, d.extra AS detail_extra, r.synced_at AS synced_at, d.fetched_at AS fetched_at, (d.contact_id IS NOT NULL AND coalesce(d.etag = r.etag, d.etag IS NULL AND r.etag IS NULL)) AS details_current FROM contacts AS r LEFT JOIN contact_details AS d ON d.contact_id = r.id LEFT JOIN team_members AS o ON o.id = r.owner_id LEFT JOIN companies AS c ON c.id = r.company_id;
 CREATE VIEW contact_history (
     id, -- the record's id
     column_name, -- the column of the _full view
@@ -1148,7 +1166,7 @@ WHERE coalesce(c.object_type, '') = 'contact' AND c.kind IN ('update', 'remove')
 UNION ALL
 SELECT r.id, coalesce(f.key, NULL), coalesce(f.value, NULL), CAST(NULL AS TEXT), CAST((SELECT e.seen_at FROM changes AS e WHERE e.object_type = 'contact' AND e.record_id = '' AND e.kind = 'schema' AND json_extract(e.fields, '$.column') = f.key AND json_extract(e.fields, '$.op') IN ('archived', 'retyped', 'removed') AND f.key IN ('') ORDER BY e.seq DESC LIMIT 1) AS TEXT)
 FROM contacts AS r LEFT JOIN contact_details AS d ON d.contact_id = r.id
-CROSS JOIN json_each(json_array(json_object('name', r.name, 'first_name', r.first_name, 'last_name', r.last_name, 'email', r.email, 'mobile', r.mobile, 'position', r.position, 'company', r.company, 'company_id', r.company_id, 'owner_id', r.owner_id, 'qualification', r.qualification, 'created_at', r.created_at, 'updated_at', r.updated_at, 'intent_type', r.intent_type, 'intent_level', r.intent_level, 'last_interaction_at', r.last_interaction_at, 'enrichment_status', r.enrichment_status, 'enrichment_at', r.enrichment_at, 'etag', r.etag, 'location_country', r.location_country, 'location_region', r.location_region, 'location_city', r.location_city, 'industry', d.industry, 'language', d.language, 'timezone', d.timezone, 'linkedin_url', d.linkedin_url), json_object('record_source', d.record_source, 'origin_channel', d.origin_channel, 'notes', d.notes, 'notes_at', d.notes_at, 'score', CASE WHEN typeof(d.score) = 'real' AND abs(d.score) < 9e999 THEN json(printf('%!.17g', d.score)) ELSE d.score END, 'reasoning', d.reasoning, 'qualification_confidence', d.qualification_confidence, 'qualification_confidence_num', CASE WHEN typeof(d.qualification_confidence_num) = 'real' AND abs(d.qualification_confidence_num) < 9e999 THEN json(printf('%!.17g', d.qualification_confidence_num)) ELSE d.qualification_confidence_num END, 'qualified_at', d.qualified_at, 'intent_reason', d.intent_reason, 'intent_inferred_at', d.intent_inferred_at, 'last_message_sent_at', d.last_message_sent_at, 'last_message_received_at', d.last_message_received_at, 'session_summary_discussed', d.session_summary_discussed, 'session_summary_requests', d.session_summary_requests, 'session_summary_at', d.session_summary_at, 'do_not_contact', d.do_not_contact, 'do_not_contact_at', d.do_not_contact_at, 'do_not_contact_reason', d.do_not_contact_reason, 'email_marketing_consent_status', d.email_marketing_consent_status, 'email_marketing_consent_updated_at', d.email_marketing_consent_updated_at, 'sms_marketing_consent_status', d.sms_marketing_consent_status, 'sms_marketing_consent_updated_at', d.sms_marketing_consent_updated_at, 'whatsapp_marketing_consent_status', d.whatsapp_marketing_consent_status, 'whatsapp_marketing_consent_updated_at', d.whatsapp_marketing_consent_updated_at), json_object('phone_marketing_consent_status', d.phone_marketing_consent_status, 'phone_marketing_consent_updated_at', d.phone_marketing_consent_updated_at, 'consent_updated_at', d.consent_updated_at, 'contactable', d.contactable, 'contactable_channels', d.contactable_channels, 'contactability_updated_at', d.contactability_updated_at, 'email_reachability_status', d.email_reachability_status, 'web_chat_reachability_status', d.web_chat_reachability_status, 'whatsapp_reachability_status', d.whatsapp_reachability_status, 'whatsapp_service_window_expires_at', d.whatsapp_service_window_expires_at, 'phone_reachability_status', d.phone_reachability_status, 'cf_nickname', r.cf_nickname, 'cf_birthday', r.cf_birthday, 'cf_lifetime_value', r.cf_lifetime_value, 'cf_lifetime_value_num', CASE WHEN typeof(r.cf_lifetime_value_num) = 'real' AND abs(r.cf_lifetime_value_num) < 9e999 THEN json(printf('%!.17g', r.cf_lifetime_value_num)) ELSE r.cf_lifetime_value_num END, 'cf_topics', r.cf_topics, 'cf_tier', r.cf_tier, 'cf__berweisung', r.cf__berweisung, 'cf__berweisung_num', CASE WHEN typeof(r.cf__berweisung_num) = 'real' AND abs(r.cf__berweisung_num) < 9e999 THEN json(printf('%!.17g', r.cf__berweisung_num)) ELSE r.cf__berweisung_num END, 'cf_customer_ref', r.cf_customer_ref, 'cf_tier_2', r.cf_tier_2, 'cf_next_call', r.cf_next_call, 'cf_children', r.cf_children, 'cf_newsletter', r.cf_newsletter, 'cf_background', d.cf_background), json_object('extra', r.extra, 'detail_extra', d.extra))) AS p CROSS JOIN json_each(p.value) AS f
+CROSS JOIN json_each(json_array(json_object('name', r.name, 'first_name', r.first_name, 'last_name', r.last_name, 'email', r.email, 'mobile', r.mobile, 'position', r.position, 'company', r.company, 'company_id', r.company_id, 'owner_id', r.owner_id, 'qualification', r.qualification, 'created_at', r.created_at, 'updated_at', r.updated_at, 'intent_type', r.intent_type, 'intent_level', r.intent_level, 'last_interaction_at', r.last_interaction_at, 'enrichment_status', r.enrichment_status, 'enrichment_at', r.enrichment_at, 'etag', r.etag, 'location_country', r.location_country, 'location_region', r.location_region, 'location_city', r.location_city, 'industry', d.industry, 'language', d.language, 'timezone', d.timezone, 'linkedin_url', d.linkedin_url), json_object('record_source', d.record_source, 'origin_channel', d.origin_channel, 'notes', d.notes, 'notes_at', d.notes_at, 'score', CASE WHEN typeof(d.score) = 'real' AND abs(d.score) < 9e999 THEN json(printf('%!.17g', d.score)) ELSE d.score END, 'reasoning', d.reasoning, 'qualification_confidence', d.qualification_confidence, 'qualification_confidence_num', CASE WHEN typeof(d.qualification_confidence_num) = 'real' AND abs(d.qualification_confidence_num) < 9e999 THEN json(printf('%!.17g', d.qualification_confidence_num)) ELSE d.qualification_confidence_num END, 'qualified_at', d.qualified_at, 'intent_reason', d.intent_reason, 'intent_inferred_at', d.intent_inferred_at, 'last_message_sent_at', d.last_message_sent_at, 'last_message_received_at', d.last_message_received_at, 'session_summary_discussed', d.session_summary_discussed, 'session_summary_requests', d.session_summary_requests, 'session_summary_at', d.session_summary_at, 'do_not_contact', d.do_not_contact, 'do_not_contact_at', d.do_not_contact_at, 'do_not_contact_reason', d.do_not_contact_reason, 'email_marketing_consent_status', d.email_marketing_consent_status, 'email_marketing_consent_updated_at', d.email_marketing_consent_updated_at, 'sms_marketing_consent_status', d.sms_marketing_consent_status, 'sms_marketing_consent_updated_at', d.sms_marketing_consent_updated_at, 'whatsapp_marketing_consent_status', d.whatsapp_marketing_consent_status, 'whatsapp_marketing_consent_updated_at', d.whatsapp_marketing_consent_updated_at), json_object('phone_marketing_consent_status', d.phone_marketing_consent_status, 'phone_marketing_consent_updated_at', d.phone_marketing_consent_updated_at, 'consent_updated_at', d.consent_updated_at, 'contactable', d.contactable, 'contactable_channels', d.contactable_channels, 'contactability_updated_at', d.contactability_updated_at, 'email_reachability_status', d.email_reachability_status, 'web_chat_reachability_status', d.web_chat_reachability_status, 'whatsapp_reachability_status', d.whatsapp_reachability_status, 'whatsapp_service_window_expires_at', d.whatsapp_service_window_expires_at, 'phone_reachability_status', d.phone_reachability_status, 'cf_nickname', r.cf_nickname, 'cf_customer_ref', r.cf_customer_ref, 'cf_children', r.cf_children, 'cf_lifetime_value', r.cf_lifetime_value, 'cf_lifetime_value_num', CASE WHEN typeof(r.cf_lifetime_value_num) = 'real' AND abs(r.cf_lifetime_value_num) < 9e999 THEN json(printf('%!.17g', r.cf_lifetime_value_num)) ELSE r.cf_lifetime_value_num END, 'cf_newsletter', r.cf_newsletter, 'cf_birthday', r.cf_birthday, 'cf_next_call', r.cf_next_call, 'cf_tier', r.cf_tier, 'cf_topics', r.cf_topics, 'cf__berweisung', r.cf__berweisung, 'cf__berweisung_num', CASE WHEN typeof(r.cf__berweisung_num) = 'real' AND abs(r.cf__berweisung_num) < 9e999 THEN json(printf('%!.17g', r.cf__berweisung_num)) ELSE r.cf__berweisung_num END, 'cf_tier_2', r.cf_tier_2, 'cf_background', d.cf_background), json_object('extra', r.extra, 'detail_extra', d.extra))) AS p CROSS JOIN json_each(p.value) AS f
 WHERE f.value IS NOT NULL AND (NOT f.key IN ('') OR (SELECT e.seen_at FROM changes AS e WHERE e.object_type = 'contact' AND e.record_id = '' AND e.kind = 'schema' AND json_extract(e.fields, '$.column') = f.key AND json_extract(e.fields, '$.op') IN ('archived', 'retyped', 'removed') AND f.key IN ('') ORDER BY e.seq DESC LIMIT 1) IS NOT NULL) AND NOT EXISTS (
     SELECT 1 FROM changes AS e WHERE e.object_type = 'contact' AND e.record_id = r.id AND (e.kind IN ('insert', 'remove') OR json_type(e.fields, '$."' || f.key || '"') IS NOT NULL))
 UNION ALL
@@ -1158,7 +1176,7 @@ FROM (SELECT record_id, column_name AS key, value, ended_by FROM ended_values WH
 WHERE NOT EXISTS (
     SELECT 1 FROM changes AS e WHERE e.object_type = 'contact' AND e.record_id = f.record_id AND (e.kind IN ('insert', 'remove') OR json_type(e.fields, '$."' || f.key || '"') IS NOT NULL))
 ;
-CREATE VIEW companies_full AS SELECT r.id AS id, r.name AS name, r.registered_name AS registered_name, coalesce(r.industry, NULL) AS industry, r.sub_industry AS sub_industry, r.employee_count AS employee_count, r.revenue AS revenue, r.revenue_num AS revenue_num, r.hq_country AS hq_country, r.year_founded AS year_founded, r.owner_id AS owner_id, nullif(trim(coalesce(o.first_name, '') || ' ' || coalesce(o.last_name, '')), '') AS owner_name, r.logo AS logo, r.enrichment_at AS enrichment_at, r.enrichment_status AS enrichment_status, r.last_message_sent_at AS last_message_sent_at, r.last_message_received_at AS last_message_received_at, r.last_interaction_at AS last_interaction_at, r.created_at AS created_at, r.updated_at AS updated_at, r.customer_fit_score AS customer_fit_score, r.etag AS etag, r.website_url AS website_url, d.notes AS notes, d.notes_at AS notes_at, d.customer_fit_score_reason AS customer_fit_score_reason, r.cf_last_audit AS cf_last_audit, r.cf_contract_end AS cf_contract_end, r.cf_offices AS cf_offices, r.cf_markets AS cf_markets, coalesce(r.cf_account_code, NULL) AS cf_account_code, r.cf_region AS cf_region, coalesce(r.cf_credit_limit, NULL) AS cf_credit_limit, r.cf_credit_limit_num AS cf_credit_limit_num, r.cf_public AS cf_public, coalesce(d.cf_strategy, NULL) AS cf_strategy, r.extra AS extra, d.extra AS detail_extra, r.synced_at AS synced_at, d.fetched_at AS fetched_at, (d.company_id IS NOT NULL AND coalesce(d.etag = r.etag, d.etag IS NULL AND r.etag IS NULL)) AS details_current FROM companies AS r LEFT JOIN company_details AS d ON d.company_id = r.id LEFT JOIN team_members AS o ON o.id = r.owner_id;
+CREATE VIEW companies_full AS SELECT r.id AS id, r.name AS name, r.registered_name AS registered_name, coalesce(r.industry, NULL) AS industry, r.sub_industry AS sub_industry, r.employee_count AS employee_count, r.revenue AS revenue, r.revenue_num AS revenue_num, r.hq_country AS hq_country, r.year_founded AS year_founded, r.owner_id AS owner_id, nullif(trim(coalesce(o.first_name, '') || ' ' || coalesce(o.last_name, '')), '') AS owner_name, r.logo AS logo, r.enrichment_at AS enrichment_at, r.enrichment_status AS enrichment_status, r.last_message_sent_at AS last_message_sent_at, r.last_message_received_at AS last_message_received_at, r.last_interaction_at AS last_interaction_at, r.created_at AS created_at, r.updated_at AS updated_at, r.customer_fit_score AS customer_fit_score, r.etag AS etag, r.website_url AS website_url, d.notes AS notes, d.notes_at AS notes_at, d.customer_fit_score_reason AS customer_fit_score_reason, coalesce(r.cf_account_code, NULL) AS cf_account_code, r.cf_offices AS cf_offices, coalesce(r.cf_credit_limit, NULL) AS cf_credit_limit, r.cf_credit_limit_num AS cf_credit_limit_num, r.cf_public AS cf_public, r.cf_contract_end AS cf_contract_end, r.cf_last_audit AS cf_last_audit, r.cf_region AS cf_region, r.cf_markets AS cf_markets, coalesce(d.cf_strategy, NULL) AS cf_strategy, r.extra AS extra, d.extra AS detail_extra, r.synced_at AS synced_at, d.fetched_at AS fetched_at, (d.company_id IS NOT NULL AND coalesce(d.etag = r.etag, d.etag IS NULL AND r.etag IS NULL)) AS details_current FROM companies AS r LEFT JOIN company_details AS d ON d.company_id = r.id LEFT JOIN team_members AS o ON o.id = r.owner_id;
 CREATE VIEW company_history (
     id, -- the record's id
     column_name, -- the column of the _full view
@@ -1181,7 +1199,7 @@ WHERE coalesce(c.object_type, '') = 'company' AND c.kind IN ('update', 'remove')
 UNION ALL
 SELECT r.id, coalesce(f.key, NULL), coalesce(f.value, NULL), CAST(NULL AS TEXT), CAST((SELECT e.seen_at FROM changes AS e WHERE e.object_type = 'company' AND e.record_id = '' AND e.kind = 'schema' AND json_extract(e.fields, '$.column') = f.key AND json_extract(e.fields, '$.op') IN ('archived', 'retyped', 'removed') AND f.key IN ('') ORDER BY e.seq DESC LIMIT 1) AS TEXT)
 FROM companies AS r LEFT JOIN company_details AS d ON d.company_id = r.id
-CROSS JOIN json_each(json_array(json_object('name', r.name, 'registered_name', r.registered_name, 'industry', r.industry, 'sub_industry', r.sub_industry, 'employee_count', r.employee_count, 'revenue', r.revenue, 'revenue_num', CASE WHEN typeof(r.revenue_num) = 'real' AND abs(r.revenue_num) < 9e999 THEN json(printf('%!.17g', r.revenue_num)) ELSE r.revenue_num END, 'hq_country', r.hq_country, 'year_founded', r.year_founded, 'owner_id', r.owner_id, 'logo', r.logo, 'enrichment_at', r.enrichment_at, 'enrichment_status', r.enrichment_status, 'last_message_sent_at', r.last_message_sent_at, 'last_message_received_at', r.last_message_received_at, 'last_interaction_at', r.last_interaction_at, 'created_at', r.created_at, 'updated_at', r.updated_at, 'customer_fit_score', CASE WHEN typeof(r.customer_fit_score) = 'real' AND abs(r.customer_fit_score) < 9e999 THEN json(printf('%!.17g', r.customer_fit_score)) ELSE r.customer_fit_score END, 'etag', r.etag, 'website_url', r.website_url, 'notes', d.notes, 'notes_at', d.notes_at, 'customer_fit_score_reason', d.customer_fit_score_reason, 'cf_last_audit', r.cf_last_audit), json_object('cf_contract_end', r.cf_contract_end, 'cf_offices', r.cf_offices, 'cf_markets', r.cf_markets, 'cf_account_code', r.cf_account_code, 'cf_region', r.cf_region, 'cf_credit_limit', r.cf_credit_limit, 'cf_credit_limit_num', CASE WHEN typeof(r.cf_credit_limit_num) = 'real' AND abs(r.cf_credit_limit_num) < 9e999 THEN json(printf('%!.17g', r.cf_credit_limit_num)) ELSE r.cf_credit_limit_num END, 'cf_public', r.cf_public, 'cf_strategy', d.cf_strategy, 'extra', r.extra, 'detail_extra', d.extra))) AS p CROSS JOIN json_each(p.value) AS f
+CROSS JOIN json_each(json_array(json_object('name', r.name, 'registered_name', r.registered_name, 'industry', r.industry, 'sub_industry', r.sub_industry, 'employee_count', r.employee_count, 'revenue', r.revenue, 'revenue_num', CASE WHEN typeof(r.revenue_num) = 'real' AND abs(r.revenue_num) < 9e999 THEN json(printf('%!.17g', r.revenue_num)) ELSE r.revenue_num END, 'hq_country', r.hq_country, 'year_founded', r.year_founded, 'owner_id', r.owner_id, 'logo', r.logo, 'enrichment_at', r.enrichment_at, 'enrichment_status', r.enrichment_status, 'last_message_sent_at', r.last_message_sent_at, 'last_message_received_at', r.last_message_received_at, 'last_interaction_at', r.last_interaction_at, 'created_at', r.created_at, 'updated_at', r.updated_at, 'customer_fit_score', CASE WHEN typeof(r.customer_fit_score) = 'real' AND abs(r.customer_fit_score) < 9e999 THEN json(printf('%!.17g', r.customer_fit_score)) ELSE r.customer_fit_score END, 'etag', r.etag, 'website_url', r.website_url, 'notes', d.notes, 'notes_at', d.notes_at, 'customer_fit_score_reason', d.customer_fit_score_reason, 'cf_account_code', r.cf_account_code), json_object('cf_offices', r.cf_offices, 'cf_credit_limit', r.cf_credit_limit, 'cf_credit_limit_num', CASE WHEN typeof(r.cf_credit_limit_num) = 'real' AND abs(r.cf_credit_limit_num) < 9e999 THEN json(printf('%!.17g', r.cf_credit_limit_num)) ELSE r.cf_credit_limit_num END, 'cf_public', r.cf_public, 'cf_contract_end', r.cf_contract_end, 'cf_last_audit', r.cf_last_audit, 'cf_region', r.cf_region, 'cf_markets', r.cf_markets, 'cf_strategy', d.cf_strategy, 'extra', r.extra, 'detail_extra', d.extra))) AS p CROSS JOIN json_each(p.value) AS f
 WHERE f.value IS NOT NULL AND (NOT f.key IN ('') OR (SELECT e.seen_at FROM changes AS e WHERE e.object_type = 'company' AND e.record_id = '' AND e.kind = 'schema' AND json_extract(e.fields, '$.column') = f.key AND json_extract(e.fields, '$.op') IN ('archived', 'retyped', 'removed') AND f.key IN ('') ORDER BY e.seq DESC LIMIT 1) IS NOT NULL) AND NOT EXISTS (
     SELECT 1 FROM changes AS e WHERE e.object_type = 'company' AND e.record_id = r.id AND (e.kind IN ('insert', 'remove') OR json_type(e.fields, '$."' || f.key || '"') IS NOT NULL))
 UNION ALL
@@ -1258,19 +1276,20 @@ CREATE INDEX changes_by_record ON changes (record_id, object_type, seq);
 CREATE INDEX custom_multi_values_by_value ON custom_multi_values (object_type, field_key, value);
 CREATE UNIQUE INDEX search_documents_by_record ON search_documents (is_company, record_id);
 CREATE INDEX changes_by_time ON changes (object_type, seen_at);
-CREATE INDEX ix_contacts_cf_birthday ON contacts (cf_birthday);
+CREATE INDEX ix_contacts_cf_children ON contacts (cf_children);
+CREATE INDEX ix_contacts_cf_customer_ref ON contacts (cf_customer_ref);
 CREATE INDEX ix_contacts_cf_lifetime_value_num ON contacts (cf_lifetime_value_num);
 CREATE INDEX ix_contacts_cf_nickname ON contacts (cf_nickname);
-CREATE INDEX ix_contacts_cf_tier ON contacts (cf_tier);
+CREATE INDEX ix_full_contacts_cf_customer_ref ON contacts (coalesce(cf_customer_ref, NULL));
 CREATE INDEX ix_full_contacts_cf_nickname ON contacts (coalesce(cf_nickname, NULL));
 CREATE INDEX companies_by_created_at ON companies (created_at, id);
 CREATE INDEX companies_by_updated_at ON companies (updated_at, id);
 CREATE INDEX companies_by_owner ON companies (owner_id);
 CREATE INDEX companies_by_last_interaction_at ON companies (last_interaction_at);
 CREATE INDEX ix_companies_cf_account_code ON companies (cf_account_code);
-CREATE INDEX ix_companies_cf_contract_end ON companies (cf_contract_end);
-CREATE INDEX ix_companies_cf_last_audit ON companies (cf_last_audit);
+CREATE INDEX ix_companies_cf_credit_limit_num ON companies (cf_credit_limit_num);
 CREATE INDEX ix_companies_cf_offices ON companies (cf_offices);
+CREATE INDEX ix_companies_cf_public ON companies (cf_public);
 CREATE INDEX ix_full_companies_cf_account_code ON companies (coalesce(cf_account_code, NULL));
 PRAGMA writable_schema=OFF;
 COMMIT;

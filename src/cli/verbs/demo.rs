@@ -14,7 +14,7 @@ use crate::api::BaseUrl;
 use crate::app::{Mirror, MirrorSettings, RunResult, Summary};
 use crate::cli::ui::rows;
 use crate::cli::verbs::{edit, sync};
-use crate::cli::{Failure, Global, ProgressView, identity, logging, output, session};
+use crate::cli::{Failure, Global, identity, logging, output, session};
 use crate::config::Sources;
 use crate::daemon::{self, DaemonSignals, StopSignals};
 use crate::exit::Exit;
@@ -25,8 +25,8 @@ use crate::sandbox::{Development, FaultLine, Sandbox, SandboxServer, World, Worl
 use crate::store::{
     ReadTx, Reader, RunOutcome, StateKey, StoreError, beside, open, record, remove_database, report, write_beside,
 };
-use crate::sync::Job;
 use crate::sync::checks::identity::Identity;
+use crate::sync::{Job, Silent};
 
 const CONTACTS: usize = 600;
 const COMPANIES: usize = 80;
@@ -50,16 +50,14 @@ pub struct DemoArgs {
 
 pub fn run(global: &Global, args: &DemoArgs) -> Result<Exit, Failure> {
     identity::take(&args.path)?;
-    // The steps report what happens; log lines in between would repeat it.
-    let progress = ProgressView::bars_or_nothing();
-    logging::start(&global.log_alone()?, &progress);
+    logging::start(&global.log_alone()?);
     make_room(&args.path)?;
     let runtime = session::runtime()?;
     let origin = WorldOrigin::Generated { contacts: CONTACTS, companies: COMPANIES, nasty: args.nasty };
     let development = Development { origin, seed: SEED, now: None, state: None, faults: FaultLine::default() };
     let (sandbox, _) = Sandbox::develop(development).map_err(|error| Failure::new(Exit::Internal, error))?;
     let running = runtime.block_on(sandbox.start(0))?;
-    runtime.block_on(steps(&args.path, &running, progress))?;
+    runtime.block_on(steps(&args.path, &running))?;
     answer_questions(&Reader::open_for_queries(&args.path)?)?;
     let path = args.path.display();
     output::text(&format!(
@@ -135,7 +133,7 @@ fn is_of_a_demo(mirror: &ReadTx<'_>) -> Result<bool, StoreError> {
     Ok(loopback && report::began_with(mirror, "demo")?)
 }
 
-async fn steps(path: &Path, running: &SandboxServer, progress: ProgressView) -> Result<(), Failure> {
+async fn steps(path: &Path, running: &SandboxServer) -> Result<(), Failure> {
     let mut signals = StopSignals::listen()?;
     let sandbox = running.sandbox();
     output::text(&format!(
@@ -144,7 +142,8 @@ async fn steps(path: &Path, running: &SandboxServer, progress: ProgressView) -> 
         sandbox.with_world(|world| world.definitions().len()),
     ))?;
     let settings = MirrorSettings::load(&sources(path, running))?;
-    let mirror = Mirror::open(settings, Arc::new(SystemClock), Arc::new(progress)).await?;
+    // The steps report what happens; log lines in between would repeat it.
+    let mirror = Mirror::open(settings, Arc::new(SystemClock), Arc::new(Silent)).await?;
     let mut run = async |title: &str, job: &Job| -> Result<RunResult, Failure> {
         let ran = session::run_until_stopped(&mirror, job, "demo", &mut signals).await?;
         output::text(&format!("\n{title}\n"))?;

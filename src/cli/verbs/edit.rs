@@ -202,7 +202,10 @@ pub(super) fn given(change: &str) -> Result<(String, Given), Failure> {
 impl From<QueueError> for Failure {
     fn from(error: QueueError) -> Failure {
         let hint = match &error {
-            QueueError::NoColumn { .. } => Some("`crm-mirror describe contacts_full` lists the fields"),
+            QueueError::NoColumn { object: Object::Contact, .. } => {
+                Some("`crm-mirror describe contacts_full` lists the fields")
+            }
+            QueueError::NoColumn { .. } => Some("`crm-mirror describe companies_full` lists the fields"),
             QueueError::NoRecord { .. } => Some("if it is new, `crm-mirror sync` may fetch it"),
             QueueError::OtherVersion { .. } => {
                 Some("`crm-mirror sync` fetches the newest version; check the record again")

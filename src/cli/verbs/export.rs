@@ -80,7 +80,7 @@ fn stream(reader: &Reader, at: &mut FeedCursor, out: &mut impl Write) -> Result<
         cursor::verify(&moment, at)?.map_err(|refused| Failure::new(Exit::Storage, refused).hint(BEGIN_AGAIN))?;
         // Bounded, because constant changes would otherwise keep an export running forever.
         let end = *until.get_or_insert(feed::span(&moment)?.newest);
-        let slice = feed::after(&moment, at.seq(), end, None, SLICE)?;
+        let slice = feed::after(&moment, at.seq(), end, SLICE)?;
         // Nothing is written while a snapshot is open.
         drop(moment);
         for change in &slice {

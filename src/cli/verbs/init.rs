@@ -110,9 +110,10 @@ fn next_steps(args: &InitArgs, key: Option<&Path>, unit: Option<&ServiceUnit>) -
         Some(place) => format!("put the API key into {}, then ", place.display()),
         None => "put the API key into the unit's credential, then ".into(),
     };
+    let url = if args.base_url.is_none() { "set `api.base_url` in it, then " } else { "" };
     let is_found = args.path.file_name().is_some_and(|name| name == LOCAL_FILE) || unit.is_some();
     let option = if is_found { String::new() } else { format!("-c {} ", shell_word(&path.to_string())) };
-    format!("wrote {path}\nnext: {key}run `crm-mirror {option}check`")
+    format!("wrote {path}\nnext: {url}{key}run `crm-mirror {option}check`")
 }
 
 fn beside(configuration: &Path, path: &Path) -> PathBuf {

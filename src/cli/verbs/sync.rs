@@ -42,8 +42,8 @@ pub struct RunArgs {
     /// The objects to update [default: everything].
     #[arg(value_name = "OBJECT", value_parser = one_of::<Resource, 4>(Resource::ALL.map(Resource::as_str)))]
     objects: Vec<Resource>,
-    /// Mirror the workspace of the key instead of the one before: its records replace the others, and edits that wait are
-    /// held.
+    /// Mirror the workspace of the key instead of the one before, whose records are erased with their history; edits that
+    /// wait are held.
     #[arg(long)]
     accept_workspace: bool,
     /// For timers: what fails is attempted again only when its delay is over, as by the daemon's schedule. Until it works,

@@ -196,11 +196,11 @@ impl PageHistory {
         let current = Ledger::default().at(now, &limits).since;
         let before = |windows| WindowSpent { since: current.minus(limits.window * windows), ru: 0 };
         let mut windows: Vec<WindowSpent> = (0..WINDOWS).rev().map(before).collect();
-        report::spent_since(&moment, before(WINDOWS - 1).since, |at, ru| {
-            if let Some(window) = windows.iter_mut().rfind(|window| window.since <= at) {
+        for (ended, ru) in report::spent_since(&moment, before(WINDOWS - 1).since)? {
+            if let Some(window) = windows.iter_mut().rfind(|window| window.since <= ended) {
                 window.ru += ru;
             }
-        })?;
+        }
         let (mut runs, changes) = (report::last_runs(&moment, RUNS)?, report::last_changes(&moment, CHANGES)?);
         for run in &mut runs {
             run.error = run.error.as_ref().map(|_| HIDDEN.into());

@@ -129,9 +129,10 @@ impl DerivedTx<'_> {
     fn write_documents(&self, object: Object, ids: &str) -> Result<()> {
         let document = self.tx.shapes().document(object);
         let (table, search, of) = (object.table(), object.search_table(), is_company(object));
-        let known = "is_company = ?1 AND record_id IN (SELECT value FROM json_each(?2))";
+        let known = "m.is_company = ?1 AND m.record_id IN (SELECT value FROM json_each(?2))";
         let gone = format!(
-            "SELECT docid FROM search_documents WHERE {known} AND NOT EXISTS (SELECT 1 FROM {table} WHERE id = record_id)"
+            "SELECT docid FROM search_documents AS m
+             WHERE {known} AND NOT EXISTS (SELECT 1 FROM {table} WHERE id = m.record_id)"
         );
         self.run(&format!("DELETE FROM {search} WHERE rowid IN ({gone})"), (of, ids))?;
         self.run(&format!("DELETE FROM search_documents WHERE docid IN ({gone})"), (of, ids))?;

@@ -119,8 +119,17 @@ impl FeedTx<'_> {
     }
 
     /// Enters every record of an object, so that all values are published again.
-    pub fn requeue_all(&self, object: Object) -> Result<()> {
+    pub(in crate::store) fn requeue_all(&self, object: Object) -> Result<()> {
         self.requeue_selected(&format!("SELECT ?1, id FROM {}", object.table()), &[&object])
+    }
+
+    /// Enters the next records of an object after an id, some at a time. Returns the last of them.
+    pub fn requeue_after(&self, object: Object, after: &str, most: usize) -> Result<Option<String>> {
+        let next = format!("SELECT ?1, id FROM {} WHERE id > ?2 ORDER BY id LIMIT ?3", object.table());
+        let most = most as i64;
+        let last = self.tx.value(&format!("SELECT max(id) FROM ({next})"), params![object, after, most])?;
+        self.requeue_selected(&next, &[&object, &after, &most])?;
+        Ok(last)
     }
 
     /// Enters the records whose `object_type` and `id` the selection returns, removed ones too.

@@ -6,7 +6,6 @@
 //! - Only retention removes entries at the beginning, so a gap is detected by its number. Of a record that is erased the
 //!   oldest entry of all stays, empty, and an empty one at the end removes it.
 
-use rusqlite::params;
 use serde::ser::Error as _;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -47,12 +46,11 @@ pub fn span(tx: &ReadTx<'_>) -> Result<FeedSpan> {
     Ok(FeedSpan { newest, forgotten: oldest.map_or(newest, |oldest| oldest - 1) })
 }
 
-pub fn after(tx: &ReadTx<'_>, since: i64, until: i64, object: Option<Object>, most: u32) -> Result<Vec<FeedEntry>> {
-    // The plus prevents SQLite from using the index by record, whose result would have to be sorted.
+pub fn after(tx: &ReadTx<'_>, since: i64, until: i64, most: u32) -> Result<Vec<FeedEntry>> {
     tx.rows(
         "SELECT seq, object_type, record_id, kind, fields, seen_at FROM changes
-             WHERE seq > ?1 AND seq <= ?2 AND (?3 IS NULL OR +object_type = ?3) ORDER BY seq LIMIT ?4",
-        params![since, until, object.map(Object::as_str), most],
+             WHERE seq > ?1 AND seq <= ?2 ORDER BY seq LIMIT ?3",
+        (since, until, most),
         |row| {
             let (seq, object_type, record_id, kind, fields, seen_at) = row.try_into()?;
             Ok(FeedEntry { seq, object_type, record_id, kind, fields, seen_at })

@@ -120,11 +120,11 @@ fn was_here(tx: &ReadTx<'_>, object: Object, id: &str, is_here: bool, at: Instan
     {
         return Err(RecordError::BeforeHistory { at, begins });
     }
-    // The clock may have been set back between two entries: the first one that is later decides. An empty one says that the
-    // history was erased.
+    // The clock may have been set back between two entries: the first one that is later decides. An empty removal, and an
+    // empty entry at the beginning, say that the history was erased; another one has lost its only fields to an exclusion.
     let was_here: Option<bool> = tx.find_value(
-        "SELECT kind <> 'insert' AND fields <> '{}' FROM changes
-         WHERE object_type = ?1 AND record_id = ?2 AND seen_at > ?3 ORDER BY seq LIMIT 1",
+        "SELECT kind <> 'insert' AND NOT (fields = '{}' AND (kind = 'remove' OR seq = (SELECT min(seq) FROM changes)))
+         FROM changes WHERE object_type = ?1 AND record_id = ?2 AND seen_at > ?3 ORDER BY seq LIMIT 1",
         params![object, id, at],
     )?;
     Ok(was_here.unwrap_or(is_here))

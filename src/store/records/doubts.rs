@@ -219,12 +219,9 @@ impl KnowledgeTx<'_> {
         self.delete_doubts("object_type = ?1 AND record_id = ?2 AND why = 'missed'", (object, id))?;
         if is_current {
             let of_record = "object_type = ?1 AND record_id = ?2 AND why = 'older' AND version IS NOT NULL";
-            self.delete_doubts(&format!("{of_record} AND tries = 0"), (object, id))?;
-            // The delay stays, in case that other answers contradict this one.
-            self.run(
-                &format!("UPDATE doubts SET etag = NULL, version = NULL, first_seen = NULL WHERE {of_record}"),
-                (object, id),
-            )?;
+            self.delete_doubts(&format!("{of_record} AND tries = 0 AND not_before IS NULL"), (object, id))?;
+            // The delay stays, in case that other answers contradict this one; so does what was replaced.
+            self.run(&format!("UPDATE doubts SET version = NULL, first_seen = NULL WHERE {of_record}"), (object, id))?;
         }
         Ok(())
     }

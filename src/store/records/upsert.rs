@@ -247,13 +247,16 @@ impl RecordsTx<'_> {
         }
         if shape.place("etag").is_none_or(|etag| !changed.contains(&etag)) {
             // Within one version, a value in another spelling is the same one. In another version its author may have meant it.
-            let is_same = |place: usize| {
+            let is_same = |place: usize, is_same: fn(&str, &str, DataType) -> bool| {
                 let new = incoming[place].and_then(|new| new.as_str().ok());
                 let old = row.get_ref(place).ok().and_then(|old| old.as_str().ok());
                 let texts = shape.columns[place].data_type.zip(new).zip(old);
-                texts.is_some_and(|((of, new), old)| is_coarser(new, old, of) || field_value::is_same(of, new, old))
+                texts.is_some_and(|((of, new), old)| is_same(new, old, of))
             };
-            changed.retain(|place| !is_same(*place));
+            changed.retain(|place| !is_same(*place, is_coarser));
+            if shape.place("updated_at").is_none_or(|updated_at| !changed.contains(&updated_at)) {
+                changed.retain(|place| !is_same(*place, |new, old, of| field_value::is_same(of, new, old)));
+            }
         }
         let read = if changed.is_empty() { 0 } else { count };
         let old = (0..read).map(|i| row.get(i)).collect::<Result<_, _>>()?;

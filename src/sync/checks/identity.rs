@@ -9,7 +9,7 @@
 //!   still exist.
 //!
 //! An accepted workspace is copied anew: its acceptance empties the tables and holds the edits in one transaction, so no
-//! row is ever of another workspace than the one that is mirrored, and no edit made in the one before is sent here unless a
+//! record is ever of another workspace than the one that is mirrored, and no edit made in the one before is sent here unless a
 //! person releases it.
 
 use std::collections::HashSet;
@@ -86,25 +86,30 @@ pub(in crate::sync) async fn check_identity(run: &Run<'_>) -> Result<(), SyncErr
     if is_known(run).await? {
         return Ok(());
     }
-    // Without a known identity there may still be records, because the entry may be lost.
-    if !run.job.accept().workspace {
-        match run.engine.recognise().await {
-            Err(SyncError::NotRecognised { asked, met, unread }) if unread.is_empty() => {
-                return Err(not_recognised(run, now, asked, met).await?);
-            }
-            Err(SyncError::OtherWorkspace { asked, met }) => {
-                return Err(not_recognised(run, now, asked, met).await?);
-            }
-            // A key that may only write: the version that an update replaces is all the evidence that there can be.
-            Err(SyncError::NoScope { .. }) if *run.job == Job::Push => {
-                let text = "this key can read no record: edits are sent on the versions that the mirror has";
-                run.warn(text.into());
-                return Ok(());
-            }
-            recognised => recognised?,
+    // Without a known identity there may still be records, because the entry may be lost. What is recognised needs no
+    // acceptance: nothing is forgotten then.
+    let accepted = match (run.engine.recognise().await, run.job.accept().workspace) {
+        (Err(SyncError::NotRecognised { .. } | SyncError::OtherWorkspace { .. } | SyncError::NoScope { .. }), true) => {
+            true
         }
-    }
-    let (accepted, at) = (run.job.accept().workspace, run.now());
+        (Err(SyncError::NotRecognised { asked, met, unread }), _) if unread.is_empty() => {
+            return Err(not_recognised(run, now, asked, met).await?);
+        }
+        (Err(SyncError::OtherWorkspace { asked, met }), _) => {
+            return Err(not_recognised(run, now, asked, met).await?);
+        }
+        // A key that may only write: the version that an update replaces is all the evidence that there can be.
+        (Err(SyncError::NoScope { .. }), _) if *run.job == Job::Push => {
+            let text = "this key can read no record: edits are sent on the versions that the mirror has";
+            run.warn(text.into());
+            return Ok(());
+        }
+        (recognised, _) => {
+            recognised?;
+            false
+        }
+    };
+    let at = run.now();
     let stored = run.store().write_durably(move |tx| {
         tx.knowledge().recognised()?;
         tx.set_state(&StateKey::Identity, &now)?;

@@ -86,6 +86,7 @@ impl ShortList {
     /// # Errors
     /// [`SyncError::NotAdvancing`] if it seems to have no end.
     pub(in crate::sync) fn take(&mut self, page: &ListPage) -> Result<bool, SyncError> {
+        self.anomaly = None;
         let Some(next) = &page.next else { return Ok(false) };
         let first = page.records.first().map(|record| &record.id);
         let has_new_rows = first.is_some_and(|first| self.first.insert(first.clone()));

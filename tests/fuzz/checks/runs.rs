@@ -84,7 +84,7 @@ pub fn check(data: &[u8]) {
     let job = [Job::sync(), Job::resync(), Job::audit(), Job::verify()][job % 4].clone();
     let busy = &*BUSY;
     restore(&busy.mirror.path, &busy.file);
-    damage(&busy.mirror.path, &name, text);
+    damage(&busy.mirror.path, name, text);
     busy.crm.sandbox.clear_log();
     for job in [job, Job::resync()] {
         busy.crm.wait(90_000);

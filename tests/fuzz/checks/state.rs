@@ -41,7 +41,7 @@ pub fn check(data: &[u8]) {
         let set = |value: Option<&str>| match value {
             Some(value) => conn
                 .prepare_cached("INSERT OR REPLACE INTO state (name, value) VALUES (?1, ?2)")
-                .and_then(|mut stmt| stmt.execute([&name, value])),
+                .and_then(|mut stmt| stmt.execute([name, value])),
             None => conn.execute("DELETE FROM state WHERE name = ?1", [&name]),
         };
         set(Some(text)).unwrap();
