@@ -15,7 +15,7 @@ use crate::store::feed;
 const MULTI_SELECTS: &str = "multi_selects";
 
 /// How many records are entered in one transaction, for which the mirror's other writers wait.
-const REQUEUED: usize = 2_000;
+const REQUEUED: i64 = 2_000;
 
 const DOING: &str = "change the columns";
 const CLEARING: &str = "empty what was left behind";

@@ -63,12 +63,10 @@ impl MirrorTx<'_> {
         if copied {
             let held = hold_open_edits(&self.conn, Requests::Keep, IN_A_COPY, now)?;
             tracing::warn!(
-                "This file is a copy of a mirror, or was restored: it is a mirror of its own from now on, with a new id"
+                held,
+                "This file is a copy of a mirror, or was restored: it is a mirror of its own from now on, with a new id. \
+                 Edits held, because the original may have sent them: {held}; {HELD_COMMANDS}"
             );
-            if held > 0 {
-                let edits = if held == 1 { "edit is" } else { "edits are" };
-                tracing::warn!(held, "{held} {edits} held, because the original may have sent them: {HELD_COMMANDS}");
-            }
         } else if is_cut {
             tracing::warn!(
                 "The machine stopped while the mirror was written: it has a new id, and followers start again"

@@ -124,12 +124,10 @@ impl FeedTx<'_> {
     }
 
     /// Enters the next records of an object after an id, some at a time. Returns the last of them.
-    pub fn requeue_after(&self, object: Object, after: &str, most: usize) -> Result<Option<String>> {
+    pub fn requeue_after(&self, object: Object, after: &str, most: i64) -> Result<Option<String>> {
         let next = format!("SELECT ?1, id FROM {} WHERE id > ?2 ORDER BY id LIMIT ?3", object.table());
-        let most = most as i64;
         let last = self.tx.value(&format!("SELECT max(id) FROM ({next})"), params![object, after, most])?;
-        self.requeue_selected(&next, &[&object, &after, &most])?;
-        Ok(last)
+        self.requeue_selected(&next, &[&object, &after, &most]).map(|()| last)
     }
 
     /// Enters the records whose `object_type` and `id` the selection returns, removed ones too.
@@ -148,8 +146,7 @@ impl FeedTx<'_> {
     /// Enters a removed record whose history was erased, so that it is also erased where it was published.
     pub fn publish_erasure(&self, object: Object, id: &str) -> Result<()> {
         if is_recording(self.tx)? {
-            let erased = feed::span(self.tx)?.newest;
-            self.run(ENTER, params![object, id, erased])?;
+            self.run(ENTER, params![object, id, feed::span(self.tx)?.newest])?;
         }
         Ok(())
     }
