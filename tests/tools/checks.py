@@ -8,9 +8,11 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from decimal import Decimal
+from decimal import Decimal, getcontext
 
 MIRROR, WORK = sys.argv[1], sys.argv[2]
+# A value has up to 30 digits; without this, sums have 28.
+getcontext().prec = 60
 VIEWS = ("contacts_full", "companies_full")
 # More digits than a double has, and trailing zeros: lost by a tool that reads these as numbers.
 MONEY = "SELECT id, cf_credit_limit FROM companies WHERE cf_credit_limit IS NOT NULL ORDER BY id"
