@@ -21,7 +21,7 @@ pub mod error_class;
 pub mod key;
 pub mod pace;
 pub mod query;
-pub mod retry_after;
+pub mod requested_wait;
 mod settings;
 pub(crate) mod transport;
 

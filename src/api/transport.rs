@@ -15,7 +15,7 @@ use reqwest::{Method, Url};
 use super::admission::AttemptOutcome;
 use super::error::{ApiError, ConnectFailure, Rejection, shown};
 use super::key::ApiKey;
-use super::retry_after::requested_wait;
+use super::requested_wait::requested_wait;
 use super::settings::ClientSettings;
 use crate::model::Instant;
 

@@ -21,8 +21,8 @@ use crate::store::{
     people_report, record,
 };
 use crate::sync::budget_meter::HOLD;
+use crate::sync::checks::decide_doubts::undecided;
 use crate::sync::checks::identity::Identity;
-use crate::sync::checks::removal_gate::undecided;
 use crate::sync::progress::{self, ObjectProgress};
 use crate::sync::walks::sweep::Sweep;
 

@@ -2,6 +2,7 @@
 //!
 //! Everything here is pure but the system's clock (`SystemClock`), and depends on no other room.
 
+pub mod answer_time;
 pub mod catalogue;
 pub mod clock;
 pub mod column_name;
@@ -11,7 +12,6 @@ pub mod duration;
 pub mod edit;
 pub mod editable;
 pub mod elapsed_clock;
-pub mod evidence;
 pub mod exclusions;
 pub mod field_value;
 pub mod hidden_members;
@@ -23,6 +23,7 @@ pub mod ru;
 pub mod service_time;
 pub mod time_range;
 
+pub use answer_time::AnswerTime;
 pub use catalogue::{Field, FieldKind, FieldProjection, Object, Op, Ops, Resource};
 pub use clock::{Clock, ClockReading, MonotonicReading, SystemClock, boot_number};
 pub use column_name::ColumnName;
@@ -34,7 +35,6 @@ pub use edit::{
 };
 pub use editable::{CustomTarget, EditTarget, Editable};
 pub use elapsed_clock::ElapsedClock;
-pub use evidence::AnswerTime;
 pub use exclusions::ExcludedFields;
 pub use field_value::{FieldValue, SqlValue};
 pub use hidden_members::HiddenMembers;

@@ -6,7 +6,7 @@ use super::job::Job;
 use crate::model::{Instant, Object, RecordId};
 use crate::outbox::{EditWatch, OutboxError, Pushed, Pusher};
 use crate::store::StateKey;
-use crate::sync::checks::decide_missing;
+use crate::sync::checks::lookup_by_id;
 use crate::sync::run::Run;
 use crate::sync::walks::definitions;
 
@@ -58,7 +58,7 @@ impl Run<'_> {
             let of_object = not_found.iter().filter(|(of, _)| *of == object);
             let ids: Vec<RecordId> = of_object.map(|(_, id)| id.clone()).collect();
             // A 404 does not prove a removal: it only nominates.
-            decide_missing::nominate(self, object, ids).await?;
+            lookup_by_id::nominate(self, object, ids).await?;
         }
         if unknown_keys {
             definitions::refresh_definitions_for_unknown_keys(self).await?;

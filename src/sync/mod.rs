@@ -3,7 +3,7 @@
 //! [`Engine::run`] executes a [`Job`]. [`walks`] read the service's records, [`checks`] compare the mirror with them.
 //! The decisions are pure: [`walks::walk`] (what to request next and what a page means),
 //! [`walks::changes::lower_bound`] (where changes begin), [`ServiceTime`](crate::model::ServiceTime) (the lower bound of the service's time),
-//! `walks::range` (what to list and to count), `checks::removal_gate` (what may be removed).
+//! `walks::range` (what to list and to count), `checks::decide_doubts` (what may be removed).
 //!
 //! # Invariants
 //! - A request's RU are recorded before it is sent; a page's rows and checkpoint are one transaction. So a kill repeats

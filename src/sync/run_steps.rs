@@ -17,7 +17,7 @@ use crate::budget::Limits;
 use crate::error_chain::error_chain;
 use crate::model::{Instant, Object, Resource, Ru};
 use crate::store::{Goal, LastRead, ReadOf, ReadTx, RunOutcome, StateKey, StoreError, WholeListKind};
-use crate::sync::checks::{audit, compare, identity, owed_counts, removal_gate};
+use crate::sync::checks::{audit, compare, decide_doubts, identity, owed_counts};
 use crate::sync::walks::{back_fill, changes, definitions, details, service_clock, sweep};
 
 /// How often an object is counted between its audits: so soon a removal shows.
@@ -401,7 +401,7 @@ fn of_object(
 ) -> Result<ObjectKnowledge, StoreError> {
     let refusal = tx.refused_removals(object)?;
     let accepted = accepts_removals(tx, job, object)?;
-    let retries_refusals = accepted || removal_gate::retries_refusals(job, by_person);
+    let retries_refusals = accepted || decide_doubts::retries_refusals(job, by_person);
     let sweep = Sweep::load(tx, object)?;
     let (under_way, reading) = (sweep.is_some(), sweep.is_some_and(|sweep| !sweep.is_read()));
     let due = tx.due_doubts(object, steady, retries_refusals, by_person)?;

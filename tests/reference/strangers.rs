@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use crm_mirror::api::decode;
-use crm_mirror::api::retry_after::requested_wait;
+use crm_mirror::api::requested_wait::requested_wait;
 use crm_mirror::budget::Hold;
 use crm_mirror::config::{Config, Cron, Environment, Sources};
 use crm_mirror::model::{Instant, Resource};

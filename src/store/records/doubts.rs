@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use rusqlite::params;
 
-use crate::model::evidence::MOMENTS_APART;
+use crate::model::answer_time::MOMENTS_APART;
 use crate::model::ids::MAX_PREDICATE;
 use crate::model::{AnswerTime, Instant, Object, RecordId, growing};
 use crate::store::{KnowledgeTx, OfRow, ReadTx, Result, Statements, StoredTime, Version, fits_a_list, json_list};

@@ -10,7 +10,7 @@ use crate::model::{AnswerTime, Instant, Object, Purpose, RecordId, TimeField, Ti
 use crate::store::{Applied, Compared, Completeness, Goal, ReadOf, ReadTx, StoreError};
 use crate::sync::Job;
 use crate::sync::apply::{self, ApplyReport};
-use crate::sync::checks::decide_missing::{self, Confirmation};
+use crate::sync::checks::lookup_by_id::{self, Confirmation};
 use crate::sync::error::{Asking, SyncError};
 use crate::sync::run::Run;
 use crate::sync::walks::details;
@@ -235,7 +235,7 @@ impl Audit<'_> {
         let mut unseen: Vec<RecordId> = std::mem::take(&mut self.unseen).into_iter().collect();
         unseen.sort_unstable_by_key(|id| (!id.fits_a_list(), id.clone()));
         let (gone, refused, unproven) = if self.repair {
-            decide_missing::nominate(self.run, object, unseen).await?;
+            lookup_by_id::nominate(self.run, object, unseen).await?;
             let settled = self.decide_doubts().await?;
             let refusal = self.run.read(move |tx| tx.refused_removals(object)).await?.filter(|_| settled.refused);
             (settled.gone, refusal.map_or(0, |outage| outage.going), settled.unproven)

@@ -2,8 +2,8 @@
 
 pub(super) mod audit;
 pub(super) mod compare;
-pub(super) mod decide_missing;
+pub mod decide_doubts;
 pub mod findings;
 pub mod identity;
+pub(super) mod lookup_by_id;
 pub(super) mod owed_counts;
-pub mod removal_gate;

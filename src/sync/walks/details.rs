@@ -16,8 +16,8 @@ use crate::error_chain::error_chain;
 use crate::model::{AnswerTime, Layout, Object, Purpose, RecordId};
 use crate::store::{Applied, DueDetail, EXAMINED_AT_ONCE, MirrorTx, unread};
 use crate::sync::apply::ApplyReport;
-use crate::sync::checks::decide_missing;
-use crate::sync::checks::decide_missing::MANY_NOT_FOUND;
+use crate::sync::checks::lookup_by_id;
+use crate::sync::checks::lookup_by_id::MANY_NOT_FOUND;
 use crate::sync::error::{Asking, Suspension, SyncError};
 use crate::sync::events::RunEvent;
 use crate::sync::run::Run;
@@ -187,7 +187,7 @@ async fn read_batch(
     // Each worker completes its request, even if another one failed: an answer that was paid for is stored.
     let worked = join_all((0..workers).map(|_| batch.work())).await;
     let mut queue = batch.queue.into_inner().unwrap_or_else(PoisonError::into_inner);
-    queue.given_up |= !decide_missing::nominate_not_found(run, object, queue.gone.clone()).await?;
+    queue.given_up |= !lookup_by_id::nominate_not_found(run, object, queue.gone.clone()).await?;
     worked.into_iter().collect::<Result<(), SyncError>>()?;
     Ok(queue)
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock};
 
 use crm_mirror::api::decode;
 use crm_mirror::api::error_class::classify;
-use crm_mirror::api::retry_after::requested_wait;
+use crm_mirror::api::requested_wait::requested_wait;
 use crm_mirror::api::{ApiKey, ListQuery, Rejection};
 use crm_mirror::budget::Hold;
 use crm_mirror::model::record::Extra;

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use crm_mirror::api::retry_after::requested_wait;
+use crm_mirror::api::requested_wait::requested_wait;
 use crm_mirror::api::{ApiKey, BaseUrl};
 use crm_mirror::budget::Hold;
 use crm_mirror::config::{Cron, duration};

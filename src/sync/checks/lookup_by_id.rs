@@ -2,7 +2,7 @@
 //!
 //! Every lookup includes a witness, a record that exists, and an answer without any record proves nothing: load balancers
 //! and caches may answer as if there were no records. It is the newest record of the mirror, so that the answer decides
-//! about every older record (the rule stands in `model::evidence`). If an answer lacks the witness, that is
+//! about every older record (the rule stands in `model::answer_time`). If an answer lacks the witness, that is
 //! nominated itself, and another one is taken that the service lists at that time.
 //!
 //! The witness vouches for its page only, and a service may use smaller pages than the list. So the records that a first

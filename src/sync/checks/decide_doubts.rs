@@ -22,7 +22,7 @@ use crate::store::{
     ConfirmedRemovals, ReadTx, RefusedRemovals, RemovalDecision, RemovalGuard, RemovalShare, StoreError, Tally,
     WholeListKind,
 };
-use crate::sync::checks::decide_missing::{self, Confirmation, FoundRecords, MAX_IN_VAIN, split_lookup};
+use crate::sync::checks::lookup_by_id::{self, Confirmation, FoundRecords, MAX_IN_VAIN, split_lookup};
 use crate::sync::error::{Asking, SyncError};
 use crate::sync::job::Job;
 use crate::sync::run::accepts_removals;
@@ -175,7 +175,7 @@ impl Audit<'_> {
                 tx.knowledge().forget_versions(object, &gone)
             });
             noted.await?;
-            decide_missing::nominate(self.run, object, missed).await?;
+            lookup_by_id::nominate(self.run, object, missed).await?;
             let has_seen = confirmation.found.iter().any(|found| found.records().next().is_some());
             self.keep_found(confirmation.found).await?;
             let is_decided = some.iter().any(|id| !self.older.contains(id));
