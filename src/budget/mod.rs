@@ -10,6 +10,6 @@ mod rate_limit_hold;
 mod reserve;
 
 pub use ledger::{Ledger, Limits};
-pub use poll_interval::{ActiveHours, MAX_POLL, POLLING_SHARE, PollDecision, PollReason, PollingBudget, decide_poll};
+pub use poll_interval::{MAX_POLL, POLLING_SHARE, PollDecision, PollReason, PollingBudget, decide_poll};
 pub use rate_limit_hold::{Hold, LONGEST_HOLD};
 pub use reserve::{forecast, most_reserved, reserve};

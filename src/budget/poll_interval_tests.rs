@@ -2,6 +2,7 @@
 
 use super::*;
 
+const HOUR: u64 = 3600;
 const DAY: u64 = 24 * HOUR;
 const MIN: Duration = Duration::from_secs(15);
 
@@ -22,119 +23,57 @@ fn budget(left: u64) -> PollingBudget {
     }
 }
 
-/// Known for a month; changes at 10 o'clock on Mondays, last week.
-fn office() -> ActiveHours {
-    let mut hours = ActiveHours::known_since(at(0).minus(Duration::from_secs(30 * DAY)));
-    hours.changed(at(10 * HOUR).minus(Duration::from_secs(7 * DAY)));
-    hours
-}
-
 #[test]
-fn hour_is_quiet_again_when_its_last_change_is_old() {
-    let mut hours = ActiveHours::known_since(at(0));
-    hours.changed(at(0));
-    let after = |past: Duration| at(0).plus(past);
-    assert!(!hours.is_quiet(at(0), after(ActiveHours::REMEMBERED)));
-    assert!(hours.is_quiet(at(0), after(ActiveHours::REMEMBERED + Duration::from_secs(1))));
-}
-
-#[test]
-fn the_interval_follows_budget_changes_and_hours() {
-    let new = ActiveHours::known_since(at(0));
-    let mut changing = new.clone();
-    changing.changed(at(60));
-    let mut an_hour_ago = new.clone();
-    an_hour_ago.changed(at(0).minus(Duration::from_secs(1800)));
-    let ten = at(10 * HOUR);
-    for (name, budget, hours, now, seconds, reason) in [
-        ("a whole day, 2,500 polls", budget(10_000), &an_hour_ago, at(0), 34, PollReason::Budget),
-        ("nothing changed for long", budget(10_000), &new, at(0), 51, PollReason::Settled),
-        ("just changed", budget(10_000), &changing, at(60), 27, PollReason::Changing),
-        (
-            "plenty of budget",
-            PollingBudget { limit: Ru::new(1_000_000), ..budget(1_000_000) },
-            &new,
-            at(0),
-            15,
-            PollReason::MinInterval,
-        ),
-        ("a quiet hour", budget(10_000), &office(), at(HOUR), 900, PollReason::QuietHour),
-        ("the only active hour", budget(10_000), &office(), ten, 15, PollReason::MinInterval),
-        ("400 RU left for polling", budget(400), &an_hour_ago, at(0), 432, PollReason::Budget),
+fn the_interval_follows_budget_and_changes() {
+    let plenty = || PollingBudget { limit: Ru::new(1_000_000), ..budget(1_000_000) };
+    let recently = Some(at(0).minus(Duration::from_secs(600)));
+    let an_hour_ago = Some(at(0).minus(Duration::from_secs(3_600)));
+    for (name, budget, changed, now, seconds, reason) in [
+        ("a whole day, 2,500 polls", budget(10_000), recently, at(0), 27, PollReason::Budget),
+        ("no change is known", budget(10_000), None, at(0), 27, PollReason::Budget),
+        ("nothing changed for long", budget(10_000), an_hour_ago, at(0), 112, PollReason::Settled),
+        ("just changed", budget(10_000), Some(at(60)), at(60), 20, PollReason::Changing),
+        ("plenty of budget", plenty(), recently, at(0), 18, PollReason::Settled),
+        ("plenty of budget, just changed", plenty(), Some(at(0)), at(0), 15, PollReason::MinInterval),
+        ("400 RU left for polling", budget(400), recently, at(0), 345, PollReason::Budget),
         (
             "what is kept for others is not there",
             PollingBudget { reserve: Ru::new(9_600), ..budget(10_000) },
-            &an_hour_ago,
+            recently,
             at(0),
-            432,
+            345,
             PollReason::Budget,
         ),
         (
             "half of the budget is the most",
             PollingBudget { polled: Ru::new(4_600), ..budget(5_400) },
-            &an_hour_ago,
+            recently,
             at(0),
-            432,
+            345,
             PollReason::Budget,
         ),
-        ("hardly anything left", budget(20), &new, at(0), 8_640, PollReason::Budget),
+        ("hardly anything left", budget(20), None, at(0), 8_640, PollReason::Budget),
         (
             "not even two requests",
             PollingBudget { idle_cost: Ru::new(4), ..budget(5) },
-            &new,
+            None,
             at(0),
             69_120,
             PollReason::Budget,
         ),
-        ("nothing left", budget(0), &new, at(0), DAY, PollReason::Budget),
-        ("the window's last second", budget(0), &new, at(DAY - 1), 900, PollReason::Budget),
-        ("one request for the last minutes", budget(2), &new, at(DAY - 450), 675, PollReason::Settled),
+        ("nothing left", budget(0), None, at(0), DAY, PollReason::Budget),
+        ("the window's last second", budget(0), None, at(DAY - 1), 900, PollReason::Budget),
+        ("one request for the last minutes", budget(2), None, at(DAY - 450), 360, PollReason::Budget),
     ] {
-        let decision = decide_poll(&budget, hours, MIN, now);
+        let decision = decide_poll(&budget, changed, MIN, now);
         assert_eq!((decision.interval.as_secs(), decision.reason), (seconds, reason), "{name}");
     }
-    let five = decide_poll(
-        &PollingBudget { limit: Ru::new(1_000_000), ..budget(1_000_000) },
-        &new,
-        Duration::from_secs(5),
-        at(0),
-    );
+    let five = decide_poll(&plenty(), Some(at(0)), Duration::from_secs(5), at(0));
     assert_eq!(five.interval, Duration::from_secs(5));
 }
 
 #[test]
-fn an_hour_is_quiet_after_two_weeks_and_until_something_changes_in_it() {
-    let mut hours = ActiveHours::known_since(at(0));
-    let week = 7 * DAY;
-    assert!(!hours.is_quiet(at(13 * DAY), at(13 * DAY)), "nothing is known yet");
-    assert!(hours.is_quiet(at(2 * week), at(2 * week)));
-    hours.changed(at(2 * week + 30));
-    assert!(!hours.is_quiet(at(3 * week), at(3 * week)), "the same hour a week later");
-    assert!(hours.is_quiet(at(3 * week + HOUR), at(3 * week + HOUR)), "the next hour is another");
-    assert!(hours.is_quiet(at(6 * week + HOUR), at(6 * week + HOUR)), "forgotten after four weeks");
-}
-
-#[test]
-fn an_hour_of_the_week_lasts_from_its_first_to_its_last_second() {
-    let mut hours = ActiveHours::known_since(at(0).minus(Duration::from_secs(30 * DAY)));
-    hours.changed(at(0));
-    let week = 7 * DAY;
-    for (seconds, quiet) in [(0, false), (HOUR - 1, false), (HOUR, true), (week - 1, true), (week, false)] {
-        assert_eq!(hours.is_quiet(at(seconds), at(week)), quiet, "{seconds}");
-    }
-}
-
-#[test]
-fn a_window_of_years_is_judged_by_its_next_eight_weeks() {
-    let (active, quiet) = office().seconds(at(0), at(1_000 * DAY));
-    let weeks = 56 * DAY;
-    assert_eq!(quiet as u64, weeks - 8 * HOUR);
-    assert_eq!(active as u64, 1_000 * DAY - weeks + 8 * HOUR, "what lies behind them counts as active");
-}
-
-#[test]
 fn work_that_is_kept_for_others_leaves_enough_for_the_longest_interval() {
-    let new = ActiveHours::known_since(at(0));
     let kept = |left: u64| PollingBudget { reserve: Ru::new(left), ..budget(left) };
     let polled = PollingBudget { polled: Ru::new(6_000), ..budget(4_000) };
     for (name, budget, now, seconds) in [
@@ -143,50 +82,39 @@ fn work_that_is_kept_for_others_leaves_enough_for_the_longest_interval() {
         ("the share is spent", polled, at(0), 900),
         ("the share is spent, in the last minute", polled, at(DAY - 60), 900),
     ] {
-        let decision = decide_poll(&budget, &new, MIN, now);
+        let decision = decide_poll(&budget, None, MIN, now);
         assert_eq!((decision.interval.as_secs(), decision.reason), (seconds, PollReason::Budget), "{name}");
     }
 }
 
 #[test]
-fn quiet_hours_save_for_the_active_one_and_end_where_it_begins() {
-    let ten = 10 * HOUR;
-    for (name, left, now, seconds, reason) in [
-        ("a budget for less than the longest interval", 100, at(0), 1_728, PollReason::Budget),
-        ("a minute before the active hour", 10_000, at(ten - 60), 60, PollReason::QuietHour),
-        ("more than the longest interval before it", 10_000, at(ten - 950), 900, PollReason::QuietHour),
-        ("20 polls for the active hour", 144, at(ten), 270, PollReason::Settled),
+fn a_change_is_recent_for_five_minutes_and_its_age_lengthens_the_interval() {
+    for (ago, seconds, reason) in [
+        (300, 20, PollReason::Changing),
+        (301, 27, PollReason::Budget),
+        (880, 27, PollReason::Budget),
+        (1_280, 40, PollReason::Settled),
+        (3_600, 112, PollReason::Settled),
+        (28_800, 900, PollReason::Settled),
+        (30 * DAY, 900, PollReason::Settled),
     ] {
-        let decision = decide_poll(&budget(left), &office(), MIN, now);
-        assert_eq!((decision.interval.as_secs(), decision.reason), (seconds, reason), "{name}");
+        let changed = Some(at(0).minus(Duration::from_secs(ago)));
+        let decision = decide_poll(&budget(10_000), changed, MIN, at(0));
+        assert_eq!((decision.interval.as_secs(), decision.reason), (seconds, reason), "{ago} s ago");
     }
-}
-
-#[test]
-fn a_change_is_recent_for_five_minutes_and_keeps_the_pace_for_an_hour() {
-    for (ago, reason) in [
-        (300, PollReason::Changing),
-        (301, PollReason::Budget),
-        (3_599, PollReason::Budget),
-        (3_600, PollReason::Settled),
-    ] {
-        let mut hours = ActiveHours::known_since(at(0));
-        hours.changed(at(0));
-        assert_eq!(decide_poll(&budget(10_000), &hours, MIN, at(ago)).reason, reason, "{ago} s ago");
-    }
+    let set_back = decide_poll(&budget(10_000), Some(at(DAY)), MIN, at(0));
+    assert_eq!(set_back.reason, PollReason::Changing, "a change in the future is no reason to wait");
 }
 
 #[test]
 fn an_interval_is_bounded_by_the_shortest_and_the_longest() {
-    let mut hours = ActiveHours::known_since(at(0));
-    hours.changed(at(0).minus(Duration::from_secs(1800)));
-    let exact = PollingBudget { limit: Ru::new(1_000_000), ..budget(11_520) };
-    assert_eq!(
-        decide_poll(&exact, &hours, MIN, at(0)),
-        PollDecision { interval: MIN, reason: PollReason::MinInterval }
-    );
-    let rare = decide_poll(&budget(200), &ActiveHours::known_since(at(0)), MIN, at(0));
+    let exact = PollingBudget { limit: Ru::new(1_000_000), polled: Ru::ZERO, ..budget(9_216) };
+    assert_eq!(decide_poll(&exact, None, MIN, at(0)), PollDecision { interval: MIN, reason: PollReason::MinInterval });
+    let rare = decide_poll(&budget(200), Some(at(0).minus(Duration::from_secs(DAY))), MIN, at(0));
     assert_eq!(rare, PollDecision { interval: MAX_POLL, reason: PollReason::Settled });
+    let hour = Duration::from_secs(HOUR);
+    let hourly = decide_poll(&budget(10_000), Some(at(0).minus(100 * hour)), hour, at(0));
+    assert_eq!(hourly, PollDecision { interval: hour, reason: PollReason::MinInterval });
 }
 
 /// What a month of polling came to.
@@ -223,9 +151,9 @@ fn changes(rng: &mut fastrand::Rng) -> Vec<u64> {
     times
 }
 
-/// Polls for a month, the one before it being what the daemon learns from.
-fn month(changes: &[u64], limit: u64, next: impl Fn(&PollingBudget, &ActiveHours, Instant) -> Duration) -> Month {
-    let mut hours = ActiveHours::known_since(at(0));
+/// Polls for a month, after another one.
+fn month(changes: &[u64], limit: u64, next: impl Fn(&PollingBudget, Option<Instant>, Instant) -> Duration) -> Month {
+    let mut last_change = None;
     let (mut now, mut seen, mut window) = (0, 0, 0);
     let (mut used, mut polled) = (0, 0);
     let mut month = Month { staleness: Vec::new(), most_spent: 0, polled: 0 };
@@ -240,7 +168,7 @@ fn month(changes: &[u64], limit: u64, next: impl Fn(&PollingBudget, &ActiveHours
         }
         seen += found;
         if found > 0 {
-            hours.changed(at(now));
+            last_change = Some(at(now));
         }
         // Pages beyond the first, and a detail for each change.
         used += 2 + found as u64 / 100 + found as u64;
@@ -255,7 +183,7 @@ fn month(changes: &[u64], limit: u64, next: impl Fn(&PollingBudget, &ActiveHours
             polled: Ru::new(polled),
             idle_cost: Ru::new(2),
         };
-        now += next(&budget, &hours, at(now)).as_secs().max(1);
+        now += next(&budget, last_change, at(now)).as_secs().max(1);
     }
     month.staleness.sort_unstable();
     month
@@ -265,11 +193,11 @@ fn month(changes: &[u64], limit: u64, next: impl Fn(&PollingBudget, &ActiveHours
 fn a_month_is_fresher_than_with_a_fixed_interval_at_the_same_budget() {
     let changes = changes(&mut fastrand::Rng::with_seed(5));
     for limit in [2_600, 3_000, 10_000] {
-        let auto = month(&changes, limit, |budget, hours, now| decide_poll(budget, hours, MIN, now).interval);
+        let auto = month(&changes, limit, |budget, changed, now| decide_poll(budget, changed, MIN, now).interval);
         // Every five minutes is 576 RU a day; the automatic one may spend as much.
         let fixed = month(&changes, limit, |_, _, _| Duration::from_secs(300));
-        let same = month(&changes, limit, |budget, hours, now| {
-            decide_poll(&PollingBudget { share: 576.0 / limit as f64, ..*budget }, hours, MIN, now).interval
+        let same = month(&changes, limit, |budget, changed, now| {
+            decide_poll(&PollingBudget { share: 576.0 / limit as f64, ..*budget }, changed, MIN, now).interval
         });
         for (name, run) in [("fixed", &fixed), ("auto, 576 RU a day", &same), ("auto", &auto)] {
             eprintln!(

@@ -20,12 +20,12 @@ use super::state_machine::PastRuns;
 use super::timetable::ScheduleKind;
 use crate::api::ErrorClass;
 use crate::app::{Mirror, MirrorError, MirrorSettings, Summary};
-use crate::budget::{ActiveHours, Ledger, POLLING_SHARE, PollingBudget};
+use crate::budget::{Ledger, POLLING_SHARE, PollingBudget};
 use crate::config::{Config, Cron, Sources};
 use crate::error_chain::error_chain;
 use crate::exit::Exit;
 use crate::model::{Instant, Object, Resource, Ru};
-use crate::store::{Goal, MirrorTx, ReadTx, Reader, StateKey, Store, StoreError, cursor, report};
+use crate::store::{Goal, MirrorTx, Reader, StateKey, Store, StoreError, cursor, report};
 use crate::sync::walks::sweep;
 use crate::sync::{Job, Selection, Suspension, SyncError};
 
@@ -359,7 +359,7 @@ pub(super) fn read(path: &Path, now: Instant, ledger: &Ledger) -> Result<PastRun
         covered: ScheduleKind::ALL.map(|kind| at(kind).min(now)),
         paused_since: moment.state(&StateKey::PausedSince)?,
         is_empty: synced.is_none() && swept.is_none(),
-        active_hours: active_hours(&moment, now)?,
+        last_change: report::last_change(&moment)?,
         polled: (ledger.window, Ru::new(polled)),
     })
 }
@@ -367,13 +367,6 @@ pub(super) fn read(path: &Path, now: Instant, ledger: &Ledger) -> Result<PastRun
 fn part_of_mirror(id: &str) -> f64 {
     let digits = id.get(..8).and_then(|digits| u32::from_str_radix(digits, 16).ok());
     f64::from(digits.unwrap_or_default()) / f64::from(u32::MAX)
-}
-
-fn active_hours(moment: &ReadTx<'_>, now: Instant) -> Result<ActiveHours, StoreError> {
-    let (first, found) = report::runs_with_changes(moment, now.minus(ActiveHours::REMEMBERED))?;
-    let mut hours = ActiveHours::known_since(first.unwrap_or(now).min(now));
-    found.into_iter().for_each(|at| hours.changed(at));
-    Ok(hours)
 }
 
 #[cfg(test)]

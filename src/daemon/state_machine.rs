@@ -21,7 +21,6 @@ use serde::{Deserialize, Serialize};
 use super::inputs_and_effects::{DaemonAnswer, DaemonRequest, Effect, Input};
 use super::job::{self, QueuedJob, Trigger};
 use super::timetable::{ScheduleKind, Timetable};
-use crate::budget::ActiveHours;
 use crate::model::{Instant, Ru, instant};
 use crate::sync::Job;
 
@@ -107,7 +106,8 @@ pub struct PastRuns {
     pub covered: [Instant; 3],
     pub paused_since: Option<Instant>,
     pub is_empty: bool,
-    pub active_hours: ActiveHours,
+    /// When a run last found a change.
+    pub last_change: Option<Instant>,
     /// The number of the budget window, and what runs for changes had spent in it.
     pub polled: (u32, Ru),
 }
@@ -116,7 +116,7 @@ pub struct PastRuns {
 pub struct StateMachine {
     timetable: Timetable,
     covered: [Instant; 3],
-    active_hours: ActiveHours,
+    last_change: Option<Instant>,
     polled: (u32, Ru),
     /// When each kind is next due: cached, because it takes a search.
     due_at: [Option<Instant>; 3],
@@ -150,7 +150,7 @@ impl StateMachine {
             due_at: due_at(&timetable, past.covered),
             timetable,
             covered: past.covered,
-            active_hours: past.active_hours,
+            last_change: past.last_change,
             polled: past.polled,
             queue: Vec::new(),
             running: None,

@@ -1,7 +1,6 @@
 //! The daemon's state machine in simulated time: its next job, and how the end of a run is reported to it.
 
 use crm_mirror::api::ErrorClass;
-use crm_mirror::budget::ActiveHours;
 use crm_mirror::config::{Config, Environment, Sources};
 use crm_mirror::daemon::Timetable;
 use crm_mirror::daemon::inputs_and_effects::{DaemonRequest, Effect, Input};
@@ -52,14 +51,7 @@ fn with_schedules(script: &Script, [changes, audit, sweep]: [&str; 3]) -> Timeta
 
 /// Every kind has run up to then.
 fn past(until: Instant, paused_since: Option<Instant>) -> PastRuns {
-    PastRuns {
-        part: 0.0,
-        covered: [until; 3],
-        paused_since,
-        is_empty: false,
-        active_hours: ActiveHours::known_since(until),
-        polled: (0, Ru::ZERO),
-    }
+    PastRuns { part: 0.0, covered: [until; 3], paused_since, is_empty: false, last_change: None, polled: (0, Ru::ZERO) }
 }
 
 impl Daemon {

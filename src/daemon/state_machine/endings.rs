@@ -89,10 +89,10 @@ impl StateMachine {
         }
     }
 
-    /// Learns from a run that asked for changes, and decides when the next is due where that is automatic.
+    /// Notes what a run that asked for changes showed, and decides when the next is due where that is automatic.
     fn polled(&mut self, facts: &PollFacts, now: Instant) {
         if facts.changed {
-            self.active_hours.changed(now);
+            self.last_change = Some(now);
         }
         let before = if self.polled.0 == facts.window { self.polled.1 } else { Ru::ZERO };
         self.polled = (facts.window, before + facts.budget.idle_cost);
@@ -100,7 +100,7 @@ impl StateMachine {
             return;
         }
         let budget = PollingBudget { polled: self.polled.1, ..facts.budget };
-        let poll = decide_poll(&budget, &self.active_hours, self.timetable.sync.min_interval, now);
+        let poll = decide_poll(&budget, self.last_change, self.timetable.sync.min_interval, now);
         self.timetable.poll = Some(poll);
         self.covered[0] = now;
         self.due_at[0] = self.timetable.next_run(ScheduleKind::Changes, now).map(|due| due.max(now.plus(FLOOR)));

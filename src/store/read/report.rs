@@ -86,12 +86,10 @@ pub fn last_runs(tx: &ReadTx<'_>, most: u32) -> Result<Vec<RecordedRun>> {
     tx.parsed(sql, [most])
 }
 
-/// When runs began that found changes, since an instant, and when the first run of all began.
-pub fn runs_with_changes(tx: &ReadTx<'_>, since: Instant) -> Result<(Option<Instant>, Vec<Instant>)> {
-    let first = tx.find_time("SELECT min(started_at) FROM sync_runs", [])?;
-    let sql = "SELECT started_at FROM sync_runs WHERE started_at >= ?1 AND inserted + updated + removed > 0";
-    let found: Vec<StoredTime> = tx.column(sql, [since])?;
-    Ok((first, found.into_iter().filter_map(|at| at.0).collect()))
+/// When the last run that found changes began.
+pub fn last_change(tx: &ReadTx<'_>) -> Result<Option<Instant>> {
+    let sql = "SELECT started_at FROM sync_runs WHERE inserted + updated + removed > 0 ORDER BY id DESC LIMIT 1";
+    tx.find_time(sql, [])
 }
 
 pub fn scheduled_polls(tx: &ReadTx<'_>, since: Instant) -> Result<u64> {

@@ -4,7 +4,8 @@ use super::*;
 use crate::budget::{POLLING_SHARE, PollReason, PollingBudget};
 use crate::daemon::job::PollFacts;
 
-/// A daemon with an automatic schedule and a budget of 10,000, which had polled so much in a window.
+/// A daemon with an automatic schedule and a budget of 10,000, which had polled so much in a window. The last change was
+/// found an hour ago.
 fn auto(polled: (u32, Ru)) -> StateMachine {
     let flags = vec![
         ("sync.schedule", "auto".into()),
@@ -13,8 +14,8 @@ fn auto(polled: (u32, Ru)) -> StateMachine {
     ];
     let sources = Sources { file: None, default_file: "/nowhere".into(), environment: Environment::default(), flags };
     let auto = Timetable::new(&Config::load(&sources).unwrap().sync, 0.0);
-    let active_hours = ActiveHours::known_since(at(0));
-    StateMachine::new(auto, PastRuns { active_hours, polled, ..past([Instant::EPOCH, at(0), at(0)]) }, at(0))
+    let last_change = Some(at(0).minus(Duration::from_secs(3_600)));
+    StateMachine::new(auto, PastRuns { last_change, polled, ..past([Instant::EPOCH, at(0), at(0)]) }, at(0))
 }
 
 /// Ends a run for changes in window 1.
@@ -44,7 +45,7 @@ fn what_was_polled_before_a_restart_counts_in_its_window_only() {
     };
     assert_eq!(
         [(1, 0), (0, 4_800), (1, 4_800)].map(|(window, polled)| interval((window, Ru::new(polled)))),
-        [25, 25, 651]
+        [112, 112, 347]
     );
 }
 
@@ -66,8 +67,8 @@ fn an_automatic_schedule_follows_the_budget_and_says_so() {
         // The first whole second at which it is due.
         now = due.minus(Duration::from_micros(1)).since(at(0)).as_secs() + 1;
     }
-    assert_eq!(intervals[0].1, PollReason::Settled);
+    assert_eq!(intervals[0], (112, PollReason::Settled));
     assert_eq!(intervals[1], (15, PollReason::MinInterval));
-    assert!(intervals[2].1 == PollReason::MinInterval && intervals[3] == (690, PollReason::Changing), "{intervals:?}");
+    assert!(intervals[2].1 == PollReason::MinInterval && intervals[3] == (517, PollReason::Changing), "{intervals:?}");
     assert_eq!((intervals[4].1, now), (PollReason::Budget, 86_400), "until the window ends");
 }
