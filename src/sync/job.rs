@@ -1,13 +1,10 @@
 //! Jobs: what a run should do.
 //!
-//! The same type is used on the command line, on the daemon's socket, in the daemon's queue and in `sync_runs.kind`.
-
-use serde::{Deserialize, Serialize};
+//! The same type is used on the command line and in the daemon's queue; its kind is in `sync_runs`.
 
 use crate::model::Resource;
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Job {
     /// Changes, then work in progress: sweeps, details.
     Sync { objects: Selection, accept: Acceptance },
@@ -26,8 +23,7 @@ pub enum Job {
     Push,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Selection {
     #[default]
     All,
@@ -38,8 +34,7 @@ pub enum Selection {
 }
 
 /// Permissions that only a person can give.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Acceptance {
     /// Any number of records that the service no longer has may be removed.
     pub removals: bool,
@@ -186,13 +181,5 @@ mod tests {
         assert!(named.names(Contacts) && !named.concerns(TeamMembers));
         assert_eq!(Job::sync().of(&[Companies]).within(configured), Err(Companies));
         assert_eq!(Job::Push.within(configured), Ok(Job::Push));
-    }
-
-    #[test]
-    fn job_round_trips_through_json() {
-        for job in [Job::sync().of(&[Contacts]).accepting_removals(), Job::audit(), Job::Push] {
-            let text = serde_json::to_string(&job).unwrap();
-            assert_eq!(serde_json::from_str::<Job>(&text).unwrap(), job, "{text}");
-        }
     }
 }

@@ -25,22 +25,15 @@ pub fn check(data: &[u8]) {
                 job(&body.job());
             }
         }
-        2 => {
+        _ => {
             if let Ok(body) = serde_json::from_slice::<EditBody>(body) {
                 edit(body.request());
-            }
-        }
-        _ => {
-            if let Ok(found) = serde_json::from_slice::<Job>(body) {
-                job(&found);
             }
         }
     }
 }
 
 fn job(job: &Job) {
-    let text = serde_json::to_string(&job).unwrap();
-    assert_eq!(serde_json::from_str::<Job>(&text).unwrap(), *job, "{text}");
     if let Ok(within) = job.clone().within(Some(&[Resource::Contacts])) {
         assert!(!within.concerns(Resource::Companies));
     }
