@@ -122,9 +122,7 @@ pub struct StateMachine {
     due_at: [Option<Instant>; 3],
     queue: Vec<QueuedJob>,
     running: Option<CurrentRun>,
-    /// The configuration is being reloaded; nothing starts meanwhile.
-    reloading: bool,
-    /// The number of sweeps and holds that are being cleared; nothing starts meanwhile.
+    /// How often the configuration is being reloaded, and sweeps and holds are being cleared; nothing starts meanwhile.
     maintenance: u32,
     paused_since: Option<Instant>,
     hold: Option<DaemonHold>,
@@ -154,7 +152,6 @@ impl StateMachine {
             polled: past.polled,
             queue: Vec::new(),
             running: None,
-            reloading: false,
             maintenance: 0,
             paused_since: past.paused_since,
             hold: None,
@@ -188,7 +185,7 @@ impl StateMachine {
                 self.preempt(Preemption::Reload, &mut effects);
             }
             Input::Reloaded(timetable) => {
-                self.reloading = false;
+                self.maintenance = self.maintenance.saturating_sub(1);
                 if let Some(timetable) = timetable {
                     self.reloaded(timetable, now, &mut effects);
                 }
@@ -450,11 +447,11 @@ impl StateMachine {
             }
             return;
         }
-        if self.reloading || self.maintenance > 0 {
+        if self.maintenance > 0 {
             return;
         }
         if std::mem::take(&mut self.reload) {
-            self.reloading = true;
+            self.maintenance += 1;
             effects.push(Effect::Reload);
             return;
         }
