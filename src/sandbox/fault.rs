@@ -51,8 +51,6 @@ pub enum Fault {
     TruncatedChunked,
     /// The compressed body ends early, while the HTTP message is complete.
     TruncatedGzip,
-    /// 200 with a page of HTML.
-    NotJson,
     Body(String),
     /// The body that the function makes of the right one and of this text.
     Rewritten(BodyRewrite, String),
@@ -208,7 +206,6 @@ impl TakenFaults {
         Some(match self.answer.as_ref() {
             Some(Fault::Reset | Fault::ResetAfterApply) => return None,
             Some(Fault::Html(status) | Fault::StatusAfterApply(status)) => html(*status),
-            Some(Fault::NotJson) => html(200),
             Some(Fault::Redirect { status, location }) => {
                 Answer::new(*status, "text/html", "").with("location", Some(location))
             }

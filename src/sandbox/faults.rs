@@ -189,7 +189,7 @@ const KINDS: [(&str, Fault); 7] = [
     ("reset", Fault::Reset),
     ("lost", Fault::ResetAfterApply),
     ("truncated", Fault::Truncated),
-    ("html", Fault::NotJson),
+    ("html", Fault::StatusAfterApply(200)),
     ("gateway", Fault::StatusAfterApply(502)),
     ("empty", Fault::EmptyList),
     (NO_DATE, Fault::Date(DateHeader::Missing)),

@@ -107,7 +107,7 @@ fn personal_data_and_the_key_are_logged_at_no_level() {
         for fault in [
             Fault::Status(500),
             Fault::Truncated,
-            Fault::NotJson,
+            Fault::StatusAfterApply(200),
             Fault::Body(format!(r#"{{"data": "{MARK}"}}"#)),
             Fault::Body(format!(r#"{{"data": [{{"id": "{MARK}", "name": ["{MARK}"]}}]}}"#)),
             Fault::Body(format!("{MARK}: it is not JSON")),

@@ -76,7 +76,8 @@ fn daemon_output_contains_no_secret_and_no_personal_data() {
     fixture.service.sandbox.revoke_key(SECRET);
     assert_eq!(job("/sync", &json!({}))["exit"], 77);
     fixture.service.sandbox.set_key(SECRET, &SCOPES);
-    for fault in [Fault::Status(400), Fault::Status(500), Fault::Truncated, Fault::NotJson, Fault::Reset] {
+    for fault in [Fault::Status(400), Fault::Status(500), Fault::Truncated, Fault::StatusAfterApply(200), Fault::Reset]
+    {
         faults.next(fault);
         job("/sync", &json!({}));
     }

@@ -427,7 +427,7 @@ async fn detail_that_always_fails_blocks_no_other_record() {
         Fault::Status(401),
         Fault::Status(407),
         Fault::Reset,
-        Fault::NotJson,
+        Fault::StatusAfterApply(200),
         Fault::Truncated,
         Fault::HugeBody(40_000_000),
     ] {
@@ -445,7 +445,7 @@ async fn detail_that_always_fails_blocks_no_other_record() {
 
 #[tokio::test]
 async fn failing_details_stop_further_detail_requests() {
-    for fault in [Fault::Status(503), Fault::Status(403), Fault::Status(410), Fault::NotJson] {
+    for fault in [Fault::Status(503), Fault::Status(403), Fault::Status(410), Fault::StatusAfterApply(200)] {
         let (crm, mirror) = edited(30).await;
         crm.sandbox.faults().add(Rule::new(fault.clone()).on(Resource::Contacts).records().forever());
         crm.sandbox.clear_log();

@@ -308,7 +308,7 @@ async fn no_refusal_causes_a_request_loop() {
 #[tokio::test]
 async fn no_answer_causes_a_request_loop() {
     let faults = [408, 425, 500, 502, 503, 504].map(Fault::Status);
-    let others = [Fault::Reset, Fault::ResetAfterApply, Fault::Truncated, Fault::NotJson];
+    let others = [Fault::Reset, Fault::ResetAfterApply, Fault::Truncated, Fault::StatusAfterApply(200)];
     no_loop(faults.into_iter().chain(others).map(Always::Answers)).await;
 }
 

@@ -241,7 +241,9 @@ async fn plan_without_custom_values_blocks_only_those() {
 
 #[tokio::test]
 async fn lost_answer_is_recovered_by_the_same_request() {
-    for fault in [Fault::ResetAfterApply, Fault::Truncated, Fault::NotJson, Fault::Reset, Fault::Status(500)] {
+    for fault in
+        [Fault::ResetAfterApply, Fault::Truncated, Fault::StatusAfterApply(200), Fault::Reset, Fault::Status(500)]
+    {
         let done = !matches!(fault, Fault::Reset | Fault::Status(_));
         let (crm, mirror) = mirrored().await;
         set_position(&mirror, "a", "CTO");

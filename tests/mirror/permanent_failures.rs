@@ -19,7 +19,7 @@ const PLAIN: usize = RUNS_A_DAY * (2 + 2) + 4 * 5 + 30;
 fn faults(others: [u16; 2]) -> impl Iterator<Item = Fault> {
     let classes = [400, 401, 403, 404, 412, 429, 500, 501];
     let statuses = classes.into_iter().chain(others).map(Fault::Status);
-    statuses.chain([Fault::Html(403), Fault::NotJson, Fault::Reset])
+    statuses.chain([Fault::Html(403), Fault::StatusAfterApply(200), Fault::Reset])
 }
 
 async fn mirrored() -> (Crm, Mirror) {

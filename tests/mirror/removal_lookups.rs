@@ -386,7 +386,9 @@ async fn sync(crm: &Crm, mirror: &Mirror) -> (RunOutcome, u64, usize) {
 /// Only a 404 of the service says that a record does not exist.
 #[tokio::test]
 async fn details_that_fail_prove_no_removal() {
-    for fault in [Fault::Status(500), Fault::Status(403), Fault::Status(410), Fault::Html(404), Fault::NotJson] {
+    for fault in
+        [Fault::Status(500), Fault::Status(403), Fault::Status(410), Fault::Html(404), Fault::StatusAfterApply(200)]
+    {
         let (crm, mirror) = empty_for_a_day(false).await;
         crm.sandbox.faults().add(Rule::new(fault.clone()).on(Resource::Contacts).records().forever());
         assert_eq!(sync(&crm, &mirror).await, (RunOutcome::Done, 0, 1), "{fault:?}");

@@ -71,7 +71,7 @@ fn fault() -> impl Strategy<Value = Fault> {
         Just(Fault::ResetAfterApply),
         Just(Fault::Truncated),
         Just(Fault::TruncatedChunked),
-        Just(Fault::NotJson),
+        Just(Fault::StatusAfterApply(200)),
         Just(Fault::RefusedCursor),
         Just(Fault::RepeatedPage),
         Just(Fault::SameCursor),
@@ -109,7 +109,7 @@ fn lasting() -> impl Strategy<Value = Lasting> {
 fn bad_record() -> impl Strategy<Value = Fault> {
     prop_oneof![
         prop::sample::select(vec![400, 403, 404, 500, 503]).prop_map(Fault::Status),
-        Just(Fault::NotJson),
+        Just(Fault::StatusAfterApply(200)),
         prop::sample::select(vec!["", "{}", "[]", r#"{"data": null}"#, r#"{"data": {"name": 1}}"#])
             .prop_map(|body| Fault::Body(body.into())),
     ]

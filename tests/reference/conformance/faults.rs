@@ -100,7 +100,7 @@ async fn bodies(report: &mut Report) {
     report.local("a lost answer can be asked for again", case).await;
     let case = async {
         let crm = small().await;
-        crm.sandbox().faults().next(Fault::NotJson);
+        crm.sandbox().faults().next(Fault::StatusAfterApply(200));
         let answer = crm.get(PATH).await?.must(200)?;
         ensure!(answer.json.is_null() && answer.text.starts_with("<html>"), "{}", answer.text);
         Ok(())
