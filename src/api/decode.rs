@@ -408,7 +408,7 @@ fn custom_values<'a>(
     let Some(()) = read_members(value, members) else {
         set_all(FieldValue::Unrepresentable);
         out.inexact += 1;
-        if !layout.exclusions.takes_part_of(object, WIRE) {
+        if !layout.exclusions.takes_part_of(object.table(), WIRE) {
             out.extra.keep(WIRE, value);
         }
         return;

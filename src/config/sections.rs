@@ -19,7 +19,7 @@ use super::secret::{Secret, SecretPlace};
 use super::sources::{Environment, PUBLISH_URL};
 use super::values;
 use crate::api::BaseUrl;
-use crate::model::{ExcludedFields, Resource, Ru};
+use crate::model::{Exclusions, Resource, Ru};
 use crate::store::{LabelColumns, SearchForm};
 
 const HOUR: u64 = 3600;
@@ -150,7 +150,7 @@ impl PublishConfig {
     pub(super) fn complete(&mut self, unmirrored: &[String], env: &Environment) {
         self.url = Secret::find(env, PUBLISH_URL, self.url_file.take());
         // What is not mirrored any more is withdrawn where it was published.
-        self.exclude.extend(unmirrored.iter().flat_map(|entry| ExcludedFields::of_tables(entry)));
+        self.exclude.extend(unmirrored.iter().flat_map(|entry| Exclusions::of_tables(entry)));
     }
 
     pub fn is_on(&self) -> bool {

@@ -19,7 +19,7 @@ use super::cron::{self, ChangesSchedule, Cron};
 use super::network::Network;
 use crate::api::{BaseUrl, is_loopback};
 use crate::model::duration::{duration, spell};
-use crate::model::{ExcludedFields, Instant, Object, Resource, Ru};
+use crate::model::{Exclusions, Instant, Object, Resource, Ru};
 use crate::store::{LabelColumns, SearchForm};
 
 const CENTURY: u64 = 100 * 366 * 86_400;
@@ -252,7 +252,7 @@ pub(super) fn columns<'de, D: Deserializer<'de>>(value: D) -> Result<Vec<String>
 
 pub(super) fn excluded_columns<'de, D: Deserializer<'de>>(value: D) -> Result<Vec<String>, D::Error> {
     let columns = columns(value)?;
-    match columns.iter().find_map(|column| Some((column, ExcludedFields::check(column)?))) {
+    match columns.iter().find_map(|column| Some((column, Exclusions::check(column)?))) {
         Some((column, why)) => Err(Error::custom(format!("contains `{column}`, which {why}"))),
         None => Ok(columns),
     }

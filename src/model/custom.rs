@@ -9,8 +9,7 @@ use strum::{EnumString, IntoStaticStr};
 
 use super::catalogue::{Object, Ops};
 use super::column_name::ColumnName;
-use super::exclusions::{ExcludedFields, object_of, plain_name};
-use super::hidden_members::HiddenMembers;
+use super::exclusions::{Exclusions, object_of, plain_name};
 use super::ids::{FieldKey, RecordId};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, EnumString, IntoStaticStr)]
@@ -174,7 +173,7 @@ pub struct Layout {
     pub version: u64,
     pub contact: Arc<CustomFields>,
     pub company: Arc<CustomFields>,
-    pub exclusions: Arc<ExcludedFields>,
+    pub exclusions: Arc<Exclusions>,
 }
 
 impl Layout {
@@ -184,31 +183,29 @@ impl Layout {
 
     pub fn excludes_key(&self, object: Object, key: &str) -> bool {
         let fields = self.of(object);
-        fields.is_excluded(key) || fields.by_key(key).is_none() && self.exclusions.takes_key(object, key)
+        fields.is_excluded(key) || fields.by_key(key).is_none() && self.exclusions.takes_key(object.table(), key)
     }
 
     pub fn has_details(&self, object: Object) -> bool {
         self.exclusions.leave_a_detail_field(object)
             || self.of(object).fields().iter().any(|field| field.data_type.detail_only())
     }
-}
 
-impl HiddenMembers for Layout {
-    fn hides_column(&self, table: &str, column: &str) -> bool {
-        object_of(table).is_some_and(|object| match self.of(object).columns.contains(plain_name(column)) {
-            true => self.exclusions.takes_own_column(object, column),
-            false => self.exclusions.takes_column(object, column),
-        })
+    /// Whether documents of a table are made without this column.
+    pub fn hides_column(&self, table: &str, column: &str) -> bool {
+        let own = object_of(table).filter(|object| self.of(*object).columns.contains(plain_name(column)));
+        match own {
+            Some(object) => self.exclusions.takes_own_column(object, column),
+            None => self.exclusions.takes(table, column),
+        }
     }
 
-    fn hides_wire(&self, table: &str, wire: &str) -> bool {
-        object_of(table).is_some_and(|object| match wire.strip_prefix("customFields.") {
-            Some(key) => self.excludes_key(object, key),
-            None => self.exclusions.takes_wire(object, wire),
-        })
-    }
-
-    fn hides_part_of(&self, table: &str, group: &str) -> bool {
-        object_of(table).is_some_and(|object| self.exclusions.takes_part_of(object, group))
+    /// A custom field's wire name is `customFields.KEY`.
+    pub(super) fn hides_wire(&self, table: &str, wire: &str) -> bool {
+        match (wire.strip_prefix("customFields."), object_of(table)) {
+            (Some(key), Some(object)) => self.excludes_key(object, key),
+            (Some(key), None) => self.exclusions.takes_key(table, key),
+            (None, _) => self.exclusions.takes_wire(table, wire),
+        }
     }
 }

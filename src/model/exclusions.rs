@@ -1,34 +1,41 @@
-//! `sync.exclude`: fields whose values never reach the mirror. The decoding drops them, and the tables, views and
-//! documents are made without them, because all of these are made from one layout.
+//! Columns that are kept back: from the mirror (`sync.exclude`), from what is published (`publish.exclude`) and from
+//! assistants (`mcp.exclude`). What is made from such a column follows it.
+//!
+//! Fields of `sync.exclude` never reach the mirror. The decoding drops them, and the tables, views and documents are made
+//! without them, because all of these are made from one layout.
 
-use super::catalogue::{Field, FieldKind, Object};
+use super::catalogue::{Field, FieldKind, Object, Resource};
 use super::column_name::ColumnName;
 
 /// Fields that no mirror can be without: they identify a record and its version, and order the lists.
 const NEEDED: [&str; 4] = ["id", "etag", "created_at", "updated_at"];
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ExcludedFields {
-    /// Object, if one is named, and column.
-    entries: Vec<(Option<Object>, String)>,
+pub struct Exclusions {
+    /// Table, if one is named, and column.
+    entries: Vec<(Option<String>, String)>,
     /// By object, then by the field's index in the catalogue.
     fields: [Vec<bool>; 2],
 }
 
-impl ExcludedFields {
-    /// Parses entries such as `notes` and `contacts.notes`, which [`ExcludedFields::check`] has accepted.
-    pub fn new(texts: &[String]) -> ExcludedFields {
-        let entries = entries(texts).into_iter().map(|(of, column)| (of.as_deref().and_then(object_of), column));
-        let mut exclusions = ExcludedFields { entries: entries.collect(), fields: Default::default() };
+impl Exclusions {
+    /// Parses entries such as `notes` and `contacts.notes`.
+    pub fn new(texts: &[String]) -> Exclusions {
+        let entry = |text: &String| match text.split_once('.') {
+            Some((table, column)) => (Some(table_of(table).to_string()), column.to_string()),
+            None => (None, text.clone()),
+        };
+        let mut exclusions = Exclusions { entries: texts.iter().map(entry).collect(), fields: Default::default() };
         if !exclusions.is_empty() {
             exclusions.fields = Object::ALL.map(|object| {
-                object.fields().iter().map(|field| exclusions.takes_column(object, field.column)).collect()
+                object.fields().iter().map(|field| exclusions.takes(object.table(), field.column)).collect()
             });
         }
         exclusions
     }
 
-    /// Why an entry cannot be excluded, phrased to follow its name; `None` if it can. A custom field may be created later.
+    /// Why an entry cannot be excluded from the mirror, phrased to follow its name; `None` if it can. A custom field may be
+    /// created later.
     pub fn check(entry: &str) -> Option<&'static str> {
         let (table, column) = entry.split_once('.').map_or((None, entry), |(table, column)| (Some(table), column));
         let objects = match table.map(object_of) {
@@ -47,49 +54,58 @@ impl ExcludedFields {
     pub fn of_tables(entry: &str) -> impl Iterator<Item = String> {
         let of_each = Object::ALL.map(|object| format!("{}.{entry}", object.table()));
         let entries = of_each.into_iter().chain([entry.to_string()]);
-        entries.filter(|entry| entry.contains('.') && ExcludedFields::check(entry).is_none())
+        entries.filter(|entry| entry.contains('.') && Exclusions::check(entry).is_none())
     }
 
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    fn columns(&self, object: Object) -> impl Iterator<Item = &str> {
-        let of_object = self.entries.iter().filter(move |(of, _)| of.is_none_or(|of| of == object));
-        of_object.map(|(_, column)| column.as_str())
+    /// Table, if one is named, and column.
+    pub fn entries(&self) -> &[(Option<String>, String)] {
+        &self.entries
+    }
+
+    /// The columns that are named for a table, or for any.
+    pub fn columns(&self, table: &str) -> impl Iterator<Item = &str> {
+        let table = table_of(table);
+        let of_table = self.entries.iter().filter(move |(of, _)| of.as_deref().is_none_or(|of| of == table));
+        of_table.map(|(_, column)| column.as_str())
     }
 
     pub fn takes_field(&self, object: Object, index: usize) -> bool {
         self.fields[object as usize].get(index) == Some(&true)
     }
 
-    pub fn takes_wire(&self, object: Object, wire: &str) -> bool {
-        object.fields().iter().zip(&self.fields[object as usize]).any(|(field, taken)| *taken && field.wire == wire)
+    /// Whether a column is kept back, by itself or with what it is made from.
+    pub fn takes(&self, table: &str, column: &str) -> bool {
+        made_from(table, column).iter().any(|(of, column)| self.takes(of, column))
+            || self.columns(table).any(|excluded| belongs_to(column, excluded))
     }
 
-    pub fn takes_column(&self, object: Object, column: &str) -> bool {
-        self.columns(object).any(|excluded| belongs_to(column, excluded))
-    }
-
-    /// As [`ExcludedFields::takes_column`], of the column that a field was given: it is no companion of another one.
+    /// As [`Exclusions::takes`], of the column that a field was given: it is no companion of another one.
     pub fn takes_own_column(&self, object: Object, column: &str) -> bool {
-        self.columns(object).any(|excluded| plain_name(column) == excluded)
+        self.columns(object.table()).any(|excluded| plain_name(column) == excluded)
     }
 
     /// Whether a custom field may be excluded whose column is not known yet.
-    pub fn takes_key(&self, object: Object, key: &str) -> bool {
-        self.columns(object).any(|excluded| ColumnName::may_name(excluded, key))
+    pub fn takes_key(&self, table: &str, key: &str) -> bool {
+        self.columns(table).any(|excluded| ColumnName::may_name(excluded, key))
+    }
+
+    pub fn takes_wire(&self, table: &str, wire: &str) -> bool {
+        fields_of(table).iter().any(|field| field.wire == wire && self.takes(table, field.column))
     }
 
     /// Whether a container of the answers has an excluded field: a container of a foreign shape may hold its value.
-    pub fn takes_part_of(&self, object: Object, group: &str) -> bool {
+    pub fn takes_part_of(&self, table: &str, group: &str) -> bool {
         let is_of_group = |field: &Field| field.wire.split_once('.').is_some_and(|(of, _)| of == group);
-        group == "customFields" && self.columns(object).any(|excluded| excluded.starts_with("cf_"))
-            || object.fields().iter().zip(&self.fields[object as usize]).any(|(f, taken)| *taken && is_of_group(f))
+        group == "customFields" && self.columns(table).any(|excluded| excluded.starts_with("cf_"))
+            || fields_of(table).iter().any(|field| is_of_group(field) && self.takes(table, field.column))
     }
 
     pub fn leave_a_detail_field(&self, object: Object) -> bool {
-        let is_kept = |field: &&Field| field.kind != FieldKind::Id && !self.takes_column(object, field.column);
+        let is_kept = |field: &&Field| field.kind != FieldKind::Id && !self.takes(object.table(), field.column);
         object.detail_fields().any(|field| is_kept(&field))
     }
 }
@@ -101,18 +117,22 @@ pub fn plain_name(column: &str) -> &str {
 
 /// Whether a column is the one of that name, or follows it: the companion of a decimal, the labels of a select field, and
 /// an archived column.
-pub fn belongs_to(column: &str, name: &str) -> bool {
+fn belongs_to(column: &str, name: &str) -> bool {
     let column = plain_name(column);
     column == name || ["_num", "_label"].iter().any(|suffix| column.strip_suffix(suffix) == Some(name))
 }
 
-/// Table, if one is named, and column of entries such as `notes` and `contacts.notes`.
-pub fn entries(texts: &[String]) -> Vec<(Option<String>, String)> {
-    let entry = |text: &String| match text.split_once('.') {
-        Some((table, column)) => (Some(table_of(table).to_string()), column.to_string()),
-        None => (None, text.clone()),
-    };
-    texts.iter().map(entry).collect()
+/// Table and column of what a column of an object's views is made from, where another table has that.
+fn made_from(table: &str, column: &str) -> &'static [(&'static str, &'static str)] {
+    match column {
+        _ if object_of(table).is_none() => &[],
+        "owner_name" => &[("team_members", "first_name"), ("team_members", "last_name")],
+        "company_name" => &[("companies", "name")],
+        _ if plain_name(column).starts_with("cf_") && column.ends_with("_label") => {
+            &[("custom_field_options", "label")]
+        }
+        _ => &[],
+    }
 }
 
 /// The table of an object's records, for the table of its details and its views; any other name as it is.
@@ -125,36 +145,37 @@ pub fn object_of(table: &str) -> Option<Object> {
     Object::ALL.into_iter().find(has)
 }
 
+fn fields_of(table: &str) -> &'static [Field] {
+    Resource::ALL.into_iter().find(|resource| resource.table() == table_of(table)).map_or(&[], Resource::fields)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn what_belongs_to_an_excluded_column_follows_it() {
-        let excluded =
-            ExcludedFields::new(&["cf_salary".into(), "contact_details.notes".into(), "contacts.cf_x_2".into()]);
+        let excluded = Exclusions::new(&["cf_salary".into(), "contact_details.notes".into(), "contacts.cf_x_2".into()]);
         for column in ["cf_salary", "cf_salary_num", "archived_cf_salary", "archived_cf_salary_num", "cf_salary_label"]
         {
-            assert!(excluded.takes_column(Object::Company, column), "{column}");
+            assert!(excluded.takes("companies", column), "{column}");
         }
-        assert!(excluded.takes_column(Object::Contact, "notes") && !excluded.takes_column(Object::Company, "notes"));
-        assert!(!excluded.takes_column(Object::Contact, "cf_salary_2"));
-        assert!(excluded.takes_key(Object::Contact, "Salary") && excluded.takes_key(Object::Contact, "x"));
-        assert!(!excluded.takes_key(Object::Company, "x") && !excluded.takes_key(Object::Company, "sal"));
+        assert!(excluded.takes("contacts", "notes") && !excluded.takes("companies", "notes"));
+        assert!(!excluded.takes("contacts", "cf_salary_2"));
+        assert!(excluded.takes_key("contacts", "Salary") && excluded.takes_key("contacts", "x"));
+        assert!(!excluded.takes_key("companies", "x") && !excluded.takes_key("companies", "sal"));
         let notes = Object::Contact.fields().iter().position(|field| field.column == "notes").unwrap();
-        assert!(
-            excluded.takes_field(Object::Contact, notes) && !ExcludedFields::default().takes_field(Object::Contact, 0)
-        );
+        assert!(excluded.takes_field(Object::Contact, notes) && !Exclusions::default().takes_field(Object::Contact, 0));
         assert!(excluded.leave_a_detail_field(Object::Contact));
     }
 
     #[test]
     fn only_fields_of_the_service_can_be_excluded() {
         for good in ["notes", "contacts.notes", "companies_full.industry", "location_country", "contacts.cf_later"] {
-            assert_eq!(ExcludedFields::check(good), None, "{good}");
+            assert_eq!(Exclusions::check(good), None, "{good}");
         }
         for wrong in ["note", "companies.mobile", "id", "contacts.etag", "team_members.email", "contacts.owner_name"] {
-            assert!(ExcludedFields::check(wrong).is_some(), "{wrong}");
+            assert!(Exclusions::check(wrong).is_some(), "{wrong}");
         }
     }
 }

@@ -4,16 +4,12 @@ use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
 
-/// `table` is the one that the document is of, such as `contacts`.
-pub trait HiddenMembers {
-    fn hides_column(&self, table: &str, column: &str) -> bool;
-    /// A custom field's wire name is `customFields.KEY`.
-    fn hides_wire(&self, table: &str, wire: &str) -> bool;
-    /// Whether a member of this container is left out, so that a container that cannot be parsed is, too.
-    fn hides_part_of(&self, table: &str, group: &str) -> bool;
+use super::custom::Layout;
 
+/// `table` is the one that the document is of, such as `contacts`.
+impl Layout {
     /// A text of `extra`; `None` if it is not a JSON object.
-    fn extra_without(&self, table: &str, text: &str) -> Option<String> {
+    pub fn extra_without(&self, table: &str, text: &str) -> Option<String> {
         mapped(text, |name, members| {
             if self.hides_wire(table, name) {
                 return None;
@@ -21,7 +17,7 @@ pub trait HiddenMembers {
             match mapped(members, |member, source| {
                 (!self.hides_wire(table, &format!("{name}.{member}"))).then(|| source.to_string())
             }) {
-                None if self.hides_part_of(table, name) => None,
+                None if self.exclusions.takes_part_of(table, name) => None,
                 nested => Some(nested.unwrap_or_else(|| members.to_string())),
             }
         })
@@ -29,7 +25,7 @@ pub trait HiddenMembers {
 
     /// A document by column: the last state of a removed record, or the fields of a change. `None` if it is not a JSON
     /// object.
-    fn document_without(&self, table: &str, text: &str) -> Option<String> {
+    pub fn document_without(&self, table: &str, text: &str) -> Option<String> {
         let in_text = |source: &str| {
             // `extra` is a text that contains JSON.
             let inner: Option<String> = serde_json::from_str(source).ok()?;
@@ -69,30 +65,19 @@ fn mapped(text: &str, mut change: impl FnMut(&str, &str) -> Option<String>) -> O
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    struct Withheld;
-
-    impl HiddenMembers for Withheld {
-        fn hides_column(&self, _: &str, column: &str) -> bool {
-            column == "notes"
-        }
-        fn hides_wire(&self, _: &str, wire: &str) -> bool {
-            ["notes", "customFields.salary", "location.city"].contains(&wire)
-        }
-        fn hides_part_of(&self, _: &str, group: &str) -> bool {
-            group == "location"
-        }
-    }
+    use crate::model::Exclusions;
 
     #[test]
     fn hidden_members_are_in_no_document() {
+        let excluded = ["notes", "cf_salary", "location_city"].map(String::from);
+        let layout = Layout { exclusions: Exclusions::new(&excluded).into(), ..Layout::default() };
         let extra = r#"{"customFields":{"a":1.10,"salary":7},"location":"a city","notes":[1],"odd":[2]}"#;
         let kept = r#"{"customFields":{"a":1.10},"odd":[2]}"#;
-        assert_eq!(Withheld.extra_without("contacts", extra).unwrap(), kept);
-        assert_eq!(Withheld.extra_without("contacts", "[1]"), None);
+        assert_eq!(layout.extra_without("contacts", extra).unwrap(), kept);
+        assert_eq!(layout.extra_without("contacts", "[1]"), None);
         let (extra, kept) = (serde_json::Value::from(extra), serde_json::Value::from(kept));
         let document = |extra| format!(r#"{{"extra":[null,{extra}],"name":["a","b"]"#);
         let with_notes = format!("{},\"notes\":[1,2]}}", document(&extra));
-        assert_eq!(Withheld.document_without("contacts", &with_notes).unwrap(), format!("{}}}", document(&kept)));
+        assert_eq!(layout.document_without("contacts", &with_notes).unwrap(), format!("{}}}", document(&kept)));
     }
 }

@@ -8,7 +8,8 @@ use std::collections::BTreeSet;
 
 use serde::Deserialize;
 
-use super::tables::{Exclusions, PgType, PublishedColumn, PublishedTable, archived_name};
+use super::tables::{PgType, PublishedColumn, PublishedTable, archived_name, hides_stored};
+use crate::model::Layout;
 
 /// The beginning of the comment on a table that is kept only because something of a person needs it.
 pub(super) const LEFT_BEHIND: &str = "left behind by crm-mirror: ";
@@ -68,7 +69,7 @@ pub(super) struct SchemaPlan {
 }
 
 /// Plans one table. `existing` is `None` if it does not exist.
-pub(super) fn plan(table: &PublishedTable, existing: Option<&ExistingTable>, exclusions: &Exclusions) -> SchemaPlan {
+pub(super) fn plan(table: &PublishedTable, existing: Option<&ExistingTable>, layout: &Layout) -> SchemaPlan {
     let Some(existing) = existing else {
         return SchemaPlan { replace: Some("it was missing".into()), ..SchemaPlan::default() };
     };
@@ -79,7 +80,7 @@ pub(super) fn plan(table: &PublishedTable, existing: Option<&ExistingTable>, exc
     for old in &existing.columns {
         let is_wanted = table.columns.iter().any(|column| column.name == old.name);
         let archived = archived_name(&old.name);
-        if exclusions.hides_stored(table.name, &old.name) {
+        if hides_stored(layout, table.name, &old.name) {
             plan.replace(format!("{} is not published", old.name));
         } else if !is_wanted && PublishedTable::is_custom(&old.name) {
             // It keeps its last values, and views follow.
@@ -108,14 +109,14 @@ pub(super) fn plan(table: &PublishedTable, existing: Option<&ExistingTable>, exc
 pub(super) fn carried<'e>(
     table: &PublishedTable,
     existing: &'e ExistingTable,
-    exclusions: &Exclusions,
+    layout: &Layout,
 ) -> Vec<(&'e ExistingColumn, String)> {
     if table.key.iter().any(|key| existing.column(key).is_none()) {
         return Vec::new();
     }
     let mut names: Vec<String> = existing.columns.iter().map(|column| column.name.clone()).collect();
     let unwanted = existing.columns.iter().filter(|old| {
-        !exclusions.hides_stored(table.name, &old.name) && table.columns.iter().all(|column| column.name != old.name)
+        !hides_stored(layout, table.name, &old.name) && table.columns.iter().all(|column| column.name != old.name)
     });
     let carried = unwanted.map(|old| {
         let name = match PublishedTable::is_custom(&old.name) {
@@ -157,6 +158,7 @@ impl SchemaPlan {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Exclusions;
 
     fn column(name: &str, pg_type: PgType) -> PublishedColumn {
         PublishedColumn {
@@ -189,7 +191,7 @@ mod tests {
 
     /// With the key's column, which every table has.
     fn planned(wanted: &[(&str, PgType)], there: &[(&str, &str)]) -> SchemaPlan {
-        plan(&table(wanted), Some(&existing(there)), &Exclusions::default())
+        plan(&table(wanted), Some(&existing(there)), &Layout::default())
     }
 
     #[test]
@@ -202,9 +204,8 @@ mod tests {
     fn table_that_no_step_leads_to_is_replaced_and_keeps_what_is_not_published() {
         let wanted = [("id", PgType::Text), ("score", PgType::Bigint), ("cf_fee", PgType::Numeric)];
         let there = [("id", "text"), ("score", "bigint"), ("cf_fee", "numeric"), ("cf_old", "text"), ("own", "int4")];
-        let why = |there: &ExistingTable| {
-            plan(&table(&wanted), Some(there), &Exclusions::default()).replace.unwrap_or_default()
-        };
+        let why =
+            |there: &ExistingTable| plan(&table(&wanted), Some(there), &Layout::default()).replace.unwrap_or_default();
         let fits = existing(&there);
         assert_eq!(why(&fits), "");
         assert!(why(&ExistingTable { key: Vec::new(), ..fits.clone() }).contains("primary key"));
@@ -218,12 +219,12 @@ mod tests {
         assert_eq!(why(&ExistingTable { used: 1_600, ..fits.clone() }), "");
         assert!(planned_missing().contains("missing"));
         let names: Vec<String> =
-            carried(&table(&wanted), &fits, &Exclusions::default()).into_iter().map(|(_, name)| name).collect();
+            carried(&table(&wanted), &fits, &Layout::default()).into_iter().map(|(_, name)| name).collect();
         assert_eq!(names, ["archived_cf_old", "own"]);
     }
 
     fn planned_missing() -> String {
-        plan(&table(&[]), None, &Exclusions::default()).replace.unwrap_or_default()
+        plan(&table(&[]), None, &Layout::default()).replace.unwrap_or_default()
     }
 
     #[test]
@@ -249,21 +250,21 @@ mod tests {
         let archived = planned(&[("id", PgType::Text)], &there);
         assert_eq!(archived.replace.as_deref(), Some("it has a column archived_cf_fee"));
         let names = existing(&there);
-        let names = carried(&table(&[("id", PgType::Text)]), &names, &Exclusions::default());
+        let names = carried(&table(&[("id", PgType::Text)]), &names, &Layout::default());
         let names: Vec<&str> = names.iter().map(|(_, name)| name.as_str()).collect();
         assert_eq!(names, ["archived_cf_fee$2", "archived_cf_fee"]);
     }
 
     #[test]
     fn excluded_column_replaces_the_table_even_if_it_is_archived() {
-        let exclusions = Exclusions::new(&["cf_pay".into()], Default::default());
+        let layout = Layout { exclusions: Exclusions::new(&["cf_pay".into()]).into(), ..Layout::default() };
         let again = free_name("archived_cf_pay", &["archived_cf_pay".into()]);
         for name in ["cf_pay", "cf_pay_num", "archived_cf_pay", again.as_str()] {
             let there = existing(&[("id", "text"), (name, "text")]);
             let wanted = table(&[("id", PgType::Text)]);
-            let plan = plan(&wanted, Some(&there), &exclusions);
+            let plan = plan(&wanted, Some(&there), &layout);
             assert_eq!(plan.replace, Some(format!("{name} is not published")));
-            assert!(plan.steps.is_empty() && carried(&wanted, &there, &exclusions).is_empty());
+            assert!(plan.steps.is_empty() && carried(&wanted, &there, &layout).is_empty());
         }
     }
 }

@@ -97,7 +97,7 @@ impl Sides<'_> {
         database.run(DOING, &sql::create_shadow(schema, table)).await?;
         database.forget_refused(table.name, "true", &[]).await?;
         let rows = if self.state.is_loaded(table) { self.copy(table, &shadow, by_copy).await? } else { 0 };
-        let carried = old.map(|old| ddl::carried(table, old, &self.publication.exclusions)).unwrap_or_default();
+        let carried = old.map(|old| ddl::carried(table, old, &self.publication.layout)).unwrap_or_default();
         if !carried.is_empty() {
             database.run(DOING, &sql::carry(schema, table, &shadow, &carried)).await?;
         }

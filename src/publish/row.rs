@@ -4,9 +4,9 @@
 use std::borrow::Cow;
 
 use super::state::TargetState;
-use super::tables::{self, PgType, Publication, PublishedColumn, PublishedTable};
+use super::tables::{PgType, Publication, PublishedColumn, PublishedTable};
 use super::value::{self, ESCAPED};
-use crate::model::{HiddenMembers, Object, SqlValue};
+use crate::model::{Object, SqlValue};
 use crate::store::{Moment, POINTERS, SourceRow, StoreError, is_last_page};
 
 /// A row, in the order of the table's columns; `None` is NULL.
@@ -132,7 +132,8 @@ impl<'a> PublishedRows<'a> {
 
     fn without_hidden<'v>(&self, column: &str, value: &'v SqlValue, row: &[SqlValue]) -> Cow<'v, SqlValue> {
         let SqlValue::Text(text) = value else { return Cow::Borrowed(value) };
-        if self.publication.exclusions.is_empty() {
+        let layout = &self.publication.layout;
+        if layout.exclusions.is_empty() {
             return Cow::Borrowed(value);
         }
         let object = self.table.object().or_else(|| {
@@ -141,30 +142,13 @@ impl<'a> PublishedRows<'a> {
         });
         let kept = match (column, object) {
             ("extra" | "detail_extra", object) => {
-                self.extra_without(object.map_or(self.table.name, Object::table), text)
+                layout.extra_without(object.map_or(self.table.name, Object::table), text)
             }
-            ("record" | "fields", Some(object)) => self.document_without(object.table(), text),
+            ("record" | "fields", Some(object)) => layout.document_without(object.table(), text),
             _ => return Cow::Borrowed(value),
         };
         // A document that cannot be parsed could contain excluded values, so it is not published.
         Cow::Owned(kept.map_or(SqlValue::Null, |kept| SqlValue::Text(kept.into())))
-    }
-}
-
-impl HiddenMembers for PublishedRows<'_> {
-    fn hides_column(&self, table: &str, column: &str) -> bool {
-        self.publication.exclusions.hides(table, column)
-    }
-
-    fn hides_wire(&self, table: &str, wire: &str) -> bool {
-        self.publication.hidden.iter().any(|(of, hidden)| of == table && hidden == wire)
-            || wire.strip_prefix(tables::CUSTOM).is_some_and(|key| self.publication.exclusions.hides_key(table, key))
-    }
-
-    fn hides_part_of(&self, table: &str, group: &str) -> bool {
-        let is_part = |wire: &str| wire.strip_prefix(group).is_some_and(|member| member.starts_with('.'));
-        self.publication.hidden.iter().any(|(of, hidden)| of == table && is_part(hidden))
-            || tables::CUSTOM.strip_suffix('.') == Some(group) && self.publication.exclusions.hides_some_key(table)
     }
 }
 
@@ -225,7 +209,7 @@ pub(super) fn copy_line(row: &PgRow, out: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::publish::tables::Exclusions;
+    use crate::model::{Exclusions, Layout};
 
     fn column(name: &str, pg_type: PgType, wire: Option<&str>) -> PublishedColumn {
         PublishedColumn {
@@ -255,18 +239,15 @@ mod tests {
         }
     }
 
-    fn publication(exclude: &[&str], hidden: &[&str]) -> Publication {
+    fn publication(exclude: &[&str]) -> Publication {
         let entries: Vec<String> = exclude.iter().map(ToString::to_string).collect();
-        Publication {
-            exclusions: Exclusions::new(&entries, Default::default()),
-            hidden: hidden.iter().map(|wire| ("contacts".to_string(), wire.to_string())).collect(),
-            ..Publication::default()
-        }
+        let layout = Layout { exclusions: Exclusions::new(&entries).into(), ..Layout::default() };
+        Publication { layout, ..Publication::default() }
     }
 
     #[test]
     fn value_that_does_not_fit_is_null_and_in_extra() {
-        let (table, publication, state) = (contacts(), publication(&[], &[]), TargetState::default());
+        let (table, publication, state) = (contacts(), publication(&[]), TargetState::default());
         let converter = PublishedRows::new(&table, &publication, &state);
         let convert = |day: &str, extra: SqlValue| converter.convert(&["a".into(), day.into(), extra]);
         let kept = convert("0000-01-01", r#"{"x":1.10}"#.into());
@@ -282,7 +263,7 @@ mod tests {
         let mut table = contacts();
         let wires: Vec<String> = (0..500).map(|n| format!("customFields.f{n}")).collect();
         table.columns.extend((0..500).map(|n| column(&format!("cf_f{n}"), PgType::Text, Some(&wires[n]))));
-        let (publication, state) = (publication(&[], &[]), TargetState::default());
+        let (publication, state) = (publication(&[]), TargetState::default());
         let converter = PublishedRows::new(&table, &publication, &state);
         let row = |text: &str| -> Vec<SqlValue> {
             let standard = ["a".into(), SqlValue::Null, SqlValue::Null].into_iter();
@@ -300,7 +281,7 @@ mod tests {
 
     #[test]
     fn excluded_values_are_in_no_document() {
-        let publication = publication(&["contacts.notes", "cf_salary"], &["notes", "customFields.salary"]);
+        let publication = publication(&["contacts.notes", "cf_salary"]);
         let (table, state) = (contacts(), TargetState::default());
         let converter = PublishedRows::new(&table, &publication, &state);
         let extra = r#"{"notes":"s3cret","customFields":{"salary":"s3cret","Salary":"s3cret","tier":"A"}}"#;

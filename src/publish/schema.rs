@@ -52,7 +52,7 @@ impl Sides<'_> {
                 self.refuse(name, PublishError::ForeignTable { schema, table: name.into() });
                 continue;
             }
-            let mut plan = ddl::plan(table, there, &publication.exclusions);
+            let mut plan = ddl::plan(table, there, &publication.layout);
             if name == "custom_multi_values" && known.as_ref() != Some(&multi_selects) {
                 plan.replace("its fields were changed".into());
             }
@@ -131,7 +131,8 @@ impl Sides<'_> {
         let mut kept = database.tables().await?;
         kept.retain(|_, table| table.is_left_behind);
         let publication = &self.publication;
-        let hides = !publication.exclusions.is_empty() || publication.tables.iter().any(|table| !table.is_chosen);
+        let hides =
+            !publication.layout.exclusions.is_empty() || publication.tables.iter().any(|table| !table.is_chosen);
         let is_cleared = !kept.is_empty() && (hides || self.read(|moment, _, _| Ok(moment.has_erased()?)).await?);
         for (name, table) in &kept {
             let of = tables::names().into_iter().find(|of| name.starts_with(&format!("{of}{LEFT_BEHIND_TABLE}")));

@@ -67,7 +67,7 @@ impl Sides<'_> {
     {
         let (publication, state) = (self.publication.clone(), self.state.clone());
         let read = move |moment: &Moment<'_>| {
-            expect_layout(moment, publication.layout)?;
+            expect_layout(moment, publication.layout.version)?;
             read(moment, &publication, &state)
         };
         self.mirror.moment(read).await

@@ -104,7 +104,9 @@ impl TargetState {
 
 fn settings(publication: &Publication) -> String {
     let names: Vec<&str> = publication.chosen_tables().map(|table| table.name).collect();
-    value::digest(format!("{names:?} {:?} {}", publication.exclusions, publication.rewrites).as_bytes())
+    value::digest(
+        format!("{names:?} {:?} {}", publication.layout.exclusions.entries(), publication.rewrites).as_bytes(),
+    )
 }
 
 pub(super) fn appearance(publication: &Publication) -> String {
@@ -115,7 +117,7 @@ pub(super) fn appearance(publication: &Publication) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::publish::tables::Exclusions;
+    use crate::model::{Exclusions, Layout};
     use crate::store::feed::FeedSpan;
 
     fn publication(exclude: &str) -> Publication {
@@ -124,8 +126,7 @@ mod tests {
             feed: FeedSpan { newest: 7, forgotten: 0 },
             changed: 4,
             copied: Object::ALL.to_vec(),
-            layout: 1,
-            exclusions: Exclusions::new(&[exclude.to_string()], Default::default()),
+            layout: Layout { exclusions: Exclusions::new(&[exclude.to_string()]).into(), ..Layout::default() },
             ..Publication::default()
         }
     }

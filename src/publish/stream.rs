@@ -194,7 +194,7 @@ impl MirrorStream {
         let is_described = |table: &PublishedTable| table.object().is_none() && !table.is_small();
         let described = |table| if is_described(table) { columns(table) } else { Vec::new() };
         let tables: Vec<_> = publication.chosen_tables().map(|table| (table.name, described(table))).collect();
-        let settings = format!("{tables:?} {:?} {}", publication.exclusions, publication.rewrites);
+        let settings = format!("{tables:?} {:?} {}", publication.layout.exclusions.entries(), publication.rewrites);
         let digest_of = |object: Object| {
             let table = publication.table(object.table()).filter(|table| state.is_loaded(table));
             let keys: BTreeSet<_> = publication.multi_selects.iter().filter(|(of, _)| *of == object).collect();
@@ -264,7 +264,7 @@ impl MirrorStream {
         let mut after: Option<Vec<SqlValue>> = None;
         loop {
             let page = self.source.moment(|moment| {
-                expect_layout(moment, scene.publication.layout)?;
+                expect_layout(moment, scene.publication.layout.version)?;
                 reached.continues(moment)?;
                 published.page(moment, after.as_deref()).map_err(StreamError::from)
             });
@@ -281,7 +281,7 @@ impl MirrorStream {
     fn changes(&mut self, scene: &Scene, cursor: &StreamCursor, out: &mut impl Write) -> Result<bool, StreamError> {
         let Scene { publication, state, .. } = scene;
         let read = |moment: &Moment<'_>| {
-            expect_layout(moment, publication.layout)?;
+            expect_layout(moment, publication.layout.version)?;
             cursor.continues(moment)?;
             Unsent::read(moment, publication, state).map_err(StreamError::from)
         };

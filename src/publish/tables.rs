@@ -2,16 +2,15 @@
 //! `publish.exclude` keeps back wherever their values are: in rows, in the history, in removed records and in `extra`.
 
 use std::collections::BTreeSet;
-use std::fmt;
 
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use strum::IntoStaticStr;
 
 use super::PublishError;
-use crate::model::exclusions::{self, belongs_to, object_of, plain_name};
-use crate::model::{ColumnName, Object, Resource};
-use crate::store::{ColumnLine, FeedSpan, Moment, PageQuery, StateKey, feed, guide, made_from};
+use crate::model::exclusions::object_of;
+use crate::model::{DataType, Exclusions, Layout, Object, Resource};
+use crate::store::{ColumnLine, FeedSpan, Moment, PageQuery, StateKey, feed, guide};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, Deserialize)]
 #[strum(serialize_all = "lowercase")]
@@ -109,7 +108,8 @@ impl PublishedTable {
 /// Everything that is published, in one snapshot of the mirror.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Publication {
-    pub(super) layout: u64,
+    /// The custom columns, with what is not published as their exclusions.
+    pub(super) layout: Layout,
     /// What was erased is erased in the copies by sending everything again.
     pub(super) rewrites: u32,
     pub(super) mirror: String,
@@ -120,9 +120,6 @@ pub(super) struct Publication {
     pub(super) copied: Vec<Object>,
     pub(super) tables: Vec<PublishedTable>,
     pub(super) objects: Vec<Object>,
-    pub(super) exclusions: Exclusions,
-    /// Table and wire name of the excluded columns.
-    pub(super) hidden: Vec<(String, String)>,
     /// Object and field key of the multi-selects whose values are published.
     pub(super) multi_selects: Vec<(Object, String)>,
     /// The tables that the database does not let be brought to shape, or written: nothing is sent to them.
@@ -183,8 +180,7 @@ pub(super) fn publication(
     resources: Option<&[Resource]>,
     exclude: &[String],
 ) -> Result<Publication, PublishError> {
-    let keys = SPECS.iter().flat_map(|(name, key, ..)| key.iter().map(|column| (name.to_string(), column.to_string())));
-    let mut exclusions = Exclusions { own: moment.custom_columns()?, ..Exclusions::new(exclude, keys.collect()) };
+    let layout = moment.layout_without(exclude)?;
     let chosen = |resource: Resource| resources.is_none_or(|chosen| chosen.contains(&resource));
     let objects: Vec<Object> = Object::ALL.into_iter().filter(|object| chosen(object.resource())).collect();
     // What `sync.exclude` keeps out of the mirror is a column all the same.
@@ -192,34 +188,29 @@ pub(super) fn publication(
         .into_iter()
         .flat_map(|object| object.fields().iter().map(move |f| (object.table().to_string(), f.column.to_string())));
     let mut known: BTreeSet<(String, String)> = of_catalogue.collect();
-    let (mut tables, mut hidden) = (Vec::new(), Vec::new());
+    let mut tables = Vec::new();
     for spec in SPECS {
         let (name, _, _, resource) = spec;
         let columns = guide::columns_without_options(moment.tx, source(name))?;
         known.extend(columns.iter().map(|column| (name.to_string(), column.name.clone())));
-        let taken = columns.iter().filter(|column| exclusions.hides(name, &column.name));
-        hidden.extend(taken.filter_map(|column| Some((name.to_string(), column.wire_name.clone()?))));
         if columns.is_empty() {
             continue;
         }
-        let keys = columns.iter().filter_map(|column| column.wire_name.as_deref()?.strip_prefix(CUSTOM));
-        exclusions.placed.extend(keys.map(|key| (name.to_string(), key.to_string())));
         let is_chosen = resource.map_or(!objects.is_empty(), chosen);
-        tables.push(table(spec, columns, &exclusions, is_chosen));
+        tables.push(table(spec, columns, &layout, is_chosen));
     }
     if !tables.iter().any(|table| table.is_chosen) {
         return Err(PublishError::Empty);
     }
-    exclusions.check(&known)?;
-    let multi_selects = moment.multi_selects()?.into_iter();
-    let multi_selects = multi_selects
-        .filter(|(object, _, column)| objects.contains(object) && !exclusions.hides(object.table(), column))
-        .map(|(object, key, _)| (object, key))
-        .collect();
+    check(&layout.exclusions, &known)?;
+    let fields =
+        objects.iter().flat_map(|object| layout.of(*object).fields().iter().map(move |field| (*object, field)));
+    let multi_selects = fields.filter(|(_, field)| field.data_type == DataType::MultiSelect);
+    let multi_selects = multi_selects.map(|(object, field)| (object, field.key.to_string())).collect();
     let is_copied = |object: &Object| moment.tx.is_copied(*object).map(|is| is.then_some(*object)).transpose();
     let copied = objects.iter().filter_map(is_copied).collect::<Result<_, _>>()?;
     Ok(Publication {
-        layout: moment.layout()?,
+        layout,
         rewrites: moment.rewrites()?,
         mirror: moment.tx.state(&StateKey::MirrorId)?.unwrap_or_default(),
         feed: feed::span(moment.tx)?,
@@ -227,8 +218,6 @@ pub(super) fn publication(
         copied,
         tables,
         objects,
-        exclusions,
-        hidden,
         multi_selects,
         blocked: BTreeSet::new(),
     })
@@ -237,14 +226,14 @@ pub(super) fn publication(
 fn table(
     (name, key, indexes, _): TableSpec,
     columns: Vec<ColumnLine>,
-    exclusions: &Exclusions,
+    layout: &Layout,
     is_chosen: bool,
 ) -> PublishedTable {
     let indexes: Vec<&'static [&'static str]> =
-        indexes.iter().copied().filter(|index| index.iter().all(|column| !exclusions.hides(name, column))).collect();
+        indexes.iter().copied().filter(|index| index.iter().all(|column| !hides(layout, name, column))).collect();
     let columns = columns
         .into_iter()
-        .filter(|column| !exclusions.hides(name, &column.name))
+        .filter(|column| !hides(layout, name, &column.name))
         .map(|column| PublishedColumn {
             name: pg_name(&column.name),
             pg_type: known_type(name, &column.name).unwrap_or_else(|| PgType::of_dictionary(&column.data_type)),
@@ -266,9 +255,6 @@ fn comment(column: &ColumnLine) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("; "))
 }
 
-/// What precedes the key in the wire name of a custom field.
-pub(super) const CUSTOM: &str = "customFields.";
-
 const MAX_NAME: usize = 63;
 
 /// A name that PostgreSQL accepts: a name that is too long is cut, and ends with a part of its digest.
@@ -287,94 +273,48 @@ pub(super) fn archived_name(source: &str) -> String {
     pg_name(&format!("archived_{source}"))
 }
 
-#[derive(Clone, Default, PartialEq, Eq)]
-pub(super) struct Exclusions {
-    /// Table, if one is named, and column.
-    entries: Vec<(Option<String>, String)>,
-    /// The columns of each table that identify its rows.
-    keys: BTreeSet<(String, String)>,
-    /// Table and column of custom fields: such a column is no companion of another one.
-    own: BTreeSet<(String, String)>,
-    /// Table and key of the custom fields that have a column now.
-    placed: BTreeSet<(String, String)>,
+/// Whether a column of a published table is excluded. A name without a table hides no column that identifies rows: the
+/// position of a value in a list is no contact's position.
+pub(super) fn hides(layout: &Layout, table: &str, column: &str) -> bool {
+    !is_key(table, column) && layout.hides_column(table, column)
 }
 
-/// The settings, of which digests are stored; a new custom field changes none.
-impl fmt::Debug for Exclusions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Exclusions").field("entries", &self.entries).field("keys", &self.keys).finish()
+/// As [`hides`], of a column in the database: one that was set aside may have a number.
+pub(super) fn hides_stored(layout: &Layout, table: &str, column: &str) -> bool {
+    match column.split_once('$') {
+        // A name of this length may have been cut.
+        Some((name, _)) => hides(layout, table, name) || column.len() >= MAX_NAME && !layout.exclusions.is_empty(),
+        None => hides(layout, table, column),
     }
 }
 
-impl Exclusions {
-    /// Parses entries such as `notes` and `contacts.notes`.
-    pub(super) fn new(entries: &[String], keys: BTreeSet<(String, String)>) -> Exclusions {
-        Exclusions { entries: exclusions::entries(entries), keys, ..Exclusions::default() }
-    }
+fn is_key(table: &str, column: &str) -> bool {
+    SPECS.iter().any(|(name, key, ..)| *name == table && key.contains(&column))
+}
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.entries.is_empty()
-    }
-
-    /// Whether a column of a published table is excluded, by itself or with what it is made from. A name without a table
-    /// hides no column that identifies rows: the position of a value in a list is no contact's position.
-    pub(super) fn hides(&self, table: &str, column: &str) -> bool {
-        let is_key = || self.keys.contains(&(table.to_string(), column.to_string()));
-        let is_own = self.own.contains(&(table.to_string(), plain_name(column).to_string()));
-        !is_own && made_from(table, column).iter().any(|(of, column)| self.hides(of, column))
-            || self.entries.iter().any(|(of, excluded)| {
-                let is_taken = if is_own { plain_name(column) == excluded } else { belongs_to(column, excluded) };
-                is_taken && of.as_deref().map_or_else(|| !is_key(), |of| of == table)
-            })
-    }
-
-    /// As [`Exclusions::hides`], of a column in the database: one that was set aside may have a number.
-    pub(super) fn hides_stored(&self, table: &str, column: &str) -> bool {
-        match column.split_once('$') {
-            // A name of this length may have been cut.
-            Some((name, _)) => self.hides(table, name) || column.len() >= MAX_NAME && !self.is_empty(),
-            None => self.hides(table, column),
+/// Checks every entry against the existing columns: a mistake would publish what must not be published. A custom field
+/// may be created later.
+fn check(exclusions: &Exclusions, known: &BTreeSet<(String, String)>) -> Result<(), PublishError> {
+    for (of, column) in exclusions.entries() {
+        let mut named = known.iter().filter(|(table, name)| of.as_ref().is_none_or(|of| of == table) && name == column);
+        let is_known = named.clone().next().is_some();
+        let text = || of.iter().chain([column]).cloned().collect::<Vec<_>>().join(".");
+        if is_known && named.all(|(table, name)| is_key(table, name)) || column == "id" {
+            return Err(PublishError::Exclude { column: text(), reason: "which identifies rows" });
+        }
+        if !is_known && !column.starts_with("cf_") {
+            return Err(PublishError::Exclude { column: text(), reason: "which is not a column" });
         }
     }
-
-    /// Whether the values of a custom field without a column may be those of an excluded one: its column has or had a
-    /// number if other keys have the same name.
-    pub(super) fn hides_key(&self, table: &str, key: &str) -> bool {
-        let mut of_table = self.of_table(table);
-        of_table.any(|column| ColumnName::may_name(column, key)) && !self.placed.contains(&(table.into(), key.into()))
-    }
-
-    /// Whether the values of all custom fields together may have those of an excluded one.
-    pub(super) fn hides_some_key(&self, table: &str) -> bool {
-        self.of_table(table).any(PublishedTable::is_custom)
-    }
-
-    fn of_table(&self, table: &str) -> impl Iterator<Item = &str> {
-        let entries = self.entries.iter().filter(move |(of, _)| of.as_deref().is_none_or(|of| of == table));
-        entries.map(|(_, column)| column.as_str())
-    }
-
-    /// Checks every entry against the existing columns: a mistake would publish what must not be published. A custom
-    /// field may be created later.
-    pub(super) fn check(&self, known: &BTreeSet<(String, String)>) -> Result<(), PublishError> {
-        for (of, column) in &self.entries {
-            let is = |(table, name): &(String, String)| of.as_deref().is_none_or(|of| of == table) && name == column;
-            let text = || of.iter().chain([column]).cloned().collect::<Vec<_>>().join(".");
-            let identifies = self.keys.iter().any(is) && known.difference(&self.keys).all(|known| !is(known));
-            if identifies || column == "id" {
-                return Err(PublishError::Exclude { column: text(), reason: "which identifies rows" });
-            }
-            if !column.starts_with("cf_") && !known.iter().any(is) {
-                return Err(PublishError::Exclude { column: text(), reason: "which is not a column" });
-            }
-        }
-        Ok(())
-    }
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::CustomFields;
+    use std::collections::HashSet;
+    use std::sync::Arc;
 
     #[test]
     fn long_names_are_cut_and_stay_different() {
@@ -389,36 +329,34 @@ mod tests {
     fn what_is_made_from_a_column_follows_it() {
         let entries =
             ["cf_salary", "contact_details.notes", "last_name", "companies.name", "custom_field_options.label"];
-        let hidden = Exclusions::new(&entries.map(String::from), BTreeSet::new());
+        let hidden = Layout { exclusions: Exclusions::new(&entries.map(String::from)).into(), ..Layout::default() };
         let of_salary =
             ["cf_salary", "cf_salary_num", "archived_cf_salary", "archived_cf_salary_num", "cf_salary_label"];
         for column in of_salary.into_iter().chain(["owner_name", "company_name", "cf_x_label", "archived_cf_x_label"]) {
-            assert!(hidden.hides("companies", column), "{column}");
+            assert!(hides(&hidden, "companies", column), "{column}");
         }
-        assert!(hidden.hides("contacts", "notes"));
+        assert!(hides(&hidden, "contacts", "notes"));
         for column in ["company", "name", "first_name", "cf_x", "cf_salary_2", "notes_at"] {
-            assert!(!hidden.hides("contacts", column), "{column}");
+            assert!(!hides(&hidden, "contacts", column), "{column}");
         }
-        assert!(!hidden.hides("companies", "notes"));
-        assert!(hidden.hides_key("contacts", "Salary"));
-        let own = ["cf_salary_num", "cf_x_label"].map(|column| ("contacts".to_string(), column.to_string())).into();
-        let hidden = Exclusions { own, ..hidden };
-        assert!(!hidden.hides("contacts", "archived_cf_salary_num") && hidden.hides("companies", "cf_salary_num"));
-        assert!(!hidden.hides("contacts", "cf_x_label"));
+        assert!(!hides(&hidden, "companies", "notes"));
+        assert!(hidden.excludes_key(Object::Contact, "Salary"));
+        let own = ["cf_salary_num", "cf_x_label"].map(String::from).into();
+        let hidden = Layout { contact: Arc::new(CustomFields::default().of_all(HashSet::new(), own)), ..hidden };
+        assert!(!hides(&hidden, "contacts", "archived_cf_salary_num") && hides(&hidden, "companies", "cf_salary_num"));
+        assert!(!hides(&hidden, "contacts", "cf_x_label"));
     }
 
     #[test]
     fn entry_without_a_matching_column_is_an_error() {
-        let known = |names: &[(&str, &str)]| names.iter().map(|(t, c)| (t.to_string(), c.to_string())).collect();
-        let keys: BTreeSet<(String, String)> =
-            known(&[("contacts", "id"), ("options", "position"), ("changes", "seq")]);
-        let mut columns: BTreeSet<(String, String)> = known(&[("contacts", "notes"), ("contacts", "position")]);
-        columns.extend(keys.clone());
-        let check = |entry: &str| Exclusions::new(&[entry.into()], keys.clone()).check(&columns).is_ok();
+        let of_contacts = [("contacts", "id"), ("contacts", "notes"), ("contacts", "position")];
+        let known = of_contacts.into_iter().chain([("custom_field_options", "position"), ("changes", "seq")]);
+        let known = known.map(|(table, column)| (table.to_string(), column.to_string())).collect();
+        let check = |entry: &str| check(&Exclusions::new(&[entry.into()]), &known).is_ok();
         assert!(check("notes") && check("contacts.notes") && check("cf_later") && check("position"));
         assert!(!check("note") && !check("companies.notes") && !check("id") && !check("contacts.id"));
-        assert!(!check("seq") && !check("options.position"));
-        let hidden = Exclusions::new(&["position".into()], keys);
-        assert!(hidden.hides("contacts", "position") && !hidden.hides("options", "position"));
+        assert!(!check("seq") && !check("custom_field_options.position"));
+        let hidden = Layout { exclusions: Exclusions::new(&["position".into()]).into(), ..Layout::default() };
+        assert!(hides(&hidden, "contacts", "position") && !hides(&hidden, "custom_field_options", "position"));
     }
 }

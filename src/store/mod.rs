@@ -66,7 +66,7 @@ pub use state_keys::StateKey;
 pub(in crate::store) use statements::{
     OfRow, Statements, StoredTime, fits_a_list, json, json_at, json_list, literal, quoted,
 };
-pub use table_shapes::{POINTERS, made_from};
+pub use table_shapes::POINTERS;
 pub use tx::{ClaimsTx, CustomTx, DerivedTx, EditsTx, FeedTx, KnowledgeTx, MirrorTx, RecordsTx, UnreadTx};
 pub use user_objects::report::{self as people_report, BrokenObject};
 pub use writer::{CommitHook, Store, StoreOptions, write_beside};

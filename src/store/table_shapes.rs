@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::model::exclusions::{object_of, plain_name};
 use crate::model::{DataType, Layout, Object, Resource};
 use crate::store::{Column, Document, Shape, Source};
 
@@ -147,8 +146,6 @@ pub struct Pointer {
     pub expression: &'static str,
     pub table: &'static str,
     pub key: &'static str,
-    /// Table and column of what the name is made from.
-    pub made_from: &'static [(&'static str, &'static str)],
     pub about: &'static str,
 }
 
@@ -159,7 +156,6 @@ pub static POINTERS: [Pointer; 2] = [
         expression: OWNER_NAME,
         table: "team_members AS o",
         key: "o.id",
-        made_from: &[("team_members", "first_name"), ("team_members", "last_name")],
         about: "first and last name of the owner, if that team member is mirrored",
     },
     Pointer {
@@ -168,19 +164,6 @@ pub static POINTERS: [Pointer; 2] = [
         expression: "c.name",
         table: "companies AS c",
         key: "c.id",
-        made_from: &[("companies", "name")],
         about: "name of the company, if that company is mirrored",
     },
 ];
-
-/// Table and column of what a column of an object's views is made from, where another table has that.
-pub fn made_from(table: &str, column: &str) -> &'static [(&'static str, &'static str)] {
-    match POINTERS.iter().find(|pointer| pointer.name == column) {
-        _ if object_of(table).is_none() => &[],
-        Some(pointer) => pointer.made_from,
-        None if plain_name(column).starts_with("cf_") && column.ends_with("_label") => {
-            &[("custom_field_options", "label")]
-        }
-        None => &[],
-    }
-}

@@ -60,7 +60,7 @@ impl Object {
     }
 
     pub const fn table(self) -> &'static str {
-        self.pick("contacts", "companies")
+        self.resource().table()
     }
 
     pub const fn detail_table(self) -> &'static str {
@@ -109,6 +109,16 @@ impl Resource {
             Resource::Companies => "/companies",
             Resource::TeamMembers => "/team-members",
             Resource::CustomFields => "/custom-field-definitions",
+        }
+    }
+
+    /// The table of its records or items.
+    pub const fn table(self) -> &'static str {
+        match self {
+            Resource::Contacts => "contacts",
+            Resource::Companies => "companies",
+            Resource::TeamMembers => "team_members",
+            Resource::CustomFields => "custom_field_definitions",
         }
     }
 

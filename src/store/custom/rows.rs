@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rusqlite::Connection;
 
 use crate::model::{
-    ColumnName, CustomField, CustomFields, DataType, Definition, ExcludedFields, FieldKey, Layout, Object, RecordId,
+    ColumnName, CustomField, CustomFields, DataType, Definition, Exclusions, FieldKey, Layout, Object, RecordId,
 };
 use crate::store::table_shapes::{ArchivedField, From};
 use crate::store::{BuiltFrom, Result, Shapes, Statements, ViewColumn};
@@ -38,10 +38,14 @@ impl DefinitionRow {
 }
 
 pub(in crate::store) fn layout(conn: &Connection) -> Result<Layout> {
+    layout_without(conn, exclusions(conn)?)
+}
+
+/// The layout if these fields are excluded.
+pub(in crate::store) fn layout_without(conn: &Connection, exclusions: Exclusions) -> Result<Layout> {
     let version = BuiltFrom::read(conn)?.layout;
-    let exclusions = Arc::new(exclusions(conn)?);
     let of = |object| -> Result<Arc<CustomFields>> {
-        let rows = rows(conn, object)?;
+        let rows = rows_without(conn, object, &exclusions)?;
         let excluded = rows.iter().filter(|r| r.excluded).map(|r| r.definition.key.clone()).collect();
         let columns = rows.iter().filter_map(|r| Some(r.column.as_ref()?.as_str().to_string())).collect();
         let unplaced = rows
@@ -59,7 +63,8 @@ pub(in crate::store) fn layout(conn: &Connection) -> Result<Layout> {
             .collect();
         Ok(Arc::new(CustomFields::new(fields, unplaced).of_all(excluded, columns)))
     };
-    Ok(Layout { version, contact: of(Object::Contact)?, company: of(Object::Company)?, exclusions })
+    let (contact, company) = (of(Object::Contact)?, of(Object::Company)?);
+    Ok(Layout { version, contact, company, exclusions: exclusions.into() })
 }
 
 pub(in crate::store) fn shapes_of(conn: &Connection) -> Result<Shapes> {
@@ -139,13 +144,16 @@ fn free_name(name: &str, taken: &BTreeSet<String>) -> String {
     (2_u64..).map(|n| format!("{name}_{n}")).find(|name| !taken.contains(name)).unwrap_or_default()
 }
 
-pub(in crate::store) fn exclusions(conn: &Connection) -> Result<ExcludedFields> {
-    Ok(ExcludedFields::new(&BuiltFrom::read(conn)?.options.exclude))
+pub(in crate::store) fn exclusions(conn: &Connection) -> Result<Exclusions> {
+    Ok(Exclusions::new(&BuiltFrom::read(conn)?.options.exclude))
 }
 
 /// The definitions of an object in order of their creation, which is the order of their columns.
 pub(super) fn rows(conn: &Connection, object: Object) -> Result<Vec<DefinitionRow>> {
-    let exclusions = exclusions(conn)?;
+    rows_without(conn, object, &exclusions(conn)?)
+}
+
+fn rows_without(conn: &Connection, object: Object, exclusions: &Exclusions) -> Result<Vec<DefinitionRow>> {
     type Row = (RecordId, String, Option<String>, String, bool, bool, String, Option<String>, bool);
     conn.rows(
         "SELECT id, key, label, coalesce(data_type, ''), status IS 'ACTIVE', coalesce(filterable, 0),
@@ -157,7 +165,7 @@ pub(super) fn rows(conn: &Connection, object: Object) -> Result<Vec<DefinitionRo
             let (id, key, label, data_type, active, filterable, operators, column, readable): Row = row.try_into()?;
             let excluded = match &column {
                 Some(column) => exclusions.takes_own_column(object, column),
-                None => exclusions.takes_key(object, &key),
+                None => exclusions.takes_key(object.table(), &key),
             };
             let operators: Vec<String> = serde_json::from_str(&operators).unwrap_or_default();
             let null_filter = filterable && operators.iter().any(|operator| operator == "isNull");

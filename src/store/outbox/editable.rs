@@ -50,7 +50,7 @@ pub(in crate::store) fn columns(
     // explanation.
     let exclusions = &shapes.layout.exclusions;
     let standard = object.fields().iter().map(|field| (field.column.to_string(), Editability::Excluded));
-    columns.extend(standard.filter(|(name, _)| exclusions.takes_column(object, name)));
+    columns.extend(standard.filter(|(name, _)| exclusions.takes(object.table(), name)));
     columns.extend(custom.into_iter().filter_map(|(name, editability)| match editability {
         _ if exclusions.takes_own_column(object, &name) => Some((name, Editability::Excluded)),
         Editability::Archived => Some((name, editability)),

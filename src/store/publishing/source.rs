@@ -6,7 +6,8 @@ use rusqlite::params_from_iter;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::model::{Object, SqlValue};
+use crate::model::{Exclusions, Layout, Object, SqlValue};
+use crate::store::custom::rows::layout_without;
 use crate::store::table_shapes::OWNER_NAME;
 use crate::store::{BuiltFrom, ReadTx, Reader, Result, Statements, StoreError, quoted};
 
@@ -68,20 +69,9 @@ impl Moment<'_> {
         Ok(BuiltFrom::read(&self.tx.conn)?.rewrites)
     }
 
-    /// The multi-selects with a column: object, field key and column.
-    pub fn multi_selects(&self) -> Result<Vec<(Object, String, String)>> {
-        let sql = "SELECT object_type, key, column_name FROM custom_field_definitions
-             WHERE data_type = 'MULTI_SELECT' AND status = 'ACTIVE' AND key IS NOT NULL AND column_name IS NOT NULL";
-        let found: Vec<(String, String, String)> = self.tx.tuples(sql, [])?;
-        Ok(found.into_iter().filter_map(|(object, key, column)| Some((object.parse().ok()?, key, column))).collect())
-    }
-
-    /// Table and column of every custom field.
-    pub fn custom_columns(&self) -> Result<BTreeSet<(String, String)>> {
-        let sql = "SELECT object_type, column_name FROM custom_field_definitions WHERE column_name IS NOT NULL";
-        let found: Vec<(String, String)> = self.tx.tuples(sql, [])?;
-        let named = |(object, column): (String, String)| Some((object.parse::<Object>().ok()?.table().into(), column));
-        Ok(found.into_iter().filter_map(named).collect())
+    /// The custom columns, as if these had been excluded from the mirror.
+    pub fn layout_without(&self, exclude: &[String]) -> Result<Layout> {
+        layout_without(&self.tx.conn, Exclusions::new(exclude))
     }
 
     /// All rows of a small table.

@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::model::exclusions::object_of;
-use crate::model::{Choice, ExcludedFields, Object};
+use crate::model::{Choice, Exclusions, Object};
 use crate::store::{ReadTx, Result, Statements, quoted};
 
 /// The purpose of each table and view with a row per record or item of the service, in the order of the documentation.
@@ -127,7 +127,7 @@ pub fn unknown_column(tx: &ReadTx<'_>, names: &[String]) -> Result<Option<String
         let (table, column) =
             name.split_once('.').map_or((None, name.as_str()), |(table, column)| (Some(table), column));
         let is_known = stmt.exists(rusqlite::params![table, column])?;
-        let is_excluded = ExcludedFields::check(name).is_none();
+        let is_excluded = Exclusions::check(name).is_none();
         if !is_known && !is_excluded {
             return Ok(Some(name.clone()));
         }

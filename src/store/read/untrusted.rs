@@ -14,9 +14,8 @@ use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, Result};
 
-use crate::model::Object;
-use crate::model::exclusions::{self, belongs_to, object_of, table_of};
-use crate::store::made_from;
+use crate::model::exclusions::{object_of, table_of};
+use crate::model::{Exclusions, Object};
 use crate::store::statements::words;
 
 /// The longest value and row, in bytes. No record of the service comes near.
@@ -111,32 +110,22 @@ const DOCUMENTS: [(&str, &[&str]); 9] = [
 
 #[derive(Clone, Debug, Default)]
 pub struct WithheldColumns {
-    /// Table, if one is named, and column.
-    entries: Arc<Vec<(Option<String>, String)>>,
+    excluded: Arc<Exclusions>,
     asked: Arc<Mutex<BTreeSet<String>>>,
 }
 
 impl WithheldColumns {
     /// Withholds entries such as `notes` and `contacts.notes`, with what is computed from them.
     pub fn new(entries: &[String]) -> WithheldColumns {
-        WithheldColumns { entries: Arc::new(exclusions::entries(entries)), asked: Arc::default() }
+        WithheldColumns { excluded: Arc::new(Exclusions::new(entries)), asked: Arc::default() }
     }
 
     pub fn takes(&self, table: &str, column: &str) -> bool {
-        let table = table_of(table);
         let is_document = || {
             let column = if column == "detail_extra" { "extra" } else { column };
-            DOCUMENTS.iter().any(|(of, columns)| *of == table && columns.contains(&column))
+            DOCUMENTS.iter().any(|(of, columns)| *of == table_of(table) && columns.contains(&column))
         };
-        self.names(table, column) || !self.entries.is_empty() && is_document()
-    }
-
-    fn names(&self, table: &str, column: &str) -> bool {
-        made_from(table, column).iter().any(|(of, column)| self.names(of, column))
-            || self
-                .entries
-                .iter()
-                .any(|(of, name)| of.as_deref().is_none_or(|of| of == table) && belongs_to(column, name))
+        self.excluded.takes(table, column) || !self.excluded.is_empty() && is_document()
     }
 
     /// Whether a statement could show a withheld column unasked. A parameter, which nobody fills in, may contain a quote.
@@ -145,7 +134,7 @@ impl WithheldColumns {
             word.starts_with(['?', '$', '@', ':', '#'])
                 || ["using", "natural"].iter().any(|join| word.eq_ignore_ascii_case(join))
         };
-        !self.entries.is_empty() && words(sql).any(reveals)
+        !self.excluded.is_empty() && words(sql).any(reveals)
     }
 
     fn views_read_past(&self, conn: &Connection) -> Result<Vec<String>> {
@@ -175,12 +164,9 @@ impl WithheldColumns {
     pub fn is_index_of_withheld(&self, table: &str) -> bool {
         let of = |object: &Object| table.starts_with(object.search_table());
         Object::ALL.iter().find(|object| of(object)).is_some_and(|object| {
-            let table = object.table();
-            let is_text = |(of, column): &(Option<String>, String)| {
-                let is_searched = column.starts_with("cf_") || object.fields().iter().any(|f| f.column == column);
-                of.as_deref().is_none_or(|of| of == table) && is_searched
-            };
-            self.entries.iter().any(is_text)
+            let is_text =
+                |column: &str| column.starts_with("cf_") || object.fields().iter().any(|f| f.column == column);
+            self.excluded.columns(object.table()).any(is_text)
         })
     }
 

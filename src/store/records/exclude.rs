@@ -2,8 +2,8 @@
 //! table, and a field that is mirrored again is read again: until then its NULL means nothing, and is not edited.
 
 use crate::model::exclusions::plain_name;
-use crate::model::{ExcludedFields, FieldProjection, HiddenMembers, Instant, Layout, Object, SqlValue};
-use crate::store::custom::rows::layout;
+use crate::model::{Exclusions, FieldProjection, Instant, Layout, Object, SqlValue};
+use crate::store::custom::rows::{layout, layout_without};
 use crate::store::records::doubts::key_type;
 use crate::store::{CustomTx, Goal, OPEN, ReadTx, Result, StateKey, Statements, StoreError, ViewOptions};
 
@@ -25,7 +25,7 @@ impl ReadTx<'_> {
 
 /// Requires that no unfinished edit needs a value that these entries of `sync.exclude` keep out.
 pub fn expect_no_edits_of(tx: &ReadTx<'_>, exclude: &[String]) -> Result<()> {
-    let layout = Layout { exclusions: ExcludedFields::new(exclude).into(), ..layout(&tx.conn)? };
+    let layout = layout_without(&tx.conn, Exclusions::new(exclude))?;
     let sql = format!("SELECT id, object_type, fields FROM outbox WHERE {OPEN} ORDER BY id");
     let edits: Vec<(i64, String, String)> = tx.tuples(&sql, [])?;
     let of_excluded = edits.iter().find(|(_, object, fields)| without_excluded(&layout, object, fields).is_some());
@@ -40,7 +40,7 @@ impl CustomTx<'_> {
             self.erase_excluded(options)?;
         }
         if before.iter().any(|column| !options.exclude.contains(column)) {
-            let [was, is] = [before, &options.exclude].map(ExcludedFields::new);
+            let [was, is] = [before, &options.exclude].map(Exclusions::new);
             Object::ALL.into_iter().try_for_each(|object| self.read_freed(object, &was, &is))?;
         }
         self.reconcile_exclusions(Instant::system_now())
@@ -48,7 +48,7 @@ impl CustomTx<'_> {
 
     /// Has the values read again that become mirrored, unless they are of columns that are made for them, which are filled as
     /// those of new fields.
-    fn read_freed(&self, object: Object, was: &ExcludedFields, is: &ExcludedFields) -> Result<()> {
+    fn read_freed(&self, object: Object, was: &Exclusions, is: &Exclusions) -> Result<()> {
         let fields = object.fields().iter().enumerate();
         let freed = fields.filter(|(place, _)| was.takes_field(object, *place) && !is.takes_field(object, *place));
         let of_details = freed.map(|(_, field)| field.projection == FieldProjection::Detail);
@@ -57,7 +57,7 @@ impl CustomTx<'_> {
              SELECT key FROM custom_field_definitions
              WHERE object_type = ?1 AND status = 'ACTIVE' AND column_name IS NULL AND key IS NOT NULL";
         let keys: Vec<String> = self.column(keys, [object.as_str(), &key_type(object)])?;
-        let is_freed = keys.iter().any(|key| was.takes_key(object, key) && !is.takes_key(object, key));
+        let is_freed = keys.iter().any(|key| was.takes_key(object.table(), key) && !is.takes_key(object.table(), key));
         let Some(details) = of_details.chain(is_freed.then_some(true)).max() else { return Ok(()) };
         self.tx.claims().discard_sweep(object)?;
         self.tx.claims().unset(Goal::AcceptedRemovals(object))?;
@@ -95,11 +95,11 @@ impl CustomTx<'_> {
     }
 
     /// Empties the columns of standard fields; those of custom fields are dropped with the new layout.
-    fn erase_columns(&self, object: Object, exclusions: &ExcludedFields) -> Result<()> {
+    fn erase_columns(&self, object: Object, exclusions: &Exclusions) -> Result<()> {
         for table in [object.table(), object.detail_table()] {
             let names: Vec<String> = self.column("SELECT name FROM pragma_table_info(?1)", [table])?;
             let is_standard = |name: &&String| !plain_name(name).starts_with("cf_");
-            for name in names.iter().filter(is_standard).filter(|name| exclusions.takes_column(object, name)) {
+            for name in names.iter().filter(is_standard).filter(|name| exclusions.takes(table, name)) {
                 let sql = format!("UPDATE {table} SET {name} = NULL WHERE {name} IS NOT NULL");
                 self.run(&sql, [])?;
             }

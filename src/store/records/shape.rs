@@ -95,8 +95,7 @@ impl Shape {
     pub fn plain(resource: Resource) -> Shape {
         let mut columns = standard(resource, FieldProjection::List);
         columns.push(Column::new("extra", Source::Extra));
-        let table = if resource == Resource::CustomFields { DEFINITIONS } else { "team_members" };
-        Shape::new(table, "id", "synced_at", columns)
+        Shape::new(resource.table(), "id", "synced_at", columns)
     }
 
     /// The values of the columns in a record.
@@ -120,7 +119,7 @@ pub(in crate::store) fn is_number(object: Object, shape: &Shape, column: &str) -
 /// The columns of the standard fields that are not excluded. The table has the others too: they are NULL.
 fn mirrored(object: Object, shown: FieldProjection, layout: &Layout) -> Vec<Column> {
     let mut columns = standard(object.resource(), shown);
-    columns.retain(|column| !layout.exclusions.takes_column(object, &column.name));
+    columns.retain(|column| !layout.exclusions.takes(object.table(), &column.name));
     columns
 }
 

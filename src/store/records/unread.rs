@@ -187,9 +187,10 @@ impl UnreadTx<'_> {
     /// Notes which columns that can be edited an answer shows, and which it should have shown.
     pub(in crate::store) fn mark_unshown(&self, object: Object, record: &Record, shows: Shows) -> Result<()> {
         let layout = self.tx.layout();
-        let standard = object.fields().iter().zip(&record.fields).filter(|(field, _)| field.writable);
-        let standard = standard.filter(|(field, _)| !layout.exclusions.takes_column(object, field.column));
-        let standard = standard.map(|(field, value)| {
+        let standard = object.fields().iter().zip(&record.fields).enumerate();
+        let standard =
+            standard.filter(|(place, (field, _))| field.writable && !layout.exclusions.takes_field(object, *place));
+        let standard = standard.map(|(_, (field, value))| {
             let is_due = match shows {
                 Shows::List | Shows::ListOfDetail => field.projection == FieldProjection::List,
                 Shows::Detail => true,
