@@ -51,7 +51,7 @@ const FUNCTIONS: &str = "\
     json_insert json_object json_patch json_pretty json_quote json_remove json_replace json_set json_type json_valid jsonb \
     jsonb_array jsonb_array_insert jsonb_extract jsonb_group_array jsonb_group_object jsonb_insert jsonb_object jsonb_patch \
     jsonb_remove jsonb_replace jsonb_set -> ->> \
-    decimal_sum decimal_avg decimal_add decimal_mul decimal_cmp median percentile regexp unaccent similarity";
+    decimal_sum decimal_avg";
 
 /// Confines a connection for good, and withholds columns. It must be open read-only.
 pub(in crate::store) fn confine(conn: &mut Connection, withheld: WithheldColumns) -> Result<()> {
