@@ -9,9 +9,6 @@ use super::{sql, value};
 use crate::model::Object;
 use crate::store::CopyProof;
 
-/// Incremented when the rows of older versions have to be published again.
-const FORMAT: u32 = 1;
-
 pub(super) const APPEARANCE: &str = "appearance";
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,7 +19,6 @@ pub(super) struct TargetState {
     pub(super) cursor: Option<(String, i64)>,
     #[serde(skip)]
     pub(super) generation: i64,
-    format: u32,
     /// A digest of what is published and what is excluded.
     settings: String,
     /// The number of the newest changed record that was sent.
@@ -78,7 +74,7 @@ impl TargetState {
         if *seq < feed.forgotten {
             return Some("the mirror's history no longer reaches back to the cursor");
         }
-        if self.format != FORMAT || self.settings != settings(publication) {
+        if self.settings != settings(publication) {
             return Some("the set of published columns, or their form, has changed");
         }
         if copied.iter().any(|object| !self.loaded.contains(object)) {
@@ -92,7 +88,6 @@ impl TargetState {
         TargetState {
             cursor: Some((publication.mirror.clone(), publication.feed.newest)),
             generation: self.generation,
-            format: FORMAT,
             settings: settings(publication),
             changed: publication.changed,
             loaded: publication.copied.clone(),
