@@ -279,7 +279,7 @@ impl Client {
             let error = match result {
                 Ok(reply) => match check(&reply.body) {
                     Ok(found) => {
-                        permit.ok(purpose, clock.now().since(asked.at));
+                        permit.ok();
                         self.observe_date(reply.date());
                         self.0.answered.fetch_add(cost.get(), Ordering::Relaxed);
                         return Ok((reply, found, asked));
