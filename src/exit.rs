@@ -62,11 +62,7 @@ impl Exit {
             ErrorClass::Hold | ErrorClass::Pause => Exit::Paused,
             ErrorClass::Retry | ErrorClass::Unavailable | ErrorClass::Failed => Exit::Unavailable,
             ErrorClass::Configuration => Exit::Config,
-            ErrorClass::Gone
-            | ErrorClass::PreconditionFailed
-            | ErrorClass::SkipRecord
-            | ErrorClass::BadRequest
-            | ErrorClass::StopRun => match error {
+            ErrorClass::Gone | ErrorClass::SkipRecord | ErrorClass::BadRequest | ErrorClass::StopRun => match error {
                 ApiError::NotAdmitted(AdmissionError::Ledger) => Exit::Storage,
                 // Whatever status a service answers, it is no defect of this program.
                 ApiError::Status(_) => Exit::Unavailable,

@@ -15,8 +15,6 @@ pub enum ErrorClass {
     Unavailable,
     /// The service reports that the record does not exist. That nominates it for removal, and proves nothing.
     Gone,
-    /// The record changed meanwhile: read it, decide again, send under a new idempotency key.
-    PreconditionFailed,
     /// The key may not do this to this object; the rest of the run continues.
     SkipObject,
     /// This one record cannot be requested; the rest of the run continues.
@@ -45,7 +43,6 @@ pub const fn classify(status: u16, envelope: bool) -> ErrorClass {
         301 | 308 | 407 => ErrorClass::Configuration,
         // 414 and 431: the address or the headers are too long for a server in between, and a shorter request may pass.
         400 | 414 | 431 => ErrorClass::BadRequest,
-        412 => ErrorClass::PreconditionFailed,
         429 => ErrorClass::Hold,
         500 | 502..=504 | 506..=599 => ErrorClass::Retry,
         // It fails only its request.
@@ -71,7 +68,6 @@ mod tests {
                 401 => ErrorClass::StopAll,
                 403 => ErrorClass::SkipObject,
                 404 => ErrorClass::Gone,
-                412 => ErrorClass::PreconditionFailed,
                 _ => ErrorClass::Failed,
             };
             assert_eq!(classify(status, envelope), expected, "{status}, envelope: {envelope}");

@@ -111,7 +111,6 @@ impl SyncError {
                 source.class(),
                 ErrorClass::Retry
                     | ErrorClass::Gone
-                    | ErrorClass::PreconditionFailed
                     | ErrorClass::SkipRecord
                     | ErrorClass::BadRequest
                     | ErrorClass::Failed
@@ -134,8 +133,7 @@ impl SyncError {
     /// more.
     pub fn is_refused(&self) -> bool {
         let SyncError::Api { source, .. } = self else { return false };
-        let refuses = [ErrorClass::BadRequest, ErrorClass::Gone, ErrorClass::PreconditionFailed, ErrorClass::Failed]
-            .contains(&source.class());
+        let refuses = [ErrorClass::BadRequest, ErrorClass::Gone, ErrorClass::Failed].contains(&source.class());
         refuses && source.status().is_some_and(|status| (400..500).contains(&status))
     }
 

@@ -297,7 +297,7 @@ async fn stale_write_is_recognised_and_not_repeated() {
     .await;
     let (id, etag) = (RecordId::new("c1"), Etag::new("\"v1\""));
     let error = scene.client.patch(Object::Company, &id, "{}", &etag, "k").await.unwrap_err();
-    assert_eq!((error.why.class(), error.why.status()), (ErrorClass::PreconditionFailed, Some(412)));
+    assert_eq!((error.why.class(), error.why.status()), (ErrorClass::Failed, Some(412)));
     assert!(!error.unanswered, "a refusal is an answer");
     assert!(scene.first_lines()[0].starts_with("PATCH /v1/companies/c1 "));
 }

@@ -263,11 +263,9 @@ impl DetailBatch<'_> {
                 self.remember_failure(id, 1).await
             }
             // The list with the same scope was answered, so a 403 concerns this record.
-            ErrorClass::SkipObject
-            | ErrorClass::SkipRecord
-            | ErrorClass::BadRequest
-            | ErrorClass::Failed
-            | ErrorClass::PreconditionFailed => self.failed(id, 1).await,
+            ErrorClass::SkipObject | ErrorClass::SkipRecord | ErrorClass::BadRequest | ErrorClass::Failed => {
+                self.failed(id, 1).await
+            }
             // Whether the key or the address is wrong, other answers show, such as that of a list.
             ErrorClass::StopAll | ErrorClass::Configuration => {
                 if !self.run.was_answered() {
