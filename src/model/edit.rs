@@ -103,6 +103,8 @@ pub struct Edit {
     pub merged_into: Option<i64>,
     /// The version that the edit was made on; `None` if it touches values that were never read.
     pub base_etag: Option<Etag>,
+    /// Why it is no valid edit: its row was written by hand, or damaged.
+    pub unreadable: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, IntoStaticStr)]

@@ -118,7 +118,7 @@ pub(super) fn send_now(tx: &MirrorTx<'_>, edits: &[i64], body: &str) {
 }
 
 pub(super) fn open(tx: &MirrorTx<'_>) -> Vec<Edit> {
-    tx.edits_of(CONTACT, &contact()).unwrap().0
+    tx.edits_of(CONTACT, &contact()).unwrap()
 }
 
 pub(super) fn open_edit(tx: &MirrorTx<'_>, id: i64) -> Edit {

@@ -81,12 +81,14 @@ impl<'a, 'b> EditTx<'a, 'b> {
         tx.knowledge().answered(AnswerTime { shows: None, steady: rules.steady });
         let editable = tx.edits().editable(object)?;
         let mut edits = EditTx { tx, object, record, editable, rules, now, found: StepsFound::default() };
-        let (readable, unreadable) = tx.edits_of(object, record)?;
-        for unreadable in unreadable {
-            tx.edits().reject_unreadable(&unreadable, &trail::of_text(&unreadable.why), now)?;
-            edits.mark_ended(unreadable.id, EditState::Rejected, &unreadable.why);
-            if unreadable.state == Some(EditState::Sending) {
-                let request = group(&readable, unreadable.merged_into.unwrap_or(unreadable.id));
+        let open = tx.edits_of(object, record)?.into_iter();
+        let (readable, unreadable): (Vec<Edit>, Vec<Edit>) = open.partition(|edit| edit.unreadable.is_none());
+        for edit in unreadable {
+            let why = edit.unreadable.as_deref().unwrap_or_default();
+            tx.edits().reject_unreadable(&edit, &trail::of_text(why), now)?;
+            edits.mark_ended(edit.id, EditState::Rejected, why);
+            if edit.state == EditState::Sending {
+                let request = group(&readable, edit.merged_into.unwrap_or(edit.id));
                 let others: Vec<i64> = request.iter().map(|edit| edit.id).collect();
                 tx.edits().give_up_request(&others, true)?;
             }
@@ -95,7 +97,7 @@ impl<'a, 'b> EditTx<'a, 'b> {
     }
 
     pub(super) fn edits(&self) -> Result<Vec<Edit>, StoreError> {
-        Ok(self.tx.edits_of(self.object, self.record)?.0)
+        self.tx.edits_of(self.object, self.record)
     }
 
     pub(super) fn mirrored(&self, edits: &[Edit]) -> Result<Option<MirroredRecord>, StoreError> {

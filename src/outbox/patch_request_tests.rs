@@ -59,6 +59,7 @@ fn edit(id: i64, fields: &[(&str, Value, Value)]) -> Edit {
         status: None,
         merged_into: None,
         base_etag: Some(Etag::new("\"v1\"")),
+        unreadable: None,
     }
 }
 

@@ -120,8 +120,7 @@ pub fn queue(
 
 /// Validates an edit of a program and queues it as held: it is never sent before a person releases it.
 pub fn propose(tx: &MirrorTx<'_>, request: &EditRequest, now: Instant) -> Result<QueuedValues, QueueError> {
-    let (waiting, unreadable) = tx.edits_of(request.object, &request.record)?;
-    if !waiting.is_empty() || !unreadable.is_empty() {
+    if !tx.edits_of(request.object, &request.record)?.is_empty() {
         return Err(QueueError::Waiting { object: request.object, record: request.record.clone() });
     }
     let (queued, _) = queue_as(tx, request, ("assistant", "proposed by an assistant"), None, now)?;

@@ -145,9 +145,10 @@ impl DecidedEdit<'_, '_> {
     /// The edits of its request, if it was sent: they are being sent, or held in a copy.
     fn request(&self) -> Result<Vec<Edit>, StoreError> {
         let carrier = self.line.merged_into.unwrap_or(self.line.id);
-        let (mut edits, _) = self.tx.edits_of(self.line.object, &self.record)?;
+        let mut edits = self.tx.edits_of(self.line.object, &self.record)?;
         edits.retain(|edit| {
-            edit.state == self.line.state
+            edit.unreadable.is_none()
+                && edit.state == self.line.state
                 && (edit.state == EditState::Sending || edit.first_sent_at.is_some())
                 && (edit.id == carrier || edit.merged_into == Some(carrier))
         });

@@ -240,7 +240,7 @@ impl EditsTx<'_> {
         Ok(ended)
     }
 
-    pub fn reject_unreadable(&self, edit: &UnreadableEdit, answer: &str, now: Instant) -> Result<()> {
+    pub fn reject_unreadable(&self, edit: &Edit, answer: &str, now: Instant) -> Result<()> {
         self.run(
             "UPDATE outbox SET state = 'rejected', finished_at = ?2, answer = ?3, body = NULL, merged_into = NULL
                  WHERE id = ?1",
@@ -248,7 +248,7 @@ impl EditsTx<'_> {
         )?;
         self.run(
             "INSERT INTO outbox_events (outbox_id, at, from_state, to_state, why) VALUES (?1, ?2, ?3, 'rejected', ?4)",
-            params![edit.id, now, edit.state, edit.why],
+            params![edit.id, now, edit.state, edit.unreadable],
         )
     }
 
@@ -274,16 +274,6 @@ impl EditsTx<'_> {
     }
 }
 
-/// A row of `outbox` that is not a valid edit: written by hand, or damaged.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnreadableEdit {
-    pub id: i64,
-    pub state: Option<EditState>,
-    /// The edit that holds its request, if it is another one.
-    pub merged_into: Option<i64>,
-    pub why: String,
-}
-
 impl ReadTx<'_> {
     /// Records with edits to send, those with the fewest failures first.
     pub fn edited_records(&self) -> Result<Vec<(Object, RecordId)>> {
@@ -299,57 +289,51 @@ impl ReadTx<'_> {
         Ok(named.collect())
     }
 
-    /// A record's unfinished edits, in order, and those of them that cannot be read.
-    pub fn edits_of(&self, object: Object, id: &RecordId) -> Result<(Vec<Edit>, Vec<UnreadableEdit>)> {
-        let mut stmt = self.conn.prepare_cached(&format!(
-            "SELECT id, state, fields, body, if_match, idempotency_key, first_sent_at, status, merged_into,
-                            base_etag
-                     FROM outbox WHERE object_type = ?1 AND record_id = ?2 AND {OPEN}
-                       AND state IN ('queued', 'held', 'sending', 'conflict') ORDER BY id"
-        ))?;
-        let mut rows = stmt.query(params![object, id])?;
-        let (mut edits, mut unreadable) = (Vec::new(), Vec::new());
-        while let Some(row) = rows.next()? {
-            match edit(object, id, row) {
-                Ok(edit) => edits.push(edit),
-                Err(why) => unreadable.push(UnreadableEdit {
-                    id: row.get(0)?,
-                    state: text(row, 1).ok().and_then(|state| state.parse().ok()),
-                    merged_into: row.get(8).ok().flatten(),
-                    why,
-                }),
-            }
-        }
-        Ok((edits, unreadable))
+    /// A record's unfinished edits, in order.
+    pub fn edits_of(&self, object: Object, id: &RecordId) -> Result<Vec<Edit>> {
+        let sql = format!(
+            "SELECT id, state, fields, body, if_match, idempotency_key, first_sent_at, status, merged_into, base_etag
+             FROM outbox WHERE object_type = ?1 AND record_id = ?2 AND {OPEN}
+               AND state IN ('queued', 'held', 'sending', 'conflict') ORDER BY id"
+        );
+        let edits: Vec<Option<Edit>> = self.rows(&sql, params![object, id], |row| edit(object, id, row))?;
+        Ok(edits.into_iter().flatten().collect())
     }
 }
 
-/// Parses a row as an edit; the error is a sentence.
-fn edit(object: Object, id: &RecordId, row: &Row<'_>) -> Result<Edit, String> {
+/// Reads a row as an edit; `None` if its state does not exist.
+fn edit(object: Object, id: &RecordId, row: &Row<'_>) -> rusqlite::Result<Option<Edit>> {
+    let Ok(state) = text(row, 1)?.parse() else { return Ok(None) };
+    let (mut fields, mut unreadable) = (EditedFields::new(), None);
     // A text that is not UTF-8 could not be sent unchanged.
-    let column =
-        |place| row.get::<_, Option<String>>(place).map_err(|_| "one of its texts is not UTF-8, or not a text");
-    let state = column(1)?.unwrap_or_default();
-    let fields: EditedFields = serde_json::from_str(&column(2)?.unwrap_or_default())
-        .map_err(|e| format!("its fields cannot be parsed: {e}"))?;
-    if fields.is_empty() {
-        return Err("it changes no field".into());
+    let mut column = |place| {
+        row.get::<_, Option<String>>(place).unwrap_or_else(|_| {
+            unreadable = Some("one of its texts is not UTF-8".to_string());
+            None
+        })
+    };
+    let [edited, body, if_match, idempotency_key, first_sent_at, base_etag] = [2, 3, 4, 5, 6, 9].map(&mut column);
+    match serde_json::from_str::<EditedFields>(&edited.unwrap_or_default()) {
+        Ok(known) if !known.is_empty() => fields = known,
+        Ok(_) => _ = unreadable.get_or_insert_with(|| "it changes no field".into()),
+        Err(error) => _ = unreadable.get_or_insert_with(|| format!("its fields cannot be parsed: {error}")),
     }
-    let status: Option<i64> = row.get(7).map_err(|e| e.to_string())?;
-    Ok(Edit {
-        id: row.get(0).map_err(|e| e.to_string())?,
+    let status: Option<i64> = row.get(7)?;
+    Ok(Some(Edit {
+        id: row.get(0)?,
         object,
         record: id.clone(),
-        state: state.parse().ok().ok_or_else(|| format!("it has the unknown state `{state}`"))?,
+        state,
         fields,
-        body: column(3)?,
-        if_match: column(4)?.map(Etag::new),
-        idempotency_key: column(5)?,
-        first_sent_at: column(6)?.and_then(|at| at.parse().ok()),
+        body,
+        if_match: if_match.map(Etag::new),
+        idempotency_key,
+        first_sent_at: first_sent_at.and_then(|at| at.parse().ok()),
         status: status.and_then(|status| u16::try_from(status).ok()),
-        merged_into: row.get(8).map_err(|e| e.to_string())?,
-        base_etag: column(9)?.map(Etag::new),
-    })
+        merged_into: row.get(8)?,
+        base_etag: base_etag.map(Etag::new),
+        unreadable,
+    }))
 }
 
 /// A text for display: invalid UTF-8 must not hide the other rows.
