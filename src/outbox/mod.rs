@@ -16,6 +16,7 @@
 pub mod delay;
 mod due_edits;
 #[cfg(test)]
+#[path = "edit_fixture_tests.rs"]
 mod edit_fixture;
 mod edit_outcome;
 mod edit_tx;
