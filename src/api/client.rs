@@ -289,7 +289,7 @@ impl Client {
                 Err(error) => error,
             };
             unanswered |= matches!(outcome, AttemptOutcome::Unknown | AttemptOutcome::Charged) || error.leaves_doubt();
-            if error.class() == ErrorClass::Hold {
+            if error.class() == ErrorClass::Hold || matches!(error, ApiError::Timeout { .. }) {
                 permit.held();
             }
             drop(permit);

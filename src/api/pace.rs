@@ -1,4 +1,5 @@
-//! How many requests are under way at once: more as long as the service answers, and half as many when it says 429.
+//! How many requests are under way at once: more as long as the service answers, and half as many when it says 429
+//! or lets one time out.
 //!
 //! [`Pace`] is the arithmetic; [`Gate`] makes callers wait for it. Answers to requests that were sent before the last
 //! step down do not step down again: four refusals of one moment are one refusal.
@@ -40,7 +41,7 @@ impl Pace {
         }
     }
 
-    /// Records a 429 for a request that was sent in `era`.
+    /// Records a 429 or a timeout of a request that was sent in `era`.
     pub fn on_held(&mut self, era: u64) {
         self.good = 0;
         if era == self.era {

@@ -7,7 +7,8 @@
 //! # Always true
 //! - Polling never uses up the window: each decision spreads what is left at that moment, and what polling may spend is at
 //!   most its share of the budget, less what is kept for other work.
-//! - An interval is never shorter than `sync.min_interval`, and longer than [`MAX_POLL`] only where the budget requires it.
+//! - An interval is never shorter than `sync.min_interval`, and longer than [`MAX_POLL`] only where that
+//!   or the budget requires it.
 
 use std::time::Duration;
 

@@ -148,7 +148,7 @@ impl StateMachine {
             due_at: due_at(&timetable, past.covered),
             timetable,
             covered: past.covered,
-            last_change: past.last_change,
+            last_change: Some(past.last_change.unwrap_or(now)),
             polled: past.polled,
             queue: Vec::new(),
             running: None,
@@ -416,6 +416,7 @@ impl StateMachine {
             // A clock that was set back repeats times that were already processed; they are due again.
             *covered = (*covered).min(now);
         }
+        self.last_change = self.last_change.map(|at| at.min(now));
         self.due_at = due_at(&self.timetable, self.covered);
         // The engine checks the hold and the budget; if they still apply, the next run ends at once without a request.
         self.hold = None;

@@ -86,9 +86,9 @@ pub fn last_runs(tx: &ReadTx<'_>, most: u32) -> Result<Vec<RecordedRun>> {
     tx.parsed(sql, [most])
 }
 
-/// When the last run that found changes began.
+/// When the last run that found changes began; where none did, the first run: nothing has changed since.
 pub fn last_change(tx: &ReadTx<'_>) -> Result<Option<Instant>> {
-    let sql = "SELECT started_at FROM sync_runs WHERE inserted + updated + removed > 0 ORDER BY id DESC LIMIT 1";
+    let sql = "SELECT started_at FROM sync_runs ORDER BY iif(inserted + updated + removed > 0, id, -id) DESC LIMIT 1";
     tx.find_time(sql, [])
 }
 
