@@ -1,5 +1,5 @@
-//! What follows from the schedule: when it reads an object again, which the age of each object is measured against; and the
-//! RU that scheduled runs will still need in the budget's window, and what they leave for edits.
+//! What follows from the schedule: when it reads an object again, which the age of each object is measured against; and what
+//! its runs cost: the RU that they will still need in the budget's window, and what they leave for edits.
 //!
 //! A manual run reserves as much as a run of the daemon, even if no daemon is running: the daemon may be started again
 //! at any time, or a timer may run the schedule.
@@ -7,13 +7,15 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use super::settings::{MirrorSettings, RUNS_OF_FORECAST, limits};
+use super::settings::{MirrorSettings, limits};
 use crate::budget::{self, Ledger, Limits, MAX_POLL};
-use crate::config::{ChangesSchedule, Config, SyncConfig};
+use crate::config::{ChangesSchedule, Config, Cron, SyncConfig};
 use crate::model::{Instant, Object, Purpose, Resource, Ru};
 use crate::store::{ReadTx, Reader, StoreError, lock, report};
 use crate::sync::BudgetMeter;
 use crate::sync::budget_meter::{self, LEDGER};
+use crate::sync::forecast::{SHORT_LISTS, of_audit};
+use crate::sync::walks::sweep;
 
 /// When an object that was read at an instant is due again; `None` for never. `poll` is the interval of the automatic
 /// schedule, as far as it is known.
@@ -64,8 +66,31 @@ pub fn next_check(sync: &SyncConfig, object: Resource, complete: Instant) -> Opt
     schedules.filter_map(|cron| cron.next_after(complete, &sync.time_zone)).min()
 }
 
-/// The likely cost of an audit, before there was one.
-const AUDIT: Ru = Ru::new(20);
+/// The RU that the runs of a schedule need in a time, by what they are for; changes come first. `rows` are the sizes of the
+/// mirrored objects, `per_run` is the cost of a run for changes, `runs_of` the number of times that a schedule is due.
+pub fn needs(
+    sync: &SyncConfig,
+    (rows, per_run): (&[u64], u64),
+    time: Duration,
+    runs_of: impl Fn(&Cron) -> f64,
+) -> [(&'static str, f64); 4] {
+    let runs_of = |cron: Option<&Cron>| cron.map_or(0.0, &runs_of);
+    let cost = |of: fn(u64) -> Ru| rows.iter().map(|rows| of(*rows)).sum::<Ru>().get() as f64;
+    let short_lists = SHORT_LISTS.get() as f64;
+    // Where the schedule is automatic, it takes what there is, and at least this.
+    let changes = match &sync.schedule {
+        ChangesSchedule::Auto => time.as_secs_f64() / MAX_POLL.as_secs_f64(),
+        other => runs_of(other.cron()),
+    };
+    // Between audits, each object is counted every hour.
+    let counts = changes.min(time.as_secs_f64() / 3_600.0) * rows.len() as f64;
+    [
+        ("changes", changes * per_run as f64),
+        ("definitions and team", runs_of(sync.definitions_schedule.as_ref()).min(changes) * short_lists),
+        ("audits", runs_of(sync.audit_schedule.as_ref()) * cost(of_audit) + counts),
+        ("sweeps", runs_of(sync.sweep_schedule.as_ref()) * (cost(sweep::price) + short_lists)),
+    ]
+}
 
 /// What scheduled runs will need in this window and in the next.
 pub(super) fn for_schedule(
@@ -120,16 +145,20 @@ impl Allowance {
 /// What scheduled runs will spend in a time within one window.
 fn reserved(tx: &ReadTx<'_>, sync: &SyncConfig, limits: &Limits, time: Range<Instant>) -> Result<Ru, StoreError> {
     let Range { start: now, end: refills } = time;
-    let costs = report::cost_of_runs(tx, "sync", RUNS_OF_FORECAST)?;
-    let mut units = budget::reserve(changes_after(sync, now, None), refills, budget::forecast(&costs), limits.limit);
+    let mut units = budget::reserve(changes_after(sync, now, None), refills, cost_of_changes(tx)?, limits.limit);
     // An audit compares what is copied: those that fall into a first copy are left out.
     let is_copied = tx.is_copied(Object::Contact)? && tx.is_copied(Object::Company)?;
     if let Some(audits) = sync.audit_schedule.as_ref().filter(|_| is_copied) {
-        let costs = report::cost_of_runs(tx, "verify", RUNS_OF_FORECAST)?;
-        let forecast = if costs.is_empty() { AUDIT } else { budget::forecast(&costs) };
-        units += budget::reserve(audits.due_after(now, &sync.time_zone), refills, forecast, limits.limit);
+        let costs = Object::ALL.into_iter().map(|object| Ok(of_audit(report::holds(tx, object)?.rows)));
+        let cost = costs.sum::<Result<Ru, StoreError>>()?;
+        units += budget::reserve(audits.due_after(now, &sync.time_zone), refills, cost, limits.limit);
     }
     Ok(units.min(budget::most_reserved(limits.limit)))
+}
+
+/// The likely cost of the next run for changes.
+pub(super) fn cost_of_changes(tx: &ReadTx<'_>) -> Result<Ru, StoreError> {
+    Ok(budget::forecast(&report::cost_of_changes(tx)?))
 }
 
 pub(super) fn ledger(tx: &ReadTx<'_>, config: &Config) -> Result<Ledger, StoreError> {

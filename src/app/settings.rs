@@ -8,9 +8,6 @@ use crate::config::{ApiConfig, BudgetConfig, Config, ConfigError, Sources};
 use crate::publish::{Check, PublishSettings};
 use crate::sync::{ListSchedule, SyncSettings};
 
-/// The number of runs whose median cost is the forecast.
-pub(super) const RUNS_OF_FORECAST: u32 = 20;
-
 pub fn publish_settings(config: &Config) -> PublishSettings {
     let publish = &config.publish;
     PublishSettings {

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::schedule::{Allowance, is_stale, ledger};
-use super::settings::{RUNS_OF_FORECAST, limits};
+use super::schedule::{Allowance, cost_of_changes, is_stale, ledger};
+use super::settings::limits;
 use crate::app::summary::MissingScope;
-use crate::budget::{Hold, Ledger, forecast};
+use crate::budget::{Hold, Ledger};
 use crate::config::Config;
 use crate::model::{ClockReading, Instant, Object, Purpose, Resource, Ru, instant};
 use crate::store::outbox_report::{self, EditCounts};
@@ -296,10 +296,9 @@ impl MirrorStatus {
 
 fn ru(tx: &ReadTx<'_>, config: &Config, pending: u64, ledger: &Ledger, now: Instant) -> Result<RuStatus, StoreError> {
     let limits = &limits(&config.budget);
-    let costs = report::cost_of_runs(tx, "sync", RUNS_OF_FORECAST)?;
     let allowance = Allowance::of(Purpose::Details, tx, config, ledger, now)?;
     Ok(RuStatus {
-        per_run: forecast(&costs).get(),
+        per_run: cost_of_changes(tx)?.get(),
         windows_for_details: if pending == 0 { Some(0) } else { allowance.windows(Ru::new(pending)) },
         used: ledger.used.get(),
         left: limits.limit.saturating_sub(ledger.used).get(),

@@ -19,7 +19,7 @@ use super::job::{FailureKind, JobResult, JobRunEnd, PollFacts, QueuedJob, RunEnd
 use super::state_machine::PastRuns;
 use super::timetable::ScheduleKind;
 use crate::api::ErrorClass;
-use crate::app::{Mirror, MirrorError, MirrorSettings, Summary};
+use crate::app::{Mirror, MirrorError, MirrorSettings, Summary, schedule};
 use crate::budget::{Ledger, POLLING_SHARE, PollingBudget};
 use crate::config::{Config, Cron, Sources};
 use crate::error_chain::error_chain;
@@ -34,10 +34,8 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
 const RELOAD_AGAIN: Duration = Duration::from_secs(5);
 
-/// What a full audit costs at most: 16 ranges by two timestamps, of both objects.
-const AUDIT: u64 = 64;
-
-const SHORT_LISTS: u64 = 5;
+/// The number of runs of one schedule that are counted at most.
+const MAX_DUE: usize = 500;
 
 pub(super) struct Runner {
     mirror: Arc<Mirror>,
@@ -238,29 +236,29 @@ async fn poll_facts(mirror: &Mirror, config: &Config, job: &QueuedJob, summary: 
     }
     let (ledger, limits) = (mirror.meter().ledger(), *mirror.meter().limits());
     let (now, refills_at) = (mirror.clock().now(), ledger.refills_at(&limits));
-    let due = |cron: Option<&Cron>| {
-        cron.map_or(0, |cron| {
-            cron.due_after(now, &config.sync.time_zone).take_while(|at| *at < refills_at).take(500).count()
-        })
+    let due = |cron: &Cron| {
+        let due = cron.due_after(now, &config.sync.time_zone).take_while(|at| *at < refills_at);
+        due.take(MAX_DUE).count() as f64
     };
-    let mirrored = Object::ALL.into_iter().filter(|object| config.mirrors(object.resource()));
-    let objects = mirrored.count().max(1) as u64;
+    let mirrored: Vec<Object> = Object::ALL.into_iter().filter(|object| config.mirrors(object.resource())).collect();
+    let idle_cost = Ru::new(mirrored.len().max(1) as u64);
     let store = mirror.store();
-    let rows = store.read(|tx| {
-        Object::ALL.into_iter().map(|object| Ok(report::holds(tx, object)?.rows)).sum::<Result<u64, StoreError>>()
+    let rows = store.read(move |tx| {
+        let rows = mirrored.into_iter().map(|object| Ok(report::holds(tx, object)?.rows));
+        rows.collect::<Result<Vec<u64>, StoreError>>()
     });
-    let pages = rows.await.unwrap_or(0).div_ceil(100) + objects;
-    let audits = due(config.sync.audit_schedule.as_ref()) as u64 * AUDIT.min(2 * pages);
-    let sweeps = due(config.sync.sweep_schedule.as_ref()) as u64 * (pages + AUDIT / 2);
-    let lists = due(config.sync.definitions_schedule.as_ref()) as u64 * SHORT_LISTS;
+    let rows = rows.await.unwrap_or_default();
+    let needs = schedule::needs(&config.sync, (&rows, idle_cost.get()), refills_at.since(now), due);
+    // All but the polls.
+    let reserve = needs[1..].iter().map(|(_, units)| units).sum::<f64>().ceil() as u64;
     let budget = PollingBudget {
         refills_at,
         left: limits.limit.saturating_sub(ledger.used),
-        reserve: Ru::new(audits + sweeps + lists + 2 * summary.push.waiting),
+        reserve: Ru::new(reserve) + Ru::of_edits(summary.push.waiting, 0),
         limit: limits.limit,
         share: POLLING_SHARE,
         polled: Ru::ZERO,
-        idle_cost: Ru::new(objects),
+        idle_cost,
     };
     let changed = summary.tally.inserted + summary.tally.updated + summary.tally.removed > 0;
     Some(PollFacts { window: ledger.window, changed, budget })

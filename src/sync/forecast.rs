@@ -13,12 +13,12 @@ use crate::api::PageSize;
 use crate::model::{Object, Purpose, Resource, Ru, ServiceTime, TimeField, TimeRange};
 use crate::store::outbox_report::EditLine;
 use crate::store::{ReadTx, StateKey, StoreError, outbox_report, unread};
-use crate::sync::checks::identity;
 use crate::sync::checks::lookup_by_id::AT_ONCE;
+use crate::sync::checks::{audit, identity};
 use crate::sync::walks::changes::lower_bound;
 use crate::sync::walks::definitions::LISTS;
 use crate::sync::walks::details::{old_details, refreshed_in_run};
-use crate::sync::walks::sweep::Sweep;
+use crate::sync::walks::sweep::{self, Sweep};
 use crate::sync::walks::walk::Walk;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -33,10 +33,12 @@ pub struct ObjectForecast {
     pub details: Ru,
 }
 
-/// What a sweep of so many rows costs: each page but the first repeats a row of the page before, and the rows without a date
-/// have one of their own.
-pub fn of_sweep(rows: u64) -> Ru {
-    Ru::new(if rows > 100 { (rows - 1).div_ceil(99) + 1 } else { 1 })
+/// What the lists without a filter for changes cost: the definitions of both objects, and the team.
+pub const SHORT_LISTS: Ru = Ru::new(LISTS.get() + Ru::GET.get());
+
+/// What an audit of so many rows costs where all is well.
+pub fn of_audit(rows: u64) -> Ru {
+    Ru::new(rows.div_ceil(100).clamp(1, audit::MAX_COST))
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -136,7 +138,7 @@ impl Engine {
         if whole {
             // A large list is read in slices side by side; the last page of each is only partly filled.
             let slices = if self.workers() > 1 { self.settings.slices(all).unwrap_or(0) } else { 0 };
-            lists += of_sweep(to_sweep) + Ru::new(slices);
+            lists += sweep::price(to_sweep) + Ru::new(slices);
         }
         let mut details = 0;
         if self.reads_details(object) && takes(Step::Details) {

@@ -6,8 +6,8 @@ use jiff::tz::TimeZone;
 
 use super::Finding;
 use super::facts::CheckFacts;
-use crate::budget::MAX_POLL;
-use crate::config::{ChangesSchedule, Cron, SyncConfig};
+use crate::app::schedule;
+use crate::config::Cron;
 use crate::format::{self, count};
 use crate::model::{Instant, Object};
 
@@ -15,28 +15,6 @@ use crate::model::{Instant, Object};
 const HORIZON: Duration = Duration::from_secs(28 * 86_400);
 /// The maximum number of runs of one schedule that are counted; the total is extrapolated.
 const MAX_DUE: usize = 1_000;
-/// The cost of the lists without a filter for changes: definitions of both objects and the team.
-const SHORT_LISTS: u64 = 5;
-const AUDIT: u64 = 11;
-
-/// The RU needed in one window, on average. `rows` are the objects' sizes, `per_run` is the cost of a run for changes.
-fn needs(sync: &SyncConfig, window: Duration, rows: &[u64], per_run: u64, now: Instant) -> [(&'static str, f64); 4] {
-    let runs_of = |cron: Option<&Cron>| cron.map_or(0.0, |cron| runs(cron, &sync.time_zone, now, window));
-    let pages = |most: u64| rows.iter().map(|rows| rows.div_ceil(100).clamp(1, most)).sum::<u64>() as f64;
-    // Where the schedule is automatic, it takes what there is, and at least this.
-    let changes = match &sync.schedule {
-        ChangesSchedule::Auto => window.as_secs_f64() / MAX_POLL.as_secs_f64(),
-        other => runs_of(other.cron()),
-    };
-    // Between audits, each object is counted every hour.
-    let counts = changes.min(window.as_secs_f64() / 3_600.0) * rows.len() as f64;
-    [
-        ("changes", changes * per_run as f64),
-        ("definitions and team", runs_of(sync.definitions_schedule.as_ref()).min(changes) * SHORT_LISTS as f64),
-        ("audits", runs_of(sync.audit_schedule.as_ref()) * pages(AUDIT) + counts),
-        ("sweeps", runs_of(sync.sweep_schedule.as_ref()) * (pages(u64::MAX) + SHORT_LISTS as f64)),
-    ]
-}
 
 fn runs(cron: &Cron, zone: &TimeZone, now: Instant, window: Duration) -> f64 {
     let horizon = window.max(HORIZON);
@@ -57,7 +35,8 @@ pub(super) fn check(facts: &CheckFacts<'_>) -> Finding {
         let why = "the number of records is not known: they were not counted, and the mirror is not complete yet";
         return Finding::skip(name, why);
     };
-    let needs = needs(&config.sync, budget.window, &rows, facts.per_run(), facts.now);
+    let due = |cron: &Cron| runs(cron, &config.sync.time_zone, facts.now, budget.window);
+    let needs = schedule::needs(&config.sync, (&rows, facts.per_run()), budget.window, due);
     let total = needs.iter().map(|(_, units)| units).sum::<f64>().ceil() as u64;
     let parts = needs.iter().filter(|(_, units)| *units > 0.0);
     let parts: Vec<String> = parts.map(|(what, units)| format!("{what} {}", count(units.ceil() as u64))).collect();
@@ -107,7 +86,7 @@ mod tests {
             let default_file = "/nowhere".into();
             let sources = crate::config::Sources { file: None, default_file, environment, flags };
             let sync = Config::load(&sources).unwrap().sync;
-            needs(&sync, DAY, &[100, 100], 2, "2026-01-02T03:04:05Z".parse().unwrap())[1].1
+            schedule::needs(&sync, (&[100, 100], 2), DAY, |cron| per_day(cron.as_str()))[1].1
         };
         let definitions = "sync.definitions_schedule";
         for (flags, units) in [

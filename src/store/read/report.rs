@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use rusqlite::params;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{Instant, Object, Ru};
@@ -56,13 +55,14 @@ pub struct OddityLine {
     pub last_seen_at: String,
 }
 
-/// The first completed run for changes is omitted: it made the copy, and says nothing about the next one.
-pub fn cost_of_runs(tx: &ReadTx<'_>, kind: &str, most: u32) -> Result<Vec<Ru>> {
+/// What the last runs for changes cost. The first one that completed is omitted: it made the copy, and says nothing about the
+/// next one.
+pub fn cost_of_changes(tx: &ReadTx<'_>) -> Result<Vec<Ru>> {
     tx.rows(
-        "SELECT ru FROM sync_runs WHERE kind = ?1 AND outcome = 'done'
+        "SELECT ru FROM sync_runs WHERE kind = 'sync' AND outcome = 'done'
                AND id > (SELECT min(id) FROM sync_runs WHERE kind = 'sync' AND outcome = 'done')
-             ORDER BY id DESC LIMIT ?2",
-        params![kind, most],
+             ORDER BY id DESC LIMIT 20",
+        [],
         |row| row.get::<_, i64>(0).map(|ru| Ru::new(ru.unsigned_abs())),
     )
 }

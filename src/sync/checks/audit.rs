@@ -27,6 +27,7 @@ const MAX_EDGES: u64 = AGES.len() as u64;
 /// What an audit by counts costs without findings, beside a request for each of these: the total, a range by creation, and
 /// the page of the newest.
 const BESIDE_EDGES: u64 = 3;
+pub(in crate::sync) const MAX_COST: u64 = MAX_EDGES + BESIDE_EDGES;
 
 const HOUR: u64 = 3_600;
 /// The ages that divide an audit's ranges, the oldest first.

@@ -23,7 +23,7 @@ use crate::sync::checks::lookup_by_id;
 use crate::sync::checks::lookup_by_id::{Confirmation, FoundRecords, split_lookup};
 use crate::sync::error::{Asking, SyncError};
 use crate::sync::run::Run;
-use crate::sync::walks::pages;
+use crate::sync::walks::{pages, sweep};
 
 /// Rows that are looked at in one transaction.
 const BATCH: usize = 500;
@@ -58,7 +58,6 @@ pub(in crate::sync) async fn fill_columns(run: &Run<'_>, object: Object) -> Resu
         return Ok(());
     }
     let from_extra = fill_from_extra(run, object, &missing).await?;
-    let pages_of_a_sweep = rows.div_ceil(100).max(1);
     let is_listed = |field: &CustomField| !field.data_type.detail_only();
     let mut listed = missing.iter().filter(|field| is_listed(field)).count() as u64;
     let (spent_before, mut sweeps) = (run.spent(), false);
@@ -71,7 +70,7 @@ pub(in crate::sync) async fn fill_columns(run: &Run<'_>, object: Object) -> Resu
             continue;
         }
         let spent = run.spent().saturating_sub(spent_before).get();
-        sweeps |= is_listed(field) && listed > 1 && spent + listed > pages_of_a_sweep;
+        sweeps |= is_listed(field) && listed > 1 && spent + listed > sweep::price(rows).get();
         if is_listed(field) && sweeps {
             continue;
         }
