@@ -107,13 +107,18 @@ impl Mirror {
         Ok(())
     }
 
-    /// Reopens the file if another one has replaced it, as a restore or a mount does; [`StoreError::Missing`] if there is
-    /// none any more: a new one is not created while this one is in use.
+    /// Reopens the file if another one or other contents have replaced it, as a restore or a mount does; [`StoreError::Missing`]
+    /// if there is none any more: a new one is not created while this one is in use.
     pub async fn follow_file(&self) -> Result<(), MirrorError> {
-        match self.store_at_path() {
-            Ok(_) => return Ok(()),
+        let store = self.store();
+        let found = match store.is_at_path() {
+            Ok(()) => store.write(|_| Ok(())).await,
+            found => found,
+        };
+        match found {
+            Ok(()) => return Ok(()),
             Err(StoreError::Replaced { path }) => {
-                tracing::warn!("{} was replaced by another file; opening the new one", path.display());
+                tracing::warn!("{} was replaced by another file or by other contents; opening them", path.display())
             }
             Err(error) => return Err(error.into()),
         }

@@ -16,7 +16,7 @@ pub enum StoreError {
     NotAMirror { path: PathBuf, why: &'static str },
     #[error("there is no mirror at {path} yet", path = path.display())]
     Missing { path: PathBuf },
-    #[error("{path} is another file than the one in use; the next run opens it", path = path.display())]
+    #[error("{path} was replaced while it was in use; the next run opens what is there", path = path.display())]
     Replaced { path: PathBuf },
     #[error("the last process that wrote {path} was killed, and the current user cannot recover its WAL", path = path.display())]
     NotRecovered { path: PathBuf },

@@ -4,7 +4,7 @@
 //! while pages are fetched and decoded. The queue is bounded, and therefore memory too.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -44,9 +44,12 @@ struct Writer {
     wal: wal::Keeper,
     rows: RowOrder,
     before_commit: Option<CommitHook>,
-    /// The version of the data at the last look at what other programs did to indexes; only their commits change it.
+    /// The version of the data at the last look at what other programs did; only their commits change it.
     looked_at: Option<i64>,
     killed: bool,
+    current: Arc<Mutex<LockedBy>>,
+    /// Other contents were written over those of the file: it has to be opened again.
+    is_replaced: bool,
 }
 
 /// Called before each commit; if it returns false, the writer ends there as by a kill: nothing is committed or cleaned
@@ -81,9 +84,11 @@ impl Store {
         let wal = wal::Keeper::of(path);
         let requests = RequestRegister::default();
         let rows = RowOrder::new(requests.clone());
+        let [killed, is_replaced] = [false; 2];
+        let (before_commit, looked_at, current) = (None, None, Arc::default());
         let mut writer =
-            Writer { conn, shapes, layout: now, wal, rows, before_commit: None, looked_at: None, killed: false };
-        let current = writer
+            Writer { conn, shapes, layout: now, wal, rows, before_commit, looked_at, killed, current, is_replaced };
+        let taken = writer
             .durably(|writer| {
                 writer.tx(|tx| {
                     let taken = tx.take_over(&lock, path, Instant::system_now())?;
@@ -95,15 +100,16 @@ impl Store {
                     Ok(taken)
                 })
             })
-            .and_then(|current| lock.store_writer(&current).map(|()| current))?;
+            .and_then(|taken| lock.store_writer(&taken).map(|()| taken))?;
+        let (current, path) = (writer.current.clone(), Arc::new(path.to_path_buf()));
+        *known(&current) = taken;
         writer.finish_erasure();
         writer.before_commit = options.before_commit;
         if let Some(wait) = options.lock_wait {
             writer.conn.busy_timeout(wait).doing("set how long to wait for a lock")?;
         }
         let lock = Arc::new(lock);
-        let (held, files, path) = (lock.clone(), OpenFiles::of(path), Arc::new(path.to_path_buf()));
-        let current = Arc::new(Mutex::new(current));
+        let (held, files) = (lock.clone(), OpenFiles::of(&path));
         let (place, written) = (path.clone(), current.clone());
         let (queue, mut work) = mpsc::channel::<WriterJob>(QUEUE);
         let thread = std::thread::Builder::new()
@@ -111,6 +117,9 @@ impl Store {
             .spawn(move || {
                 while let Some(Some(work)) = work.blocking_recv() {
                     work(&mut writer);
+                    if writer.is_replaced {
+                        break;
+                    }
                 }
                 // Otherwise SQLite removes the WAL and its index when the last connection is closed.
                 if !writer.killed
@@ -122,11 +131,12 @@ impl Store {
                 let killed = writer.killed;
                 drop(writer);
                 // Only now, since the numbers of closed files are used again. While it is in the way, nobody gets the lock.
-                match files.make_way(&place) {
+                let last = known(&written).clone();
+                match last.set_log_aside(&place) {
                     Err(error) => tracing::error!(%error, "The WAL of a file that was replaced is in the way: {error}"),
                     Ok(()) => {
                         if !killed {
-                            held.note_closed(&place, &written.lock().unwrap_or_else(PoisonError::into_inner));
+                            held.note_closed(&place, &last);
                         }
                         held.release();
                     }
@@ -151,6 +161,23 @@ impl Store {
         work: impl FnOnce(&MirrorTx<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         self.carry_out(|writer| writer.durably(|writer| writer.tx(work))).await
+    }
+
+    /// Like [`Store::write_durably`], at the beginning of a run: renews the nonce that the file's contents are known by.
+    pub async fn begin<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&MirrorTx<'_>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let lock = self.lock.clone();
+        self.carry_out(move |writer| {
+            let current = known(&writer.current).clone();
+            let renew = |tx: &MirrorTx<'_>| Ok((tx.renew_nonce(&current)?, work(tx)?));
+            let (next, out) = writer.durably(|writer| writer.tx(renew))?;
+            lock.store_writer(&next)?;
+            *known(&writer.current) = next;
+            Ok(out)
+        })
+        .await
     }
 
     /// Reads one snapshot, after all earlier writes, without a lock that blocks writers.
@@ -203,7 +230,7 @@ impl Store {
     /// Records, outside the file, that the request with this number is about to be sent: a copy of the file from before it
     /// is recognised.
     pub fn note_request(&self, number: u64) -> Result<()> {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner).note_request(&self.lock, number)
+        known(&self.current).note_request(&self.lock, number)
     }
 
     pub fn requests(&self) -> &RequestRegister {
@@ -236,6 +263,10 @@ impl Store {
             found => found,
         }
     }
+}
+
+fn known(current: &Mutex<LockedBy>) -> MutexGuard<'_, LockedBy> {
+    current.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 async fn join(thread: &Mutex<Option<JoinHandle<()>>>) {
@@ -306,6 +337,7 @@ impl Writer {
 
     fn tx<T>(&mut self, work: impl FnOnce(&MirrorTx<'_>) -> Result<T>) -> Result<T> {
         let done = self.attempt(work);
+        self.is_replaced |= matches!(done, Err(StoreError::Replaced { .. }));
         if let Err(error) = &done
             && error.is_of_a_damaged_index()
         {
@@ -328,6 +360,9 @@ impl Writer {
         let version: i64 =
             tx.conn.pragma_query_value(None, "data_version", |row| row.get(0)).doing("read the version of the data")?;
         if self.looked_at != Some(version) {
+            if self.looked_at.is_some() {
+                tx.expect_last(&known(&self.current))?;
+            }
             // First of all: after an error of a damaged index, SQLite refuses to write for the rest of a transaction.
             drop_indexes_in_the_way(&tx.conn)?;
             tx.derived().mend_searches()?;

@@ -42,7 +42,7 @@ impl Engine {
     async fn begin(&self, job: &Job, trigger: &'static str) -> Result<(i64, Instant), SyncError> {
         let (kind, at, write_back) = (job.kind(), self.clock.now(), self.settings.write_back);
         let meter = self.meter.clone();
-        let begun = self.store.write(move |tx| {
+        let begun = self.store.begin(move |tx| {
             tx.edits().set_write_back(write_back)?;
             let set_back = meter.date_claims_back(tx)?;
             // A restart loses the monotonic clock, and with it by how much.

@@ -1,7 +1,9 @@
 //! Edits while the daemon runs: however they are made, the service receives each within seconds, exactly once.
 
-use crm_mirror::model::Object;
-use crm_mirror::sandbox::{Fault, Rule, generate};
+use std::process::Command;
+
+use crm_mirror::model::{DataType, Object};
+use crm_mirror::sandbox::{Fault, NewField, Rule, generate};
 use serde_json::{Value, json};
 
 use crate::fixture::{Daemon, DaemonFixture, verb};
@@ -132,6 +134,98 @@ fn older_contents_are_a_copy_although_they_were_edited_since() {
     assert_eq!(fixture.column("SELECT state FROM outbox"), ["held"; 4]);
     assert_eq!((patches(&fixture), there(&fixture, &id, "position")), (1, json!("Set back")));
     daemon.stop();
+}
+
+/// Contents from before a run that sent nothing are recognised by what has no numbers: followers of the lost changes.
+#[test]
+fn contents_from_before_the_last_run_are_a_copy() {
+    let (fixture, daemon, id) = editing();
+    let cursor = || {
+        let stream = fixture.place.run("export --snapshot").done().out;
+        serde_json::from_str::<Value>(stream.lines().last().unwrap()).unwrap()["cursor"].as_str().unwrap().to_string()
+    };
+    let name = |name: &str| {
+        fixture.service.sandbox.with_world(|world| world.edit(Object::Contact, &id, &json!({ "name": name })));
+        daemon_sync(&fixture);
+    };
+    let mirror_id = || fixture.column("SELECT value FROM state WHERE name = 'mirror_id'");
+    write_over("mirror.db", "older.db", &fixture);
+    name("lost");
+    let (seen, before) = (cursor(), mirror_id());
+    daemon.stop();
+    // As by `cp`: another program's lock on the file does not matter.
+    std::fs::copy(fixture.place.path("older.db"), fixture.place.path("mirror.db")).unwrap();
+    let daemon = fixture.start();
+    name("other");
+    let refused = fixture.place.run(&format!("export --snapshot --since {seen}")).code(74).err;
+    assert!(refused.contains("cannot be continued"), "{refused}");
+    assert_ne!(mirror_id(), before);
+    let log = daemon.stop();
+    assert!(log.contains("is a copy of a mirror"), "{log}");
+}
+
+fn daemon_sync(fixture: &DaemonFixture) {
+    fixture.place.run("sync").done();
+}
+
+/// `.restore` into the file that the daemon has open.
+#[test]
+fn older_contents_written_under_the_daemon_are_a_copy() {
+    let (fixture, daemon, id) = editing();
+    daemon.post("/pause", &json!({})).with(200);
+    daemon.post("/edits", &json!({"object": "contact", "id": id, "fields": {"position": "CFO"}})).with(202);
+    write_over("mirror.db", "older.db", &fixture);
+    daemon.post("/resume", &json!({})).with(200);
+    until_applied(&fixture, 1);
+    fixture.service.sandbox.with_world(|world| {
+        world.fields().define(NewField::new(Object::Contact, "zip", DataType::ShortText));
+        world.edit(Object::Contact, &id, &json!({"position": "Set back", "customFields": {"zip": "1000"}}));
+    });
+    fixture.place.run("sync custom-fields").done();
+    daemon.sync();
+    write_over("older.db", "mirror.db", &fixture);
+    daemon.sync();
+    daemon.post("/resume", &json!({})).with(200);
+    fixture.place.run("sync custom-fields").done();
+    daemon.sync();
+    assert_eq!(fixture.column("SELECT state FROM outbox"), ["held"]);
+    assert_eq!((patches(&fixture), there(&fixture, &id, "position")), (1, json!("Set back")));
+    fixture.assert_consistent();
+    fixture.assert_exact();
+    let log = daemon.stop();
+    assert!(log.contains("by other contents") && log.contains("is a copy of a mirror"), "{log}");
+}
+
+/// A kill leaves what people wrote last in the WAL: with its file, however that is copied, and with no other one.
+#[test]
+fn wal_of_a_killed_daemon_stays_with_its_file() {
+    let (fixture, daemon, id) = editing();
+    let path = |name: &str| fixture.place.path(name);
+    fixture.place.run("backup backup.db").done();
+    daemon.post("/pause", &json!({})).with(200);
+    daemon.post("/edits", &json!({"object": "contact", "id": id, "fields": {"position": "CFO"}})).with(202);
+    daemon.kill();
+    assert!(path("mirror.db-wal").metadata().unwrap().len() > 0);
+    let elsewhere = tempfile::tempdir().unwrap();
+    let copied = elsewhere.path().join("copied");
+    let ended = Command::new("cp").arg("-a").args([&path(""), &copied]).status();
+    assert!(ended.is_ok_and(|status| status.success()));
+    let edits = "SELECT count(*) FROM outbox";
+    std::fs::rename(path("mirror.db"), path("old.db")).unwrap();
+    std::fs::copy(path("backup.db"), path("mirror.db")).unwrap();
+    let _ = std::fs::remove_file(path("mirror.db-shm"));
+    // A reader sees none of it, and leaves it.
+    assert_eq!((fixture.place.ask(edits).as_str(), path("mirror.db-wal").exists()), ("0", true));
+    fixture.place.run("sync").done();
+    fixture.assert_consistent();
+    fixture.place.run("verify --full").done();
+    assert_eq!(fixture.column(edits), ["0"]);
+    // The file that was moved away gets it back, and the copy of the folder has its own.
+    std::fs::rename(path("mirror.db-wal.left"), path("old.db-wal")).unwrap();
+    for file in [path("old.db"), copied.join("mirror.db")] {
+        let found = rusqlite::Connection::open(&file).unwrap();
+        assert_eq!(found.query_row(edits, [], |row| row.get::<_, i64>(0)).unwrap(), 1, "{file:?}");
+    }
 }
 
 #[test]

@@ -30,7 +30,7 @@ pub struct Lock {
 /// small write replaces a line.
 const PID_WIDTH: usize = 20;
 const NOTE_WIDTH: usize = 260;
-const WRITER_WIDTH: usize = 400;
+const WRITER_WIDTH: usize = 600;
 
 const NOTE_AT: usize = PID_WIDTH + 1;
 const WRITER_AT: usize = NOTE_AT + NOTE_WIDTH + 1;
@@ -167,15 +167,14 @@ pub(in crate::store) struct LockedBy {
     /// The requests for edits that were stored, each in its transaction.
     pub(super) requests: u64,
     pub(super) file: FileIdentity,
+    pub(super) log: FileIdentity,
     /// Whether all that it wrote is on the disk, and not in the memory of a machine that may stop.
     pub(super) closed: bool,
 }
 
-/// Whether a process writes the mirror of this path, and has another file open: it would share its WAL with this one.
-pub(super) fn is_written_elsewhere(path: &Path) -> bool {
-    let locked = LockLines::beside(path).and_then(|lines| lines.writer);
-    let is_another = locked.is_some_and(|locked| FileIdentity::of(path).is_ok_and(|here| !locked.file.is(&here)));
-    is_another && current_writer(path).is_some()
+/// Whether the WAL of this path belongs to another file, which a process has open or had when it was killed.
+pub(super) fn has_log_of_another(path: &Path) -> bool {
+    LockLines::beside(path).and_then(|lines| lines.writer).is_some_and(|locked| locked.left_its_log(path))
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

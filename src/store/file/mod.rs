@@ -9,7 +9,6 @@ pub mod wal;
 
 use std::fs::{self, Metadata};
 use std::io;
-use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -71,57 +70,10 @@ impl OpenFiles {
             Some(_) => Err(StoreError::Replaced { path: path.into() }),
         }
     }
-
-    /// Once they are closed: leaves no WAL to another file that is at the path. What a reader kept in it is moved aside, since
-    /// the database may have another name now.
-    pub(super) fn make_way(&self, path: &Path) -> Result<()> {
-        let Err(StoreError::Replaced { .. }) = self.are_at(path) else { return Ok(()) };
-        for (file, own) in wal::files_beside(path).iter().zip(&self.0[1..]) {
-            let found = fs::metadata(file).ok().map(|meta| (meta.len(), FileId::from(meta)));
-            match found {
-                Some((bytes, id)) if Some(id) == *own => match bytes > 0 && *file == wal::beside(path) {
-                    true => fs::rename(file, beside(file, ".left")),
-                    false => fs::remove_file(file),
-                }
-                .or_else(|error| if error.kind() == ErrorKind::NotFound { Ok(()) } else { Err(error) })
-                .map_err(StoreError::using(file))?,
-                _ => {}
-            }
-        }
-        Ok(())
-    }
 }
 
 impl From<Metadata> for FileId {
     fn from(meta: Metadata) -> FileId {
         FileId { device: meta.dev(), inode: meta.ino() }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_a_file_in_the_place_of_another_one_finds_no_wal_of_it() {
-        let dir = tempfile::tempdir().unwrap();
-        let [path, other] = ["mirror.db", "other.db"].map(|name| dir.path().join(name));
-        let [log, index] = wal::files_beside(&path);
-        let written = [&path, &log, &index, &other];
-        written.iter().for_each(|file| fs::write(file, "pages").unwrap());
-        let left = beside(&log, ".left");
-        let there = || [&log, &index, &left].map(|file| file.exists());
-        let files = OpenFiles::of(&path);
-        files.make_way(&path).unwrap();
-        assert_eq!(there(), [true, true, false], "it is still there");
-        fs::rename(&path, dir.path().join("away.db")).unwrap();
-        files.make_way(&path).unwrap();
-        assert_eq!(there(), [true, true, false], "it may come back");
-        fs::rename(&other, &path).unwrap();
-        files.make_way(&path).unwrap();
-        assert_eq!(there(), [false, false, true], "what a reader kept in it is not lost");
-        fs::write(&log, "of the other file").unwrap();
-        files.make_way(&path).unwrap();
-        assert_eq!(there(), [true, false, true]);
     }
 }

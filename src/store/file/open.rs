@@ -11,7 +11,7 @@ use rusqlite::{Connection, OpenFlags};
 use rustix::fs::{Access, access};
 
 use super::folder_of;
-use super::lock::{MODE, is_written_elsewhere};
+use super::lock::{MODE, has_log_of_another};
 use crate::store::file::migrate::APPLICATION_ID;
 use crate::store::{Doing, Lock, Result, StoreError, migrate, wal};
 
@@ -76,6 +76,7 @@ pub(in crate::store) fn writer(path: &Path) -> Result<(Connection, Lock)> {
     is_mirror(path)?;
     let lock = Lock::take(path)?;
     make(path)?;
+    lock.found_writer().map_or(Ok(()), |last| last.set_log_aside(path))?;
     let mut conn = Connection::open(path).map_err(StoreError::opening(path))?;
     settings(&conn).map_err(StoreError::opening(path))?;
     migrate::migrate(&mut conn)?;
@@ -138,7 +139,7 @@ pub(in crate::store) fn before_close(conn: &Connection) -> Result<()> {
 /// writer no longer than the time to store a page. Commits are durable.
 pub(in crate::store) fn editor(path: &Path) -> Result<Connection> {
     require(path)?;
-    if is_written_elsewhere(path) {
+    if has_log_of_another(path) {
         return Err(StoreError::Replaced { path: path.into() });
     }
     edited(path).map_err(StoreError::opening(path))
@@ -210,7 +211,7 @@ impl Reader {
 /// is. Nobody is locked out by what another program did.
 pub(in crate::store) fn reader(path: &Path) -> Result<Reader> {
     require(path)?;
-    let is_own = !is_written_elsewhere(path);
+    let is_own = !has_log_of_another(path);
     let is_awake = || is_own && wal::files_beside(path).iter().all(|file| file.exists());
     if is_own && !is_awake() && can_write(path) {
         // Without it, the file is read as it is.
@@ -233,8 +234,7 @@ fn can_write(path: &Path) -> bool {
 fn peek(path: &Path) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
     let [log, index] = wal::files_beside(path);
-    // The WAL and its index may be those of another file, which a process has open: to use them would damage both.
-    let is_own = !is_written_elsewhere(path);
+    let is_own = !has_log_of_another(path);
     let has_log = is_own && std::fs::metadata(&log).is_ok_and(|meta| meta.len() > 0);
     if has_log && !index.exists() {
         return after_a_kill(path);

@@ -1,21 +1,31 @@
-//! Whether a file is the mirror that was written here last, or a copy of it: a restored backup, `cp`, a replica.
+//! What a file is known by: whether it is the mirror that was written here last, or a copy of it (a restored backup, `cp`, a
+//! replica), and whether the WAL beside it is its own.
 //!
-//! The file names its last writer by a random nonce, and the file that it was. The lock file has the same, and both have
-//! the number of the last request that was sent for edits. A copy is another file; a file whose contents were replaced by
-//! older ones has another nonce, or lacks requests: only the program that sends them raises their number. Without the lock
-//! file nothing shows that the contents are the last ones, so such a file counts as a copy: a mirror is renamed, or moved
-//! within its file system, together with its lock file.
+//! The lock file names the last writer: the file it wrote, the WAL of that file, the random nonce of its last run and the
+//! number of its last request for edits. The file itself says the same.
+//! - *The file* is known by its inode: another one is a copy. A mirror is renamed, or moved within its file system, together
+//!   with its lock file; without one, nothing shows that contents are the last ones.
+//! - *Its contents* are known by the nonce, which every opening and every run renews: first in the file, durably, with the
+//!   nonce before it, then in the lock file. A kill or a power failure between the two leaves the one before. Older contents
+//!   that were written over the file have another nonce, or lack requests: only the program that sends them raises their
+//!   number. The writer looks when it opens the file, when a run begins, and whenever another program has committed.
+//! - *A WAL* belongs to the file that its writer had. The WAL of the lock file beside another file than that of the lock file
+//!   was left by a writer that was killed: nobody reads it, and the next writer renames it. A folder that was copied as a whole
+//!   has another WAL, which belongs to the copy.
 //!
-//! What looks the same in every respect, such as a machine that was set back to a snapshot as a whole, cannot be told
-//! from the original.
+//! What looks the same in every respect, such as a machine that was set back to a snapshot as a whole or contents of a moment
+//! ago in the same run, cannot be told from the original; nor can contents that were written over the file of a killed writer
+//! while its WAL stayed.
 
+use std::fs;
 use std::path::Path;
 
 use uuid::Uuid;
 
+use super::beside;
 use super::lock::{FileIdentity, LockedBy};
 use crate::model::{HELD_COMMANDS, Instant};
-use crate::store::{Lock, MirrorTx, Requests, Result, StateKey, hold_open_edits};
+use crate::store::{Lock, MirrorTx, Requests, Result, StateKey, StoreError, hold_open_edits, wal};
 
 pub(super) const IN_A_COPY: &str = "held in a copy of the mirror: the original may have sent it, or may still do so";
 
@@ -34,6 +44,30 @@ impl LockedBy {
         }
         Ok(())
     }
+
+    fn renewed(self) -> LockedBy {
+        LockedBy { nonce: random_id(), before: self.nonce, closed: false, ..self }
+    }
+
+    /// Whether the WAL at the path is that of this writer, and the file is not.
+    pub(super) fn left_its_log(&self, path: &Path) -> bool {
+        let is = |known: &FileIdentity, path: &Path| FileIdentity::of(path).ok().map(|found| known.is(&found));
+        is(&self.log, &wal::beside(path)) == Some(true) && is(&self.file, path) == Some(false)
+    }
+
+    /// Leaves no WAL to a file that it does not belong to, once nobody has it open. What a writer that was killed or a reader
+    /// kept in it is not lost: the database may have another name now.
+    pub(in crate::store) fn set_log_aside(&self, path: &Path) -> Result<()> {
+        if !self.left_its_log(path) {
+            return Ok(());
+        }
+        let [log, index] = wal::files_beside(path);
+        // Without the WAL it says nothing.
+        let _ = fs::remove_file(index);
+        let is_empty = log.metadata().is_ok_and(|meta| meta.len() == 0);
+        let moved = if is_empty { fs::remove_file(&log) } else { fs::rename(&log, beside(&log, ".left")) };
+        moved.map_err(StoreError::using(&log))
+    }
 }
 
 impl MirrorTx<'_> {
@@ -43,6 +77,20 @@ impl MirrorTx<'_> {
         last.requests += 1;
         self.set_state(&StateKey::LastWriter, &last)?;
         Ok(last.requests)
+    }
+
+    /// What the file says, unless other contents than the last ones were written over it.
+    pub(in crate::store) fn expect_last(&self, known: &LockedBy) -> Result<LockedBy> {
+        let last = self.state(&StateKey::LastWriter)?.filter(|last| !is_copy(last, Some(known), &known.file));
+        last.ok_or_else(|| StoreError::Replaced { path: self.conn.path().unwrap_or_default().into() })
+    }
+
+    /// In the transaction that begins a run.
+    pub(in crate::store) fn renew_nonce(&self, known: &LockedBy) -> Result<LockedBy> {
+        let requests = self.expect_last(known)?.requests;
+        let next = LockedBy { requests, ..known.clone() }.renewed();
+        self.set_state(&StateKey::LastWriter, &next)?;
+        Ok(next)
     }
 
     /// A copy becomes a mirror of its own: it gets a new id, and its open edits are held with their requests.
@@ -74,10 +122,9 @@ impl MirrorTx<'_> {
         }
         let requests = last.as_ref().map_or(0, |last| last.requests);
         let is_new = last.is_none() && !copied;
-        // The lock file follows the file. If this process is killed before it does, it still has the nonce that it has now.
-        let known = locked.filter(|_| !copied).or(last.as_ref());
-        let before = known.map(|known| known.nonce.clone()).unwrap_or_default();
-        let current = LockedBy { nonce: random_id(), before, requests, file: here, closed: false };
+        let known = locked.filter(|_| !copied).or(last.as_ref()).cloned().unwrap_or_default();
+        let log = FileIdentity::of(&wal::beside(path)).unwrap_or_default();
+        let current = LockedBy { requests, file: here, log, ..known }.renewed();
         if is_new {
             // A file that is killed while it is made is no copy: its lock file comes first.
             lock.store_writer(&current)?;
@@ -135,8 +182,61 @@ mod tests {
             ("contents from before a request", Some(locked("n2", 6, &here)), here.clone(), 5, true),
         ] {
             let (nonce, before, file) = ("n2".into(), "n1".into(), here.clone());
-            let last = LockedBy { nonce, before, file, requests, closed: false };
+            let last = LockedBy { nonce, before, file, requests, ..LockedBy::default() };
             assert_eq!(is_copy(&last, locked.as_ref(), &found), expected, "{name}");
+        }
+    }
+
+    fn writer(path: &Path) -> LockedBy {
+        let [file, log] = [path, &wal::beside(path)].map(|path| FileIdentity::of(path).unwrap());
+        LockedBy { file, log, ..LockedBy::default() }
+    }
+
+    #[test]
+    fn wal_stays_with_its_file_and_a_copy_of_the_folder_keeps_its_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let [path, other, away] = ["mirror.db", "other.db", "away.db"].map(|name| dir.path().join(name));
+        let [log, index] = wal::files_beside(&path);
+        let left = beside(&log, ".left");
+        [&path, &log, &index, &other].iter().for_each(|file| fs::write(file, "pages").unwrap());
+        let there = || [&log, &index, &left].map(|file| file.exists());
+        let last = writer(&path);
+        let copied = dir.path().join("folder");
+        fs::create_dir(&copied).unwrap();
+        let copy = copied.join("mirror.db");
+        for [from, to] in [[&path, &copy], [&log, &wal::beside(&copy)]] {
+            fs::copy(from, to).unwrap();
+        }
+        last.set_log_aside(&copy).unwrap();
+        assert!(wal::beside(&copy).exists());
+        last.set_log_aside(&path).unwrap();
+        assert_eq!(there(), [true, true, false], "it is still there");
+        fs::rename(&path, &away).unwrap();
+        last.set_log_aside(&path).unwrap();
+        assert_eq!(there(), [true, true, false], "it may come back");
+        fs::rename(&other, &path).unwrap();
+        last.set_log_aside(&path).unwrap();
+        assert_eq!(there(), [false, false, true], "what a reader kept in it is not lost");
+        fs::write(&log, "of the other file").unwrap();
+        last.set_log_aside(&path).unwrap();
+        assert_eq!(there(), [true, false, true]);
+    }
+
+    /// Whatever the moment of a kill or of a power failure, the last contents are known, and those before a run are not.
+    #[test]
+    fn run_renews_the_nonce_in_the_file_first() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("mirror.db");
+        fs::write(&path, "").unwrap();
+        fs::write(wal::beside(&path), "").unwrap();
+        let here = FileIdentity::of(&path).unwrap();
+        let runs: Vec<LockedBy> =
+            std::iter::successors(Some(writer(&path).renewed()), |last| Some(last.clone().renewed())).take(4).collect();
+        for (contents, last) in runs.iter().enumerate() {
+            for (noted, locked) in runs.iter().enumerate() {
+                let is_last = contents == noted || contents == noted + 1;
+                assert_eq!(is_copy(last, Some(locked), &here), !is_last, "{contents} {noted}");
+            }
         }
     }
 }
