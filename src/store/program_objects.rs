@@ -1,7 +1,9 @@
 //! The names of the views, tables and indexes that the program makes. What has another name belongs to other people.
 
+use rusqlite::Connection;
+
 use crate::model::Object;
-use crate::store::migrate;
+use crate::store::{Result, Statements, migrate};
 
 pub(in crate::store) const fn history_view(object: Object) -> &'static str {
     object.pick("contact_history", "company_history")
@@ -34,11 +36,41 @@ pub(in crate::store) fn is_program_view(name: &str) -> bool {
     Object::ALL.into_iter().any(of_object) || migrate::TABLES.contains(&format!("CREATE VIEW {name} ("))
 }
 
+/// The indexes that do not depend on the fields.
+pub(in crate::store) const SHARED: &str = include_str!("../../schema/indexes_after_first_copy/shared.sql");
+
+pub(in crate::store) const fn standard(object: Object) -> &'static str {
+    object.pick(
+        include_str!("../../schema/indexes_after_first_copy/contacts.sql"),
+        include_str!("../../schema/indexes_after_first_copy/companies.sql"),
+    )
+}
+
+pub(in crate::store) fn is_program_index(table: &str, name: &str) -> bool {
+    let named = format!(" {name} ON ");
+    let is_of_column = |of: &str| name.strip_prefix(of).is_some_and(|rest| rest.starts_with(&format!("{table}_")));
+    ["ix_", "ix_full_"].into_iter().any(is_of_column)
+        || [SHARED, standard(Object::Contact), standard(Object::Company), migrate::TABLES]
+            .iter()
+            .any(|sql| sql.contains(&named))
+}
+
+/// Makes the views and indexes of the schema that are not there.
+pub(in crate::store) fn make_missing(conn: &Connection) -> Result<()> {
+    for statement in migrate::TABLES.split_inclusive(";\n") {
+        for kind in ["VIEW", "INDEX"] {
+            if let Some((_, rest)) = statement.split_once(&format!("CREATE {kind} ")) {
+                conn.batch(&format!("CREATE {kind} IF NOT EXISTS {rest}"))?;
+            }
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::store::user_objects::objects;
-    use rusqlite::Connection;
 
     #[test]
     fn tables_of_a_new_file_are_listed_and_no_index_is_in_the_way() {
@@ -68,6 +100,13 @@ mod tests {
         assert!(tables.len() > 20 && tables.iter().all(|name| is_program_table(name)), "{tables:?}");
         let views = read("SELECT name FROM sqlite_schema WHERE type = 'view'");
         assert!(views.len() == 3 && views.iter().all(|name| is_program_view(name)), "{views:?}");
+        let own = || objects::count_own(&conn).unwrap();
+        let made = own();
+        conn.execute_batch("DROP VIEW pending_edits; DROP INDEX outbox_events_of; DROP INDEX contacts_by_email")
+            .unwrap();
+        assert_eq!(own(), made - 3);
+        make_missing(&conn).unwrap();
+        assert_eq!(own(), made - 1, "those of the schema");
         for other in ["mine", "contact", "contacts (id", "contact_search", ""] {
             assert!(!is_program_table(other) && !is_program_view(other), "{other}");
         }

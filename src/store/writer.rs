@@ -366,6 +366,7 @@ impl Writer {
             // First of all: after an error of a damaged index, SQLite refuses to write for the rest of a transaction.
             drop_indexes_in_the_way(&tx.conn)?;
             tx.derived().mend_searches()?;
+            tx.derived().mend_objects()?;
         }
         let out = work(&mut tx)?;
         if self.before_commit.as_mut().is_some_and(|may_commit| !may_commit()) {

@@ -232,3 +232,83 @@ async fn user_indexes_and_triggers_that_are_in_the_way_are_named_and_dropped() {
     assert_eq!(mirror.one("SELECT count(*) FROM sqlite_schema WHERE name = 'p_own'"), "1");
     assert_eq!(broken(&mirror), []);
 }
+
+/// The texts of the program's views, triggers and indexes.
+fn of_the_program(mirror: &Mirror) -> BTreeSet<String> {
+    let conn = mirror.read();
+    let mut stmt = conn.prepare("SELECT sql FROM sqlite_schema WHERE type <> 'table' AND sql IS NOT NULL").unwrap();
+    stmt.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+}
+
+#[tokio::test]
+async fn what_another_program_dropped_is_made_again() {
+    let mut world = World::new(noon());
+    world.fields().define(NewField::new(Object::Contact, "a", DataType::ShortText));
+    world.create(Object::Contact, &json!({"id": "ct0", "name": "Zero", "customFields": {"a": "x"}}));
+    let crm = Crm::serve(world).await;
+    let mirror = Mirror::one_at_a_time();
+    mirror.sync(&crm).await;
+    let before = of_the_program(&mirror);
+    for dropped in [
+        "VIEW contacts_full",
+        "VIEW pending_edits",
+        "VIEW company_history",
+        "INDEX contacts_by_email",
+        "INDEX outbox_new",
+        "TRIGGER contacts_refuse_update",
+    ] {
+        own_connection(&mirror).execute_batch(&format!("DROP {dropped}")).unwrap();
+        assert!(of_the_program(&mirror).len() < before.len(), "{dropped}");
+        crm.wait(60);
+        mirror.sync(&crm).await;
+        assert_eq!(of_the_program(&mirror), before, "{dropped}");
+    }
+    assert_eq!(mirror.one("SELECT cf_a FROM contacts_full"), "'x'");
+}
+
+/// SQLite reads the text of every object of the file when a column changes.
+#[tokio::test]
+async fn texts_in_double_quotes_in_peoples_tables_stop_no_change_of_the_columns() {
+    let mut world = World::new(noon());
+    world.fields().define(NewField::new(Object::Contact, "a", DataType::ShortText));
+    world.create(Object::Contact, &json!({"id": "ct0", "customFields": {"a": "x"}}));
+    let crm = Crm::serve(world).await;
+    let mirror = Mirror::one_at_a_time();
+    mirror.sync(&crm).await;
+    own_connection(&mirror)
+        .execute_batch(
+            "CREATE TABLE p_targets (region CHECK (region IN (\"EMEA\")), x);
+             CREATE INDEX p_gold ON p_targets (region) WHERE x = \"gold\"",
+        )
+        .unwrap();
+    crm.sandbox.with_world(|world| _ = world.fields().archive(Object::Contact, "a"));
+    synced(&mirror, &crm).await;
+    crm.sandbox.with_world(|world| _ = world.fields().undefine(Object::Contact, "a"));
+    synced(&mirror, &crm).await;
+    mirror.resync(&crm).await;
+    assert_eq!(broken(&mirror), []);
+    assert_eq!(mirror.one("SELECT count(*) FROM sqlite_schema WHERE name GLOB 'p_*'"), "2");
+}
+
+/// Whatever they are called: they are named, and stop no run.
+#[tokio::test]
+async fn indexes_with_names_like_those_of_the_program_are_peoples() {
+    let mut world = World::new(noon());
+    world.create(Object::Contact, &json!({"id": "ct0"}));
+    let crm = Crm::serve(world).await;
+    let mirror = Mirror::one_at_a_time();
+    mirror.sync(&crm).await;
+    own_connection(&mirror)
+        .execute_batch(
+            "CREATE INDEX ix_contacts_name ON contacts(name);
+             CREATE INDEX contacts_name_idx ON contacts (name);
+             CREATE TABLE p_table (x); CREATE INDEX ix_contacts_cf_new ON p_table (x)",
+        )
+        .unwrap();
+    let named = ["index ix_contacts_name", "index contacts_name_idx"];
+    assert_eq!(not_kept(&mirror), named);
+    crm.sandbox.with_world(|world| world.fields().define(NewField::new(Object::Contact, "new", DataType::ShortText)));
+    synced(&mirror, &crm).await;
+    assert_eq!(not_kept(&mirror), named);
+    mirror.assert_exact(&crm);
+}

@@ -10,7 +10,8 @@ use rusqlite::params;
 use sha2::{Digest, Sha256};
 
 use crate::model::{CustomField, DataType, Object};
-use crate::store::{BuiltFrom, DerivedTx, Goal, ReadTx, Result, Statements, ViewOptions, migrate, open};
+use crate::store::program_objects::make_missing;
+use crate::store::{BuiltFrom, DerivedTx, Goal, ReadTx, Result, Statements, ViewOptions, migrate, objects, open};
 
 /// SQLite's page cache for sequential reads, in KiB.
 const SMALL_CACHE_KIB: i32 = 1024;
@@ -42,6 +43,7 @@ impl DerivedTx<'_> {
             // Contacts may be published without companies, but with their names, which the copy has just filled in.
             self.tx.feed().requeue_all(Object::Contact)?;
         }
+        self.note_objects()?;
         self.fit_cache()
     }
 
@@ -51,6 +53,27 @@ impl DerivedTx<'_> {
             self.tx.custom().relayout()?;
         }
         self.fit_cache()
+    }
+
+    /// Makes the program's views, triggers and indexes again if another program has dropped any.
+    pub(in crate::store) fn mend_objects(&self) -> Result<()> {
+        let built = BuiltFrom::read(&self.tx.conn)?;
+        if built.revision != *REVISION || built.objects == objects::count_own(&self.tx.conn)? {
+            return Ok(());
+        }
+        tracing::warn!("Another program has dropped views, triggers or indexes of the mirror: they are made again");
+        make_missing(&self.tx.conn)?;
+        for object in Object::ALL {
+            if self.tx.is_copied(object)? {
+                self.bring_indexes_in_step(object)?;
+            }
+        }
+        self.rebuild_views()
+    }
+
+    pub(in crate::store) fn note_objects(&self) -> Result<()> {
+        let there = objects::count_own(&self.tx.conn)?;
+        self.now_built_from(|built| built.objects = there)
     }
 
     pub fn configure_views(&self, options: &ViewOptions) -> Result<()> {

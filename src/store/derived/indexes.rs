@@ -3,23 +3,15 @@
 //! All of them are built in bulk at the end of an object's first copy. The indexes of custom fields are created and
 //! dropped with their columns, and their number is limited, because each is written with every row.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use rusqlite::Connection;
 
 use crate::model::exclusions::object_of;
 use crate::model::{ColumnName, DataType, Object};
 use crate::store::derived::views;
-use crate::store::{BuiltFrom, DerivedTx, Result, Statements, accepted_values};
-
-const SHARED: &str = include_str!("../../../schema/indexes_after_first_copy/shared.sql");
-
-const fn standard(object: Object) -> &'static str {
-    object.pick(
-        include_str!("../../../schema/indexes_after_first_copy/contacts.sql"),
-        include_str!("../../../schema/indexes_after_first_copy/companies.sql"),
-    )
-}
+use crate::store::program_objects::{SHARED, standard};
+use crate::store::{BuiltFrom, DerivedTx, Result, Statements, accepted_values, objects};
 
 /// The number of custom fields of each object with an index: the oldest ones.
 pub const MAX_INDEXED: u32 = 4;
@@ -65,12 +57,13 @@ impl DerivedTx<'_> {
                 }
                 wanted.insert(name(table, &column), column);
             }
-            let there = self.custom_indexes(table)?;
+            let there = objects::own_indexes(&self.tx.conn, table)?;
             for index in there.iter().filter(|index| !wanted.contains_key(*index)) {
                 self.batch(&format!("DROP INDEX {index}"))?;
             }
             for (index, column) in wanted.iter().filter(|(index, _)| !there.contains(*index)) {
-                self.batch(&format!("CREATE INDEX {index} ON {table} ({column})"))?;
+                // A person's index may have the name, of another table too.
+                self.batch(&format!("CREATE INDEX IF NOT EXISTS {index} ON {table} ({column})"))?;
             }
         }
         Ok(())
@@ -108,15 +101,5 @@ impl DerivedTx<'_> {
             Some(if data_type.has_num() { column.num() } else { column.as_str().to_string() })
         });
         Ok(columns.collect())
-    }
-
-    /// The indexes of a table that this program created; those of users have other names.
-    fn custom_indexes(&self, table: &str) -> Result<BTreeSet<String>> {
-        self.column(
-            "SELECT name FROM sqlite_schema WHERE type = 'index' AND tbl_name = ?1
-                 AND (substr(name, 1, length(?1) + 4) = 'ix_' || ?1 || '_'
-                      OR substr(name, 1, length(?1) + 9) = 'ix_full_' || ?1 || '_')",
-            [table],
-        )
     }
 }

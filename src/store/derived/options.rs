@@ -67,6 +67,8 @@ pub(in crate::store) struct BuiltFrom {
     pub revision: String,
     /// How often the columns were laid out.
     pub layout: u64,
+    /// How many views, triggers and indexes the program had made then.
+    pub objects: usize,
     pub options: ViewOptions,
     pub files: AppliedFiles,
     /// The excluded fields whose former values are in no unused part of the file any more.

@@ -81,7 +81,8 @@ impl DerivedTx<'_> {
         }
         self.tx.edits().make_edit_triggers()?;
         self.tx.edits().make_table_guards()?;
-        self.restore_user_objects()
+        self.restore_user_objects()?;
+        self.note_objects()
     }
 }
 

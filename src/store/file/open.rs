@@ -115,9 +115,8 @@ fn settings(conn: &Connection) -> rusqlite::Result<()> {
     // Up to 16 MiB of WAL: ids are unordered, so a first copy writes the same pages of their index repeatedly, and each
     // checkpoint waits for the disk.
     conn.pragma_update(None, "wal_autocheckpoint", 4096)?;
-    // A misspelt column must be an error, not a string literal.
+    // A misspelt column must be an error, not a string literal; but people's own tables may have such literals.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DML, false)?;
-    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DDL, false)?;
     // Triggers protect the tables from other programs; the program's own connection does not use them.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
     // Else SQLite may choose plans by bound values, and prepares such a statement again for each of them: a fifth of the time

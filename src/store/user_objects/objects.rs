@@ -1,8 +1,10 @@
 //! Finds users' objects in the file, and removes and restores them.
 
+use std::collections::BTreeSet;
+
 use rusqlite::Connection;
 
-use crate::store::program_objects::{OWN_TRIGGER, is_program_table, is_program_view};
+use crate::store::program_objects::{OWN_TRIGGER, is_program_index, is_program_table, is_program_view};
 use crate::store::{Result, Statements, quoted};
 
 /// Indexes that could make a write fail: UNIQUE ones refuse rows that the service has, an expression, condition or
@@ -26,24 +28,45 @@ pub(in crate::store) struct UserObject {
 /// Users' views, in the order of creation.
 pub(super) fn views(conn: &Connection) -> Result<Vec<UserObject>> {
     let mut views = read(conn, "type = 'view'")?;
-    views.retain(|view| !is_program_view(&view.name));
+    views.retain(|view| !is_own(view));
     Ok(views)
 }
 
 pub(super) fn triggers(conn: &Connection) -> Result<Vec<UserObject>> {
     let mut triggers = read(conn, "type = 'trigger'")?;
-    triggers.retain(|trigger| !trigger.sql.contains(OWN_TRIGGER));
+    triggers.retain(|trigger| !is_own(trigger));
     Ok(triggers)
 }
 
 pub(in crate::store) fn indexes(conn: &Connection) -> Result<Vec<UserObject>> {
     let mut indexes = read(conn, "type = 'index'")?;
-    indexes.retain(|index| {
-        let rest = index.name.strip_prefix(&index.table);
-        let is_own = index.name.starts_with("ix_") || rest.is_some_and(|rest| rest.starts_with("_"));
-        is_program_table(&index.table) && !is_own
-    });
+    indexes.retain(|index| is_program_table(&index.table) && !is_own(index));
     Ok(indexes)
+}
+
+/// Whether the program has made it. An index has a name of the program's, and its way of writing: another one is a person's,
+/// whatever it is called.
+fn is_own(object: &UserObject) -> bool {
+    let UserObject { kind, name, table, sql } = object;
+    match kind.as_str() {
+        "view" => is_program_view(name),
+        "trigger" => sql.contains(OWN_TRIGGER),
+        _ => {
+            is_program_table(table)
+                && is_program_index(table, name)
+                && sql.contains(&format!("INDEX {name} ON {table} ("))
+        }
+    }
+}
+
+/// The indexes of columns of a table that the program made.
+pub(in crate::store) fn own_indexes(conn: &Connection, table: &str) -> Result<BTreeSet<String>> {
+    let indexes = read(conn, &format!("type = 'index' AND tbl_name = '{table}' AND name GLOB 'ix_*'"))?;
+    Ok(indexes.into_iter().filter(is_own).map(|index| index.name).collect())
+}
+
+pub(in crate::store) fn count_own(conn: &Connection) -> Result<usize> {
+    Ok(read(conn, "type <> 'table'")?.iter().filter(|object| is_own(object)).count())
 }
 
 fn read(conn: &Connection, condition: &str) -> Result<Vec<UserObject>> {
