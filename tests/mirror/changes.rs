@@ -6,7 +6,7 @@ use crate::clocks::claimed;
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Clock as _, Object, Resource, Ru};
 use crm_mirror::sandbox::{Fault, Log, LoggedRequest, RequestLine, Rule, World, generate};
-use crm_mirror::store::RunOutcome;
+use crm_mirror::store::{Reader, RunOutcome, record};
 use crm_mirror::sync::Job;
 use serde_json::json;
 
@@ -472,6 +472,7 @@ async fn history_is_pruned_after_its_retention_and_not_before() {
     mirror.sync(&crm).await;
     let early = mirror.count("changes");
     assert!(early >= 3);
+    let early_end = mirror.one("SELECT max(seen_at) FROM changes").trim_matches('\'').to_string();
     crm.wait(86_400);
     edit_all(&crm, Object::Contact, 1, "Later");
     mirror.sync(&crm).await;
@@ -481,7 +482,16 @@ async fn history_is_pruned_after_its_retention_and_not_before() {
     mirror.sync(&crm).await;
     let left = mirror.count("changes");
     assert!(left > 0 && left < early, "{left}");
+    // What was pruned last is the end of what is unknown, whether anything is left or not.
+    let last = |mirror: &Mirror| mirror.one("SELECT max(seen_at) FROM changes").trim_matches('\'').to_string();
+    let begins = |mirror: &Mirror| {
+        let reader = Reader::open(&mirror.path).unwrap();
+        record::horizon(&reader.begin().unwrap(), Object::Contact).unwrap().unwrap()
+    };
+    assert_eq!(begins(&mirror), early_end);
+    let later_end = last(&mirror);
     crm.wait(86_400);
     mirror.sync(&crm).await;
     assert_eq!(mirror.count("changes"), 0);
+    assert_eq!(begins(&mirror), later_end);
 }

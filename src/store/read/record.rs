@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use crate::model::{Instant, Object};
-use crate::store::read::feed;
 use crate::store::{ReadTx, Result, Statements, StoreError, history_view, json_at};
 
 const CHANGES: u32 = 5;
@@ -145,18 +144,12 @@ fn values_at(tx: &ReadTx<'_>, object: Object, id: &str, at: Instant) -> Result<M
     Ok(values)
 }
 
-/// When the history of an object begins: with the oldest entry if older ones were pruned, otherwise with the first run, and
-/// never before the end of the first copy, which has no entries. `None` before the first run.
+/// When the history of an object begins: at the last entry that was pruned, or the end of the first copy, which has no entries.
+/// `None` before the first run.
 pub fn horizon(tx: &ReadTx<'_>, object: Object) -> Result<Option<String>> {
-    let sql = if feed::span(tx)?.forgotten > 0 {
-        "SELECT seen_at FROM changes ORDER BY seq LIMIT 1"
-    } else {
-        "SELECT started_at FROM sync_runs ORDER BY id LIMIT 1"
-    };
-    let begins: Option<String> = tx.find_value(sql, [])?;
-    let copied = "SELECT finished FROM goals WHERE object = ?1 AND kind = 'copied'";
-    let copied: Option<Option<String>> = tx.find_value(copied, [object])?;
-    Ok(begins.max(copied.flatten()))
+    let copied = "(SELECT finished FROM goals WHERE object = ?1 AND kind = 'copied')";
+    let first = "(SELECT started_at FROM sync_runs ORDER BY id LIMIT 1)";
+    tx.value(&format!("SELECT coalesce({copied}, {first})"), [object])
 }
 
 fn pending(tx: &ReadTx<'_>, object: Object, id: &str) -> Result<Vec<PendingEditLine>> {

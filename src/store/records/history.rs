@@ -189,7 +189,11 @@ impl FeedTx<'_> {
         self.requeue_selected(removed, values)?;
         let forget = format!("DELETE FROM removed_records WHERE (object_type, id) IN ({removed})");
         self.run(&forget, values)?;
+        // What is left may begin long after, or be nothing.
+        let horizon = "(SELECT seen_at FROM changes WHERE seq <= ?1 ORDER BY seq DESC LIMIT 1)";
+        let move_horizon = format!("UPDATE goals SET finished = coalesce({horizon}, finished) WHERE kind = 'copied'");
         for (sql, newest) in [
+            (move_horizon.as_str(), mark.changes),
             ("DELETE FROM changes WHERE seq <= ?1", mark.changes),
             ("DELETE FROM ended_values WHERE ended_by <= ?1", mark.changes),
             ("DELETE FROM audits WHERE id <= ?1", mark.audits),
