@@ -18,6 +18,8 @@ pub enum StoreError {
     Missing { path: PathBuf },
     #[error("{path} was replaced while it was in use; the next run opens what is there", path = path.display())]
     Replaced { path: PathBuf },
+    #[error("{path} has a second name, by a hard link or because the file alone is mounted, and would have another WAL there: leave it one, and mount its folder", path = path.display())]
+    SeveralNames { path: PathBuf },
     #[error("the last process that wrote {path} was killed, and the current user cannot recover its WAL", path = path.display())]
     NotRecovered { path: PathBuf },
     /// The file was written while it was read without its WAL.

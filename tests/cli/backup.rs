@@ -187,3 +187,24 @@ fn what_a_stopped_backup_left_is_removed_by_the_next_one() {
     assert_eq!(is_there, [false, false, true, true, true]);
     assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 4);
 }
+
+/// Under two names it would have two locks and two WALs.
+#[test]
+fn file_with_a_second_name_is_written_under_none() {
+    let (_service, place) = mirrored();
+    std::fs::create_dir(place.path("other")).unwrap();
+    std::fs::hard_link(place.path("mirror.db"), place.path("other/mirror.db")).unwrap();
+    let id = place.ask("SELECT id FROM contacts LIMIT 1");
+    let place = place.set("CRM_MIRROR_DATABASE__PATH", "other/mirror.db");
+    for verb in ["sync", &format!("edit contact {id} position=CTO")] {
+        let refused = place.run(verb).code(74).err;
+        assert!(refused.contains("has a second name"), "{verb}: {refused}");
+    }
+    // It can be read, and nothing is made beside it.
+    assert_eq!(place.ask("SELECT count(*) FROM contacts"), "150");
+    let beside: Vec<_> =
+        std::fs::read_dir(place.path("other")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(!beside.iter().any(|name| ["mirror.db-wal", "mirror.db-shm"].iter().any(|log| name == log)), "{beside:?}");
+    std::fs::remove_file(place.path("other/mirror.db")).unwrap();
+    place.set("CRM_MIRROR_DATABASE__PATH", "mirror.db").run("sync").done();
+}

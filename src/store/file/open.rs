@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
-use rustix::fs::{Access, access};
+use rustix::fs::{Access, AtFlags, CWD, StatxAttributes, StatxFlags, access, statx};
 
 use super::folder_of;
 use super::lock::{MODE, has_log_of_another};
@@ -76,11 +76,21 @@ pub(in crate::store) fn writer(path: &Path) -> Result<(Connection, Lock)> {
     is_mirror(path)?;
     let lock = Lock::take(path)?;
     make(path)?;
+    expect_one_name(path)?;
     lock.found_writer().map_or(Ok(()), |last| last.set_log_aside(path))?;
     let mut conn = Connection::open(path).map_err(StoreError::opening(path))?;
     settings(&conn).map_err(StoreError::opening(path))?;
     migrate::migrate(&mut conn)?;
     Ok((conn, lock))
+}
+
+/// SQLite keeps the WAL beside the name that it was given, and so is the lock: under two names, two processes would write.
+fn expect_one_name(path: &Path) -> Result<()> {
+    let links = std::fs::metadata(path).map_or(1, |meta| meta.nlink());
+    // Where the kernel does not say, it is not known.
+    let is_mounted = statx(CWD, path, AtFlags::empty(), StatxFlags::empty())
+        .is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT));
+    if links > 1 || is_mounted { Err(StoreError::SeveralNames { path: path.into() }) } else { Ok(()) }
 }
 
 pub fn create(path: &Path) -> Result<Lock> {
@@ -141,6 +151,7 @@ pub(in crate::store) fn editor(path: &Path) -> Result<Connection> {
     if has_log_of_another(path) {
         return Err(StoreError::Replaced { path: path.into() });
     }
+    expect_one_name(path)?;
     edited(path).map_err(StoreError::opening(path))
 }
 
@@ -212,7 +223,7 @@ pub(in crate::store) fn reader(path: &Path) -> Result<Reader> {
     require(path)?;
     let is_own = !has_log_of_another(path);
     let is_awake = || is_own && wal::files_beside(path).iter().all(|file| file.exists());
-    if is_own && !is_awake() && can_write(path) {
+    if is_own && !is_awake() && can_write(path) && expect_one_name(path).is_ok() {
         // Without it, the file is read as it is.
         let _ = edited(path);
     }
