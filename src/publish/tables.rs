@@ -231,13 +231,14 @@ fn table(
 ) -> PublishedTable {
     let indexes: Vec<&'static [&'static str]> =
         indexes.iter().copied().filter(|index| index.iter().all(|column| !hides(layout, name, column))).collect();
+    let has_labels = !hides(layout, "custom_field_definitions", "label");
     let columns = columns
         .into_iter()
         .filter(|column| !hides(layout, name, &column.name))
         .map(|column| PublishedColumn {
             name: pg_name(&column.name),
             pg_type: known_type(name, &column.name).unwrap_or_else(|| PgType::of_dictionary(&column.data_type)),
-            comment: comment(&column),
+            comment: comment(&column, has_labels),
             is_key: key.contains(&column.name.as_str()),
             is_indexed: indexes.iter().any(|index| index.contains(&column.name.as_str())),
             wire: column.wire_name,
@@ -248,10 +249,11 @@ fn table(
     PublishedTable { name, key, columns, indexes, about: guide::about(source(name)), is_chosen }
 }
 
-fn comment(column: &ColumnLine) -> Option<String> {
+fn comment(column: &ColumnLine, has_labels: bool) -> Option<String> {
     let wire = column.wire_name.as_ref().map(|wire| format!("{wire} in the API"));
-    let parts: Vec<String> =
-        [&column.label, &column.about, &wire].into_iter().flatten().map(|part| part.replace('\0', "")).collect();
+    let label = column.label.as_ref().filter(|_| has_labels);
+    let parts = label.into_iter().chain(&column.about).chain(&wire);
+    let parts: Vec<String> = parts.map(|part| part.replace('\0', "")).collect();
     (!parts.is_empty()).then(|| parts.join("; "))
 }
 
