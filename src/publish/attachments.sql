@@ -1,4 +1,4 @@
-WITH old AS (SELECT c.oid, c.relowner, c.relacl, c.relreplident, format('%I.%I', n.nspname, c.relname) AS name
+WITH old AS (SELECT c.oid, c.relnamespace, c.relowner, c.relacl, c.relreplident, format('%I.%I', n.nspname, c.relname) AS name
     FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
     WHERE n.nspname = $1 AND c.relname = $2),
 col AS (SELECT a.*, old.name, format('ALTER TABLE %s ALTER COLUMN %I ', old.name, a.attname) AS alter,
@@ -32,18 +32,23 @@ FROM col JOIN pg_catalog.pg_depend AS d ON d.refobjid = col.attrelid AND d.refob
     AND d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass
 JOIN pg_catalog.pg_class AS s ON s.oid = d.objid AND s.relkind = 'S'
 JOIN pg_catalog.pg_namespace AS n ON n.oid = s.relnamespace
-UNION ALL
-SELECT '1 grant', coalesce(r.rolname::text, 'public'), '',
-    format('GRANT %s ON TABLE %s TO %s%s', g.privilege_type, old.name,
+-- The new table has the default privileges of its owner.
+UNION ALL SELECT DISTINCT '0 revoke', coalesce(r.rolname::text, 'public'), '',
+    format('REVOKE ALL ON TABLE %s FROM %s', old.name,
+        CASE WHEN g.grantee = 0 THEN 'PUBLIC' ELSE quote_ident(r.rolname) END)
+FROM old JOIN pg_catalog.pg_class AS new ON new.relname = $2 || '__reload' AND new.relnamespace = old.relnamespace
+CROSS JOIN LATERAL aclexplode(new.relacl) AS g LEFT JOIN pg_catalog.pg_roles AS r ON r.oid = g.grantee
+WHERE g.grantee <> new.relowner
+UNION ALL SELECT '1 grant', coalesce(r.rolname::text, 'public'), '',
+    format('GRANT %s%s ON TABLE %s TO %s%s', g.privilege_type, ' (' || quote_ident(g.attname) || ')', old.name,
         CASE WHEN g.grantee = 0 THEN 'PUBLIC' ELSE quote_ident(r.rolname) END,
         CASE WHEN g.is_grantable THEN ' WITH GRANT OPTION' ELSE '' END)
-FROM old CROSS JOIN LATERAL aclexplode(old.relacl) AS g LEFT JOIN pg_catalog.pg_roles AS r ON r.oid = g.grantee
+FROM old CROSS JOIN LATERAL (
+    SELECT NULL::name AS attname, t.* FROM aclexplode(old.relacl) AS t
+    UNION ALL SELECT a.attname, t.* FROM pg_catalog.pg_attribute AS a CROSS JOIN LATERAL aclexplode(a.attacl) AS t
+    WHERE a.attrelid = old.oid AND NOT a.attisdropped
+) AS g LEFT JOIN pg_catalog.pg_roles AS r ON r.oid = g.grantee
 WHERE g.grantee <> old.relowner
-UNION ALL SELECT '1 grant', coalesce(r.rolname::text, 'public'), '',
-    format('GRANT %s (%I) ON TABLE %s TO %s', g.privilege_type, a.attname, old.name,
-        CASE WHEN g.grantee = 0 THEN 'PUBLIC' ELSE quote_ident(r.rolname) END)
-FROM old JOIN pg_catalog.pg_attribute AS a ON a.attrelid = old.oid AND NOT a.attisdropped
-CROSS JOIN LATERAL aclexplode(a.attacl) AS g LEFT JOIN pg_catalog.pg_roles AS r ON r.oid = g.grantee
 UNION ALL SELECT '2 constraint', k.conname::text,
     format('ALTER TABLE %s DROP CONSTRAINT %I', old.name, k.conname),
     format('ALTER TABLE %s ADD CONSTRAINT %I %s', old.name, k.conname, pg_get_constraintdef(k.oid))
