@@ -4,19 +4,18 @@
 //! database's keys are looked up in the mirror. Only this program writes to the database, so a snapshot of the mirror in
 //! which nothing waits to be sent is what the database must have, but for the records that changed since.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use serde::Serialize;
 use tokio_postgres::types::{ToSql, Type};
 
-use super::database::Param;
 use super::row::{PgRow, PublishedRows};
+use super::schema::{Reload, Reloads};
 use super::sides::Sides;
 use super::state::TargetState;
 use super::tables::{PgType, Publication, PublishedTable};
 use super::{PublishError, follow, sql, value};
 use crate::model::{Object, SqlValue};
-use crate::store::publishing::source::PAGE;
 use crate::store::{CopyDifference, CopyDifferenceKind, Moment, PageQuery, SourceRow, StoreError, feed};
 
 /// The maximum number of differences that a report names.
@@ -52,7 +51,7 @@ impl Comparison {
     }
 }
 
-/// Compares every table that rows are sent to. With `repairs`, a table that differs is loaded again.
+/// Compares every table that rows are sent to. With `repairs`, the rows of a table that differ are written.
 pub(super) async fn compare(sides: &mut Sides<'_>, repairs: bool) -> Result<Comparison, PublishError> {
     let mut found = Comparison::default();
     let publication = sides.publication.clone();
@@ -61,7 +60,8 @@ pub(super) async fn compare(sides: &mut Sides<'_>, repairs: bool) -> Result<Comp
         compare_table(sides, table, &mut found).await?;
         let differences = found.differences - before;
         if repairs && differences > 0 {
-            sides.load(&BTreeMap::from([(table.name, "it differs from the mirror".into())])).await?;
+            let why = "it differs from the mirror".into();
+            sides.load(&Reloads::from([(table.name, Reload { why, replaces: false })])).await?;
             sides.send_all().await?;
             let mut again = Comparison::default();
             compare_table(sides, table, &mut again).await?;
@@ -101,13 +101,9 @@ async fn compare_table(
             break;
         }
     }
-    let mut after = None::<Vec<String>>;
+    let mut after = None;
     loop {
-        let statement = sql::page_of_keys(&sides.database.schema, table, after.is_some(), PAGE);
-        let from: Vec<Param<'_>> = after.iter().flatten().map(|text| (text as _, Type::TEXT)).collect();
-        let page = sides.database.query("read rows", &statement, &from).await?;
-        let keys: Vec<Vec<String>> = page.into_iter().map(|row| row.into_iter().flatten().collect()).collect();
-        let next = keys.last().filter(|_| keys.len() == PAGE).cloned();
+        let (keys, next) = sides.database.page_of_keys(table, after.as_deref()).await?;
         let extra = settled(sides, &mut waits, move |moment, publication, state| {
             Ok(extra(moment, publication, state, name, keys)?)
         });
@@ -218,7 +214,7 @@ fn leave_out_changed<T>(
 }
 
 /// Which of these keys of the database no row of the mirror has, although nothing of them waits to be deleted.
-fn extra(
+pub(super) fn extra(
     moment: &Moment<'_>,
     publication: &Publication,
     state: &TargetState,

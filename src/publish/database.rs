@@ -27,6 +27,7 @@ use super::state::TargetState;
 use super::tables::PublishedTable;
 use super::target::PublishUrl;
 use crate::store::RefusedRow;
+use crate::store::publishing::source::PAGE;
 
 /// A parameter and its type: statements are sent unnamed, so that a connection pooler can be used.
 pub(super) type Param<'a> = (&'a (dyn ToSql + Sync), Type);
@@ -34,6 +35,7 @@ pub(super) type Param<'a> = (&'a (dyn ToSql + Sync), Type);
 pub(super) type RowSink = Pin<Box<CopyInSink<Bytes>>>;
 
 pub(super) const COPYING: &str = "copy rows";
+const MOVING: &str = "move the cursor";
 
 /// How long the database may take for one statement, or to take the next rows.
 const ANSWER: Duration = Duration::from_secs(300);
@@ -165,22 +167,17 @@ impl Database {
     /// Begins a transaction, and moves the cursor in it. If another publisher moved it first, this fails; a later one
     /// waits for the end of this transaction.
     pub(super) async fn begin(&self, state: &TargetState) -> Result<(), PublishError> {
-        let doing = "move the cursor";
-        self.start(doing).await?;
+        self.start(MOVING).await?;
         if self.checks_at_once.load(Ordering::Relaxed) {
-            self.run(doing, "SET CONSTRAINTS ALL IMMEDIATE").await?;
+            self.run(MOVING, "SET CONSTRAINTS ALL IMMEDIATE").await?;
         }
-        let moved = self
-            .execute(
-                doing,
-                &sql::private(&self.schema, sql::ADVANCE),
-                &[
-                    (&state.cursor_text(), Type::TEXT),
-                    (&state.details_text(), Type::TEXT),
-                    (&state.generation, Type::INT8),
-                ],
-            )
-            .await?;
+        self.advance(state).await
+    }
+
+    pub(super) async fn advance(&self, state: &TargetState) -> Result<(), PublishError> {
+        let (cursor, details) = (state.cursor_text(), state.details_text());
+        let params: [Param<'_>; 3] = [(&cursor, Type::TEXT), (&details, Type::TEXT), (&state.generation, Type::INT8)];
+        let moved = self.execute(MOVING, &sql::private(&self.schema, sql::ADVANCE), &params).await?;
         if moved == 1 { Ok(()) } else { Err(PublishError::Busy { schema: self.schema.clone() }) }
     }
 
@@ -255,47 +252,47 @@ const NAMED: i64 = 20;
 
 /// A statement for many rows, which can be executed for some of them.
 pub(super) struct RowStatement<'a> {
-    pub(super) doing: &'static str,
     pub(super) statement: String,
     pub(super) table: &'static str,
     /// The name of each row, under which it is listed if it is refused.
     pub(super) names: Vec<String>,
-    /// The first parameters: arrays with an element per row; without any, the statement is executed as a whole.
+    /// The first parameters: arrays with an element per row; without any, the statement cannot be divided, and has one name.
     pub(super) arrays: Vec<Vec<Option<&'a str>>>,
     pub(super) fixed: Vec<Param<'a>>,
 }
 
-impl<'a> RowStatement<'a> {
-    pub(super) fn new(
-        doing: &'static str,
-        statement: String,
-        table: &'static str,
-        names: Vec<String>,
-        arrays: Vec<Vec<Option<&'a str>>>,
-    ) -> RowStatement<'a> {
-        RowStatement { doing, statement, table, names, arrays, fixed: Vec::new() }
-    }
-}
-
 impl Database {
-    /// Inserts rows, or replaces those with the same key, in the table itself or its shadow `name`.
+    /// Inserts rows, or replaces those with the same key if they differ, in the table itself or its shadow `name`.
     pub(super) async fn upsert(&self, table: &PublishedTable, name: &str, rows: &[PgRow]) -> Result<(), PublishError> {
-        let arrays = (0..table.columns.len()).map(|place| rows.iter().map(|row| row[place].as_deref()).collect());
+        let of_column = |place: usize| rows.iter().map(|row| row[place].as_deref()).collect();
+        let arrays = (0..table.columns.len()).map(of_column).collect();
         let names = rows.iter().map(|row| row_name(table, row)).collect();
         let statement = sql::upsert(&self.schema, table, name);
-        self.write(&RowStatement::new(WRITING, statement, table.name, names, arrays.collect())).await
+        self.write(&RowStatement { statement, table: table.name, names, arrays, fixed: Vec::new() }).await
     }
 
-    /// Executes a statement that cannot be divided; if the database refuses it, `name` is listed.
-    pub(super) async fn write_whole(
+    /// Reads the keys of the next rows after one, and the key to go on after; `None` after the last page.
+    pub(super) async fn page_of_keys(
         &self,
-        doing: &'static str,
-        statement: &str,
-        (table, name): (&'static str, &str),
-        fixed: Vec<Param<'_>>,
-    ) -> Result<(), PublishError> {
-        let (statement, names) = (statement.to_string(), vec![name.to_string()]);
-        self.write(&RowStatement { doing, statement, table, names, arrays: Vec::new(), fixed }).await
+        table: &PublishedTable,
+        after: Option<&[String]>,
+    ) -> Result<(Vec<Vec<String>>, Option<Vec<String>>), PublishError> {
+        let statement = sql::page_of_keys(&self.schema, table, after.is_some(), PAGE);
+        let from: Vec<Param<'_>> = after.into_iter().flatten().map(|text| (text as _, Type::TEXT)).collect();
+        let page = self.query("read rows", &statement, &from).await?;
+        let keys: Vec<Vec<String>> = page.into_iter().map(|row| row.into_iter().flatten().collect()).collect();
+        let next = keys.last().filter(|_| keys.len() == PAGE).cloned();
+        Ok((keys, next))
+    }
+
+    pub(super) async fn delete_keys(&self, table: &PublishedTable, keys: &[Vec<String>]) -> Result<(), PublishError> {
+        let of_column = |place: usize| keys.iter().map(|key| Some(key[place].as_str())).collect();
+        let arrays = (0..table.key.len()).map(of_column).collect();
+        // As `row_name` has it.
+        let named = if table.name == "custom_multi_values" { 2 } else { table.key.len() };
+        let names = keys.iter().map(|key| key[..named].join(" ")).collect();
+        let statement = sql::delete_keys(&self.schema, table, false);
+        self.write(&RowStatement { statement, table: table.name, names, arrays, fixed: Vec::new() }).await
     }
 
     pub(super) async fn write(&self, rows: &RowStatement<'_>) -> Result<(), PublishError> {
@@ -305,7 +302,7 @@ impl Database {
             if from == to {
                 continue;
             }
-            match self.in_savepoint(rows.doing, self.write_some(rows, from, to)).await? {
+            match self.in_savepoint(WRITING, self.write_some(rows, from, to)).await? {
                 Ok(()) => {}
                 Err(error) if !error.is_of_rows() => return Err(error.of_table(rows.table)),
                 Err(error) if to - from == 1 => {
@@ -327,7 +324,7 @@ impl Database {
             .map(|part| (part as &(dyn ToSql + Sync), Type::TEXT_ARRAY))
             .chain(rows.fixed.iter().map(|(value, of_type)| (*value, of_type.clone())))
             .collect();
-        self.execute(rows.doing, &rows.statement, &params).await.map(drop)
+        self.execute(WRITING, &rows.statement, &params).await.map(drop)
     }
 
     /// Lists the refused rows, and removes the others from the list.

@@ -32,6 +32,7 @@ pub(super) struct ExistingTable {
     /// Whether it is a table, and not a view or a partitioned or foreign table.
     pub(super) is_plain: bool,
     pub(super) is_left_behind: bool,
+    pub(super) has_row_security: bool,
     /// The column numbers in use, those of dropped columns included.
     pub(super) used: usize,
     pub(super) columns: Vec<ExistingColumn>,
@@ -79,15 +80,12 @@ pub(super) fn plan(table: &PublishedTable, existing: Option<&ExistingTable>, lay
     }
     for old in &existing.columns {
         let is_wanted = table.columns.iter().any(|column| column.name == old.name);
-        let archived = archived_name(&old.name);
         if hides_stored(layout, table.name, &old.name) {
             plan.replace(format!("{} is not published", old.name));
         } else if !is_wanted && PublishedTable::is_custom(&old.name) {
             // It keeps its last values, and views follow.
-            match existing.column(&archived) {
-                Some(_) => plan.replace(format!("it has a column {archived}")),
-                None => plan.steps.push(SchemaStep::Rename { from: old.name.clone(), to: archived }),
-            }
+            let to = free_name(&archived_name(&old.name), existing);
+            plan.steps.push(SchemaStep::Rename { from: old.name.clone(), to });
         }
     }
     for column in &table.columns {
@@ -104,36 +102,27 @@ pub(super) fn plan(table: &PublishedTable, existing: Option<&ExistingTable>, lay
     plan
 }
 
-/// The columns that a new table takes over: those of archived fields with their last values, and a person's own; each with
-/// its name there, as many as there is room for. Nothing without the columns of the key.
+/// The columns that a new table takes over: those of archived fields with their last values, and a person's own, as many
+/// as there is room for. Nothing without the columns of the key.
 pub(super) fn carried<'e>(
     table: &PublishedTable,
     existing: &'e ExistingTable,
     layout: &Layout,
-) -> Vec<(&'e ExistingColumn, String)> {
+) -> Vec<&'e ExistingColumn> {
     if table.key.iter().any(|key| existing.column(key).is_none()) {
         return Vec::new();
     }
-    let mut names: Vec<String> = existing.columns.iter().map(|column| column.name.clone()).collect();
     let unwanted = existing.columns.iter().filter(|old| {
         !hides_stored(layout, table.name, &old.name) && table.columns.iter().all(|column| column.name != old.name)
     });
-    let carried = unwanted.map(|old| {
-        let name = match PublishedTable::is_custom(&old.name) {
-            true => free_name(&archived_name(&old.name), &names),
-            false => old.name.clone(),
-        };
-        names.push(name.clone());
-        (old, name)
-    });
-    carried.take(MAX_NUMBERS.saturating_sub(table.columns.len())).collect()
+    unwanted.take(MAX_NUMBERS.saturating_sub(table.columns.len())).collect()
 }
 
 /// The name itself, or with a number behind a sign that no column of the mirror has.
-fn free_name(name: &str, taken: &[String]) -> String {
-    let is_free = |name: &String| !taken.contains(name);
+fn free_name(name: &str, existing: &ExistingTable) -> String {
+    let is_free = |name: &String| existing.column(name).is_none();
     let numbered = |n: u32| format!("{}${n}", name.chars().take(61).collect::<String>());
-    // Terminates: `taken` is finite.
+    // Terminates: a table has finitely many columns.
     std::iter::once(name.to_string()).chain((2..).map(numbered)).find(is_free).unwrap_or_default()
 }
 
@@ -175,7 +164,7 @@ mod tests {
 
     fn table(columns: &[(&str, PgType)]) -> PublishedTable {
         let columns = columns.iter().map(|(name, pg_type)| column(name, *pg_type)).collect();
-        PublishedTable { name: "contacts", key: &["id"], columns, indexes: vec![], about: "", is_chosen: true }
+        PublishedTable { name: "contacts", key: &["id"], columns, indexes: &[], about: "", is_chosen: true }
     }
 
     fn existing(columns: &[(&str, &str)]) -> ExistingTable {
@@ -218,9 +207,8 @@ mod tests {
         assert!(why(&ExistingTable { used: 1_600, ..added }).contains("used up"));
         assert_eq!(why(&ExistingTable { used: 1_600, ..fits.clone() }), "");
         assert!(planned_missing().contains("missing"));
-        let names: Vec<String> =
-            carried(&table(&wanted), &fits, &Layout::default()).into_iter().map(|(_, name)| name).collect();
-        assert_eq!(names, ["archived_cf_old", "own"]);
+        let names = carried(&table(&wanted), &fits, &Layout::default());
+        assert_eq!(names.iter().map(|column| column.name.as_str()).collect::<Vec<_>>(), ["cf_old", "own"]);
     }
 
     fn planned_missing() -> String {
@@ -242,23 +230,20 @@ mod tests {
     }
 
     #[test]
-    fn added_column_is_filled_and_an_archived_name_that_is_taken_replaces_the_table() {
+    fn added_column_is_filled_and_an_archived_name_that_is_taken_gets_a_number() {
         let added = planned(&[("id", PgType::Text), ("cf_fee", PgType::Numeric)], &[("id", "text")]);
         assert_eq!(added.steps, [SchemaStep::Add(column("cf_fee", PgType::Numeric))]);
         assert!(added.refills);
         let there = [("id", "text"), ("cf_fee", "text"), ("archived_cf_fee", "numeric")];
         let archived = planned(&[("id", PgType::Text)], &there);
-        assert_eq!(archived.replace.as_deref(), Some("it has a column archived_cf_fee"));
-        let names = existing(&there);
-        let names = carried(&table(&[("id", PgType::Text)]), &names, &Layout::default());
-        let names: Vec<&str> = names.iter().map(|(_, name)| name.as_str()).collect();
-        assert_eq!(names, ["archived_cf_fee$2", "archived_cf_fee"]);
+        let renamed = SchemaStep::Rename { from: "cf_fee".into(), to: "archived_cf_fee$2".into() };
+        assert_eq!((archived.steps, archived.replace), (vec![renamed], None));
     }
 
     #[test]
     fn excluded_column_replaces_the_table_even_if_it_is_archived() {
         let layout = Layout { exclusions: Exclusions::new(&["cf_pay".into()]).into(), ..Layout::default() };
-        let again = free_name("archived_cf_pay", &["archived_cf_pay".into()]);
+        let again = free_name("archived_cf_pay", &existing(&[("archived_cf_pay", "text")]));
         for name in ["cf_pay", "cf_pay_num", "archived_cf_pay", again.as_str()] {
             let there = existing(&[("id", "text"), (name, "text")]);
             let wanted = table(&[("id", PgType::Text)]);

@@ -94,17 +94,13 @@ impl Sides<'_> {
 
     async fn replace_small(&self, table: &PublishedTable, rows: &[SourceRow]) -> Result<(), PublishError> {
         let (database, rows) = (self.database, self.converted(table, rows));
-        let doing = "replace a small table";
         database.forget_refused(table.name, "true", &[]).await?;
-        let (name, deleted) = (sql::qualified(&database.schema, table.name), (table.name, "rows that no longer exist"));
-        let (mut statement, mut params) = (format!("DELETE FROM {name}"), Vec::<Param<'_>>::new());
-        let ids = |place: usize| rows.iter().filter_map(|row| row[place].clone()).collect::<Vec<String>>();
-        let kept = table.place("id").filter(|_| table.key == ["id"]).map(ids);
-        if let Some(kept) = &kept {
-            statement.push_str(" WHERE NOT (id = ANY($1::text[]))");
-            params.push((kept, Type::TEXT_ARRAY));
-        }
-        database.write_whole(doing, &statement, deleted, params).await?;
+        let places = table.key.iter().filter_map(|column| table.place(column));
+        let keys: Vec<Vec<_>> = places.map(|place| rows.iter().map(|row| row[place].as_deref()).collect()).collect();
+        let fixed = keys.iter().map(|of_column| (of_column as _, Type::TEXT_ARRAY)).collect();
+        let (names, arrays) = (vec!["rows that no longer exist".into()], Vec::new());
+        let statement = sql::delete_keys(&database.schema, table, true);
+        database.write(&RowStatement { statement, table: table.name, names, arrays, fixed }).await?;
         database.upsert(table, table.name, &rows).await
     }
 
@@ -125,8 +121,8 @@ impl Sides<'_> {
             }
             let arrays = vec![gone.iter().map(|id| Some(id.as_str())).collect()];
             let statement = sql::delete_records(&database.schema, name, change.key, of_object.is_some());
-            let delete = RowStatement::new("delete rows", statement, name, names, arrays);
-            database.write(&RowStatement { fixed: of_object.into_iter().collect(), ..delete }).await?;
+            let fixed = of_object.into_iter().collect();
+            database.write(&RowStatement { statement, table: name, names, arrays, fixed }).await?;
             database.upsert(change.table, name, &self.converted(change.table, change.rows)).await?;
         }
         Ok(())
@@ -141,7 +137,9 @@ impl Sides<'_> {
             let params: Vec<Param<'_>> = vec![(&batch.forgotten, Type::INT8)];
             let listed = "substring(row_name from '^[0-9]+')::bigint <= $2";
             self.database.forget_refused(table.name, listed, &params).await?;
-            self.database.write_whole("delete old changes", &statement, (table.name, "pruned history"), params).await?;
+            let (names, arrays) = (vec!["pruned history".into()], Vec::new());
+            let prune = RowStatement { statement, table: table.name, names, arrays, fixed: params };
+            self.database.write(&prune).await?;
         }
         Ok(())
     }
@@ -154,7 +152,7 @@ impl Sides<'_> {
         names: &JoinedNames,
         are_all: bool,
     ) -> Result<(), PublishError> {
-        let (database, doing) = (self.database, "update names");
+        let database = self.database;
         let ids: Vec<String> = names.keys().map(|id| value::key(id).into_owned()).collect();
         for table in self.publication.open_tables().filter(|table| table.object().is_some()) {
             if table.place(column).is_none() || table.place(pointer).is_none() {
@@ -164,11 +162,13 @@ impl Sides<'_> {
             let arrays =
                 vec![ids.iter().map(|id| Some(id.as_str())).collect(), names.values().map(Option::as_deref).collect()];
             let statement = sql::set_names(&database.schema, table.name, pointer, column);
-            database.write(&RowStatement::new(doing, statement, table.name, updated, arrays)).await?;
+            let (table, fixed) = (table.name, Vec::new());
+            database.write(&RowStatement { statement, table, names: updated, arrays, fixed }).await?;
             if are_all {
-                let clear = sql::clear_names(&database.schema, table.name, pointer, column);
-                let removed = (table.name, "owner_name of removed owners");
-                database.write_whole(doing, &clear, removed, vec![(&ids, Type::TEXT_ARRAY)]).await?;
+                let statement = sql::clear_names(&database.schema, table, pointer, column);
+                let names = vec!["owner_name of removed owners".into()];
+                let (arrays, fixed) = (Vec::new(), vec![(&ids as _, Type::TEXT_ARRAY)]);
+                database.write(&RowStatement { statement, table, names, arrays, fixed }).await?;
             }
         }
         Ok(())

@@ -1,9 +1,11 @@
-//! Loads tables: every one by COPY into a new table, which takes the place of the old one in the same transaction.
+//! Loads tables, in one transaction: one of the right shape is brought to the mirror's rows, of which only those that differ
+//! are written; another is copied into a new table, which takes the place of the old one.
 //!
 //! The pages are read one after the other, each in a snapshot of its own; changes made meanwhile are in
-//! `changed_records`, and are sent next. Readers see the old tables until the new ones are committed.
+//! `changed_records`, and are sent next. Readers see the old rows until the new ones are committed.
 //!
-//! Whatever a person did to the old table, the new one has the right columns and its key. It keeps the grants, and the
+//! A new table is what nothing of other roles follows to, so none is made but for a shape that no statement leads to, or if
+//! a person asks for it. Whatever was done to the old one, it has the right columns and its key. It keeps the grants, and the
 //! columns, indexes, constraints, triggers and views that people built, as far as they can be built again. If a view cannot follow,
 //! or something else needs the old table, it stays under another name.
 
@@ -14,97 +16,106 @@ use futures_util::SinkExt as _;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 
+use super::compare::extra;
 use super::database::{COPYING, Database, Param};
-use super::ddl::{self, ExistingTable, LEFT_BEHIND, LEFT_BEHIND_TABLE};
+use super::ddl::{self, LEFT_BEHIND, LEFT_BEHIND_TABLE};
 use super::row::{PublishedRows, copy_line};
+use super::schema::Reloads;
 use super::sides::Sides;
+use super::state::{APPEARANCE, Lost};
 use super::tables::PublishedTable;
 use super::{PublishError, sql};
-use crate::model::SqlValue;
+use crate::model::{Layout, SqlValue};
 
 impl Sides<'_> {
-    /// Loads the tables that must be replaced; those that are not published get no rows. The state is that of the database
-    /// afterwards; its sequence number bounds the feed. Returns the number of rows by table.
+    /// Loads tables; those that are not published get no rows. The state is that of the database afterwards; its sequence
+    /// number bounds the feed. Returns the number of rows by table.
     ///
     /// COPY takes all rows or none: if the database refuses a row, everything is loaded once more with statements that
-    /// leave it out. A table that the database does not let be replaced is left as it is, and the others are loaded.
-    pub(super) async fn load(
-        &mut self,
-        replaced: &BTreeMap<&'static str, String>,
-    ) -> Result<BTreeMap<&'static str, u64>, PublishError> {
-        let existing = self.database.tables().await?;
-        for name in replaced.keys() {
+    /// leave it out. A table that the database does not let be loaded is left as it is, and the others are loaded.
+    pub(super) async fn load(&mut self, reloads: &Reloads) -> Result<BTreeMap<&'static str, u64>, PublishError> {
+        for name in reloads.keys() {
             self.state.owed.remove(*name);
             self.state.digests.remove(*name);
         }
         let mut by_copy = true;
         loop {
-            match self.load_by(replaced, &existing, by_copy).await {
-                Err(error) if error.is_of_rows() && by_copy => {
+            match self.load_by(reloads, by_copy).await {
+                // A row, or a deferred constraint or trigger when that is committed.
+                Err(error) if by_copy && error.is_refusal() && (error.is_of_rows() || error.table().is_none()) => {
                     self.database.retry_checking_at_once().await?;
                     by_copy = false;
                 }
                 Err(error) => self.go_on_without(error).await?,
-                Ok((rows, left_behind)) => {
-                    self.left_behind.extend(left_behind);
-                    return Ok(rows);
-                }
+                Ok(rows) => return Ok(rows),
             }
         }
     }
 
-    /// One attempt, by COPY or by statements that can leave out a row. Returns the rows by table, and what could not follow.
-    async fn load_by(
-        &mut self,
-        replaced: &BTreeMap<&'static str, String>,
-        existing: &BTreeMap<String, ExistingTable>,
-        by_copy: bool,
-    ) -> Result<(BTreeMap<&'static str, u64>, Vec<String>), PublishError> {
+    /// One attempt, by COPY or by statements that can leave out a row. Returns the rows by table.
+    async fn load_by(&mut self, reloads: &Reloads, by_copy: bool) -> Result<BTreeMap<&'static str, u64>, PublishError> {
         let (database, publication) = (self.database, self.publication.clone());
         database.begin(&self.state).await?;
-        let is_replaced =
-            |table: &&PublishedTable| replaced.contains_key(table.name) && !publication.blocked.contains(table.name);
-        let tables: Vec<&PublishedTable> = publication.tables.iter().filter(is_replaced).collect();
-        let (mut rows, mut left_behind) = (BTreeMap::new(), Vec::new());
-        for table in &tables {
-            let loaded = self.fill_shadow(table, existing.get(table.name), by_copy).await;
+        let existing = database.tables().await?;
+        let tables = publication.tables.iter().filter(|table| !publication.blocked.contains(table.name));
+        let (mut rows, mut replaced) = (BTreeMap::new(), Vec::new());
+        for (table, reload) in tables.filter_map(|table| Some((table, reloads.get(table.name)?))) {
+            database.forget_refused(table.name, "true", &[]).await?;
+            let loaded = if reload.replaces {
+                replaced.push(table);
+                self.fill_shadow(table, by_copy).await
+            } else {
+                self.merge(table).await
+            };
             let loaded = loaded.map_err(|error| error.of_table(table.name))?;
             if table.is_chosen {
                 rows.insert(table.name, loaded);
             }
         }
-        let is_there = |table: &&&PublishedTable| existing.contains_key(table.name);
-        let there: Vec<&'static str> = tables.iter().filter(is_there).map(|table| table.name).collect();
-        database.lock_tables(&there).await?;
-        for table in &tables {
-            let swapped = database.swap(table, !there.contains(&table.name)).await;
-            left_behind.extend(swapped.map_err(|error| error.of_table(table.name))?);
+        let there = replaced.iter().map(|table| table.name).filter(|name| existing.contains_key(*name));
+        database.lock_tables(&there.collect::<Vec<_>>()).await?;
+        let (mut next, mut left_behind) = (self.state.clone(), Vec::new());
+        for table in &replaced {
+            next.digests.remove(APPEARANCE);
+            let swapped = database.swap(table, &publication.layout).await;
+            let (kept, lost) = swapped.map_err(|error| error.of_table(table.name))?;
+            left_behind.extend(kept);
+            next.lost.retain(|lost| lost.table != table.name);
+            next.lost.extend(lost);
         }
+        next.generation += 1;
+        database.advance(&next).await?;
         database.commit().await?;
-        self.state.generation += 1;
-        Ok((rows, left_behind))
-    }
-
-    /// Writes the table that takes the place of another, with the columns of the other that are not published any more, or
-    /// that are a person's own, and with indexes and comments. Returns the number of rows.
-    async fn fill_shadow(
-        &self,
-        table: &PublishedTable,
-        old: Option<&ExistingTable>,
-        by_copy: bool,
-    ) -> Result<u64, PublishError> {
-        let (database, schema, shadow) = (self.database, &self.database.schema, sql::shadow_name(table.name));
-        database.run(DOING, &sql::create_shadow(schema, table)).await?;
-        database.forget_refused(table.name, "true", &[]).await?;
-        let rows = if self.state.is_loaded(table) { self.copy(table, &shadow, by_copy).await? } else { 0 };
-        let carried = old.map(|old| ddl::carried(table, old, &self.publication.layout)).unwrap_or_default();
-        if !carried.is_empty() {
-            database.run(DOING, &sql::carry(schema, table, &shadow, &carried)).await?;
-        }
-        database.run(DOING, &sql::appearance(schema, table, &shadow)).await?;
+        next.generation += 1;
+        self.state = next;
+        self.left_behind.extend(left_behind);
         Ok(rows)
     }
 
+    /// Brings a table to the mirror's rows: deletes those that the mirror does not have, and writes those that differ. A row
+    /// that the database refuses is left out. Returns the number of rows.
+    async fn merge(&self, table: &PublishedTable) -> Result<u64, PublishError> {
+        let (database, name) = (self.database, table.name);
+        let mut after = None;
+        loop {
+            let (keys, next) = database.page_of_keys(table, after.as_deref()).await?;
+            let extra = self.read(move |moment, publication, state| Ok(extra(moment, publication, state, name, keys)?));
+            database.delete_keys(table, &extra.await?).await?;
+            after = next;
+            if after.is_none() {
+                return self.copy(table, name, false).await;
+            }
+        }
+    }
+
+    /// Writes the table that takes the place of another. Returns the number of rows.
+    async fn fill_shadow(&self, table: &PublishedTable, by_copy: bool) -> Result<u64, PublishError> {
+        self.database.run(DOING, &sql::create_shadow(&self.database.schema, table)).await?;
+        let is_loaded = self.state.is_loaded(table);
+        if is_loaded { self.copy(table, &sql::shadow_name(table.name), by_copy).await } else { Ok(0) }
+    }
+
+    /// Writes all rows of the mirror to a table, or to its shadow.
     async fn copy(&self, table: &PublishedTable, shadow: &str, by_copy: bool) -> Result<u64, PublishError> {
         let (database, name) = (self.database, table.name);
         let mut sink = if by_copy { Some(database.copy_into(table, shadow).await?) } else { None };
@@ -149,16 +160,15 @@ const LOCK_DELAY: Duration = Duration::from_secs(1);
 /// table and make it on the new one, which is empty for what is not made again. The order is that of making.
 const ATTACHMENTS: &str = include_str!("attachments.sql");
 
-const HAS_ROW_SECURITY: &str = "SELECT 'x'::text FROM pg_catalog.pg_class AS c \
-     JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace \
-     WHERE n.nspname = $1 AND c.relname = $2 AND c.relrowsecurity";
-
-struct Attachment {
-    kind: String,
-    name: String,
+pub(super) struct Attachment {
+    pub(super) kind: String,
+    pub(super) name: String,
     remove: String,
     make: String,
 }
+
+/// What could not follow: what stays at the old table, one sentence each, and what is lost.
+type LeftBehind = (Vec<String>, Vec<Lost>);
 
 impl Database {
     /// Locks all of them or none.
@@ -181,55 +191,64 @@ impl Database {
         lock().await
     }
 
-    async fn swap(&self, table: &PublishedTable, is_new: bool) -> Result<Vec<String>, PublishError> {
+    /// The new table takes the place of the old one, as that is now that it is locked.
+    async fn swap(&self, table: &PublishedTable, layout: &Layout) -> Result<LeftBehind, PublishError> {
         let (schema, name) = (self.schema.as_str(), table.name);
         let (new, old) = (sql::qualified(schema, name), sql::qualified(schema, &sql::old_name(name)));
         let shadow = sql::qualified(schema, &sql::shadow_name(name));
-        let mut left_behind = Vec::new();
-        let mut attachments = Vec::new();
-        if !is_new {
-            let params: [Param<'_>; 2] = [(&schema, Type::TEXT), (&name, Type::TEXT)];
-            if !self.query(DOING, HAS_ROW_SECURITY, &params).await?.is_empty() {
-                if !table.is_chosen {
-                    // Only its rows have to go, also those that its policies hide.
-                    self.run(DOING, &format!("TRUNCATE ONLY {new}; DROP TABLE {shadow}")).await?;
-                    return Ok(left_behind);
-                }
+        let (mut kept, mut lost, mut moved) = (Vec::new(), Vec::new(), Vec::new());
+        let there = self.tables().await?.remove(name);
+        if let Some(there) = &there {
+            let emptied = format!("TRUNCATE ONLY {new}; DROP TABLE {shadow}");
+            // Only its rows have to go, also those that its policies hide.
+            if !table.is_chosen && self.attempt(DOING, &emptied).await?.is_ok() {
+                return Ok((kept, lost));
+            }
+            if there.has_row_security {
                 return Err(PublishError::RowSecurity { schema: schema.into(), table: name });
             }
-            attachments = self.attachments(table).await?;
+            let carried = ddl::carried(table, there, layout);
+            if !carried.is_empty() {
+                self.run(DOING, &sql::carry(schema, table, &carried)).await?;
+            }
+            let attachments = self.attachments(table).await?;
             self.run(DOING, &sql::drop_indexes(schema, table)).await?;
-            for attachment in attachments.iter().rev().filter(|attachment| !attachment.remove.is_empty()) {
-                if let Err(error) = self.attempt(DOING, &attachment.remove).await? {
-                    left_behind.push(attachment.sentence(name, Some(&error)));
+            for attachment in attachments.into_iter().rev() {
+                match self.attempt(DOING, &attachment.remove).await? {
+                    Ok(()) => moved.push(attachment),
+                    refused => kept.push(attachment.sentence(name, refused)),
                 }
             }
-            self.run(DOING, &format!("ALTER TABLE {new} RENAME TO {}", sql::ident(&sql::old_name(name)))).await?;
+            self.run(DOING, &sql::rename(schema, name, &sql::old_name(name))).await?;
         }
-        self.run(DOING, &format!("ALTER TABLE {shadow} RENAME TO {}", sql::ident(name))).await?;
-        self.run(DOING, &sql::rename_indexes(schema, table)).await?;
-        for attachment in &attachments {
-            if attachment.make.is_empty() {
-                left_behind.push(attachment.sentence(name, None));
-                continue;
-            }
-            let mut made = self.attempt(DOING, &attachment.make).await?;
-            if made.is_err() && ["2 constraint", "4 reference"].contains(&attachment.kind.as_str()) {
+        self.run(DOING, &sql::rename(schema, &sql::shadow_name(name), name)).await?;
+        for attachment in moved.iter().rev() {
+            let (kind, make) = (attachment.kind.as_str(), &attachment.make);
+            let mut made = self.attempt(DOING, make).await?;
+            if made.is_err() && ["2 constraint", "4 reference"].contains(&kind) {
                 // It is kept for later rows, although rows that are there break it.
-                made = self.attempt(DOING, &format!("{} NOT VALID", attachment.make)).await?;
+                made = self.attempt(DOING, &format!("{make} NOT VALID")).await?;
             }
-            if let Err(error) = made {
-                left_behind.push(attachment.sentence(name, Some(&error)));
+            match made {
+                Ok(()) if !make.is_empty() => {}
+                // It still uses the old table.
+                Err(_) if kind == "6 view" => kept.push(attachment.sentence(name, made)),
+                // Its definition is known from nowhere else.
+                made => {
+                    let sentence = format!("{}; {make}", attachment.sentence(name, made));
+                    let sentence = sentence.trim_end_matches("; ").into();
+                    lost.push(Lost { table: name.into(), kind: kind.into(), name: attachment.name.clone(), sentence });
+                }
             }
         }
-        if !is_new && self.attempt(DOING, &format!("DROP TABLE {old}")).await?.is_err() {
+        if there.is_some() && self.attempt(DOING, &format!("DROP TABLE {old}")).await?.is_err() {
             self.leave_behind(table).await?;
         }
-        Ok(left_behind)
+        Ok((kept, lost))
     }
 
     /// All names are written with their schema.
-    async fn attachments(&self, table: &PublishedTable) -> Result<Vec<Attachment>, PublishError> {
+    pub(super) async fn attachments(&self, table: &PublishedTable) -> Result<Vec<Attachment>, PublishError> {
         let ours = sql::index_names(table);
         let params: [Param<'_>; 3] = [(&self.schema, Type::TEXT), (&table.name, Type::TEXT), (&ours, Type::TEXT_ARRAY)];
         self.run(DOING, "SET LOCAL search_path = ''").await?;
@@ -256,13 +275,8 @@ impl Database {
             |n: u32| Some(format!("{}{LEFT_BEHIND_TABLE}{n}", table.name)).filter(|name| !taken.contains_key(name));
         // Terminates: there are finitely many tables.
         let name = (1..).find_map(free).unwrap_or_default();
-        let (old, kept) =
-            (sql::qualified(&self.schema, &sql::old_name(table.name)), sql::qualified(&self.schema, &name));
-        self.run(DOING, &format!("ALTER TABLE {old} RENAME TO {}", sql::ident(&name))).await?;
-        // The next table that is replaced needs the name of the key.
-        let (key, own) = (sql::key_name(&sql::old_name(table.name)), sql::ident(&sql::key_name(&name)));
-        let key = sql::qualified(&self.schema, &key);
-        self.run(DOING, &format!("ALTER INDEX IF EXISTS {key} RENAME TO {own}")).await?;
+        self.run(DOING, &sql::rename(&self.schema, &sql::old_name(table.name), &name)).await?;
+        let kept = sql::qualified(&self.schema, &name);
         let about = format!("{LEFT_BEHIND}the rows of {} before it was replaced", table.name);
         self.run(DOING, &format!("COMMENT ON TABLE {kept} IS {}", sql::literal(&about))).await
     }
@@ -282,10 +296,10 @@ impl Database {
 }
 
 impl Attachment {
-    /// Why it is left behind; without an error, it is not made again.
-    fn sentence(&self, table: &str, error: Option<&PublishError>) -> String {
+    /// Without an error, it is not made again.
+    fn sentence(&self, table: &str, made: Result<(), PublishError>) -> String {
         let kind = self.kind.split_once(' ').map_or("", |(_, kind)| kind);
-        let why = error.map(|error| format!("could not follow: {}", error.server_message()));
+        let why = made.err().map(|error| format!("could not follow: {}", error.server_message()));
         let why = why.unwrap_or_else(|| "was not made again".into());
         format!("{table} was replaced, and the {kind} {} {why}", self.name)
     }

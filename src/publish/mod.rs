@@ -10,9 +10,10 @@
 //! - A row that the database refuses is left out and listed in the same transaction, and stops no other row.
 //! - Columns precede their rows: DDL is idempotent and computed from the existing columns, and the records whose values
 //!   a new column needs are entered into `changed_records` before it is created.
-//! - The DDL of a table is one transaction. A table that cannot be had by adding and renaming columns is replaced by a new one
-//!   in the transaction of its load, so readers see the old table or the new one; and so is a table that differs, to repair
-//!   it, and one that is not published any more. What the database refuses of one table stops no other.
+//! - The DDL of a table is one transaction. A table is replaced by a new one only if it cannot be had by adding and renaming
+//!   columns, or if a person asks for it: other roles' views and references stay with the old one. Of any other table that is
+//!   loaded, the rows that differ are written. A load is one transaction, so readers see the old rows or the new ones. What
+//!   the database refuses of one table stops no other.
 //! - Settings are changed for a transaction only, a lock is waited for two seconds, and an answer for five minutes.
 //! - The mirror is read in short snapshots, and nothing is awaited while one is open.
 

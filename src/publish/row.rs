@@ -233,7 +233,7 @@ mod tests {
                 column("cf_day", PgType::Date, Some("customFields.day")),
                 column("extra", PgType::Jsonb, None),
             ],
-            indexes: Vec::new(),
+            indexes: &[],
             about: "",
             is_chosen: true,
         }

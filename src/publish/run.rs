@@ -48,7 +48,7 @@ pub struct PublishReport {
     /// The server that was reached, of those in the URL: host, port and database.
     pub server: String,
     pub cursor: String,
-    /// Why everything was loaded; `None` if only changes were sent.
+    /// Why everything, or some tables, were loaded; `None` if only changes were sent.
     pub reloaded: Option<String>,
     pub loaded: BTreeMap<&'static str, u64>,
     /// Records that were written or deleted.
@@ -215,11 +215,11 @@ impl Publisher<'_> {
         let (refused, left_behind) = (Vec::new(), Vec::new());
         let publication = Arc::new(publication);
         let mut sides = Sides { database, mirror: self.mirror, publication, state, refused, left_behind };
-        let replaced = sides.reconcile(why).await?;
-        if why.is_some() || !replaced.is_empty() {
-            report.loaded = sides.load(&replaced).await?;
-            let reasons = replaced.iter().filter(|(table, _)| report.loaded.contains_key(*table));
-            let reasons: Vec<String> = reasons.map(|(table, why)| format!("{table}: {why}")).collect();
+        let reloads = sides.reconcile(why, self.settings.full).await?;
+        if why.is_some() || !reloads.is_empty() {
+            report.loaded = sides.load(&reloads).await?;
+            let reasons = reloads.iter().filter(|(table, _)| report.loaded.contains_key(*table));
+            let reasons: Vec<String> = reasons.map(|(table, reload)| format!("{table}: {}", reload.why)).collect();
             report.reloaded = why.map(String::from).or((!reasons.is_empty()).then(|| reasons.join("; ")));
         }
         sides.finish().await?;

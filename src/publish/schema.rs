@@ -4,9 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::database::Database;
-use super::ddl::{self, ExistingColumn, ExistingTable, LEFT_BEHIND_TABLE};
+use super::ddl::{self, ExistingColumn, ExistingTable, LEFT_BEHIND_TABLE, SchemaStep};
 use super::sides::Sides;
-use super::state::{self, APPEARANCE};
+use super::state::{self, APPEARANCE, Lost};
+use super::tables::PublishedColumn;
 use super::{PublishError, sql, tables, value};
 use crate::model::Object;
 use crate::store::feed;
@@ -20,16 +21,22 @@ const REQUEUED: i64 = 2_000;
 const DOING: &str = "change the columns";
 const CLEARING: &str = "empty what was left behind";
 
+/// The tables that are loaded.
+pub(super) type Reloads = BTreeMap<&'static str, Reload>;
+
+/// Why a table is loaded, and whether a new one takes its place.
+pub(super) struct Reload {
+    pub(super) why: String,
+    pub(super) replaces: bool,
+}
+
 impl Sides<'_> {
     /// Brings every table to its columns that steps lead to. The records whose values a column needs are first entered into
-    /// `changed_records`. With `why`, everything is about to be loaded. Returns the tables that must be replaced by new ones,
-    /// and why.
-    pub(super) async fn reconcile(
-        &mut self,
-        why: Option<&str>,
-    ) -> Result<BTreeMap<&'static str, String>, PublishError> {
+    /// `changed_records`. With `whole`, everything is about to be loaded. Returns the tables that must be loaded: replaced by new
+    /// ones if no step leads to their columns, if they are not published, or if that `is_forced`.
+    pub(super) async fn reconcile(&mut self, whole: Option<&str>, is_forced: bool) -> Result<Reloads, PublishError> {
         let (database, publication) = (self.database, self.publication.clone());
-        let (existing, mut replaced) = (database.tables().await?, BTreeMap::new());
+        let (existing, mut reloads) = (database.tables().await?, BTreeMap::new());
         let refilled = self.refilled_columns().await?;
         let multi_selects = value::digest(format!("{:?}", publication.multi_selects).as_bytes());
         let known = self.state.digests.insert(MULTI_SELECTS.into(), multi_selects.clone());
@@ -43,7 +50,7 @@ impl Sides<'_> {
         for table in &publication.tables {
             let (name, there) = (table.name, existing.get(table.name));
             let is_owed = self.state.owed.contains(name);
-            if !table.is_chosen && (there.is_none() || !is_owed && why.is_none()) {
+            if !table.is_chosen && (there.is_none() || !is_owed && whole.is_none()) {
                 self.state.owed.remove(name);
                 continue;
             }
@@ -52,30 +59,43 @@ impl Sides<'_> {
                 self.refuse(name, PublishError::ForeignTable { schema, table: name.into() });
                 continue;
             }
-            let mut plan = ddl::plan(table, there, &publication.layout);
-            if name == "custom_multi_values" && known.as_ref() != Some(&multi_selects) {
-                plan.replace("its fields were changed".into());
-            }
-            if is_owed {
-                plan.replace("it could not be changed or written before".into());
-            }
-            if let Some(why) = why.filter(|_| !table.is_chosen || self.state.is_loaded(table)) {
-                plan.replace(why.into());
-            }
-            if let Some(why) = plan.replace {
-                replaced.insert(name, why);
-                continue;
-            }
-            plan.refills |= table.columns.iter().any(|column| refilled.contains(&(name, column.source.clone())));
-            if let Some(object) = table.object().filter(|_| plan.refills && why.is_none()) {
+            let plan = ddl::plan(table, there, &publication.layout);
+            // The rows of records are loaded once their first copy is finished.
+            let is_open = !table.is_chosen || self.state.is_loaded(table);
+            let why = if name == "custom_multi_values" && known.as_ref() != Some(&multi_selects) {
+                Some("its fields were changed")
+            } else if is_owed {
+                Some("it could not be changed or written before")
+            } else {
+                whole
+            };
+            let why = plan.replace.clone().or(why.filter(|_| is_open).map(String::from));
+            let replaces = plan.replace.is_some() || !table.is_chosen || is_open && is_forced;
+            let is_refilled = |column: &PublishedColumn| refilled.contains(&(name, column.source.clone()));
+            let refills = plan.refills || table.columns.iter().any(is_refilled);
+            if let Some(object) = table.object().filter(|_| refills && !replaces && whole.is_none()) {
                 self.requeue(object).await?;
             }
-            if !plan.steps.is_empty() {
-                let done = database.transaction(DOING, &sql::steps(&database.schema, name, &plan.steps)).await;
-                self.unless_refused(name, done)?;
+            // Views of a table that is replaced follow its columns by their new names.
+            let is_taken = |step: &SchemaStep| !replaces || matches!(step, SchemaStep::Rename { .. });
+            let steps: Vec<SchemaStep> = plan.steps.into_iter().filter(is_taken).collect();
+            let statements = sql::steps(&database.schema, name, &steps);
+            let done = match there.filter(|_| table.is_chosen) {
+                Some(there) if replaces && there.has_row_security => {
+                    Err(PublishError::RowSecurity { schema: database.schema.clone(), table: name })
+                }
+                Some(_) if !steps.is_empty() => database.transaction(DOING, &statements).await,
+                _ => Ok(()),
+            };
+            match done {
+                Err(error) if error.is_refusal() => self.refuse(name, error),
+                done => {
+                    done?;
+                    reloads.extend(why.map(|why| (name, Reload { why, replaces })));
+                }
             }
         }
-        Ok(replaced)
+        Ok(reloads)
     }
 
     /// Table and column of which all values were replaced since the cursor. An added column is noticed anyway, and a removed
@@ -113,7 +133,7 @@ impl Sides<'_> {
         }
         let refused = self.refused.len();
         for table in publication.open_tables() {
-            let statements = sql::appearance(&database.schema, table, table.name);
+            let statements = sql::appearance(&database.schema, table);
             let done = database.transaction("make indexes and comments", &statements).await;
             self.report_refused(table.name, done)?;
         }
@@ -123,16 +143,22 @@ impl Sides<'_> {
         Ok(())
     }
 
-    /// Names the tables that are kept only because something of a person needs them. Their rows are removed if they may hold
+    /// Names what is lost, and the tables that are kept only because something of a person needs them. Their rows are removed if they may hold
     /// what must not be published: excluded values, objects that are not published, or a record that was erased. Views find
     /// no rows.
     pub(super) async fn name_left_behind(&mut self) -> Result<(), PublishError> {
-        let database = self.database;
+        let (database, publication) = (self.database, self.publication.clone());
+        for table in &publication.tables {
+            if self.state.lost.iter().any(|lost| lost.table == table.name) {
+                let there = database.attachments(table).await?;
+                let is_there = |lost: &Lost| there.iter().any(|of| of.kind == lost.kind && of.name == lost.name);
+                self.state.lost.retain(|lost| lost.table != table.name || !is_there(lost));
+            }
+        }
+        self.left_behind.extend(self.state.lost.iter().map(|lost| lost.sentence.clone()));
         let mut kept = database.tables().await?;
         kept.retain(|_, table| table.is_left_behind);
-        let publication = &self.publication;
-        let hides =
-            !publication.layout.exclusions.is_empty() || publication.tables.iter().any(|table| !table.is_chosen);
+        let hides = !publication.layout.exclusions.is_empty() || publication.tables.iter().any(|table| !table.is_chosen);
         let is_cleared = !kept.is_empty() && (hides || self.read(|moment, _, _| Ok(moment.has_erased()?)).await?);
         for (name, table) in &kept {
             let of = tables::names().into_iter().find(|of| name.starts_with(&format!("{of}{LEFT_BEHIND_TABLE}")));

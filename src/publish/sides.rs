@@ -34,19 +34,6 @@ impl Sides<'_> {
         self.state.owed.insert(table.into());
     }
 
-    /// Goes on if the database refuses something of one table. Any other error is returned.
-    pub(super) fn unless_refused(
-        &mut self,
-        table: &'static str,
-        done: Result<(), PublishError>,
-    ) -> Result<(), PublishError> {
-        match done {
-            Err(error) if error.is_refusal() => self.refuse(table, error),
-            done => done?,
-        }
-        Ok(())
-    }
-
     /// Ends a transaction in which the database refused to have rows of a table written: the others go on without it.
     pub(super) async fn go_on_without(&mut self, error: PublishError) -> Result<(), PublishError> {
         let Some(table) = error.table().filter(|_| error.is_refusal()) else { return Err(error) };

@@ -55,7 +55,7 @@ fn key(table: &PublishedTable) -> String {
     joined(table.key.iter().map(|column| ident(column)), ", ")
 }
 
-/// Creates the table that replaces another; it gets its indexes once it is filled.
+/// Creates the table that replaces another; it gets its indexes once it has done so.
 pub(super) fn create_shadow(schema: &str, table: &PublishedTable) -> String {
     let name = shadow_name(table.name);
     let (columns, constraint) = (joined(table.columns.iter().map(definition), ", "), ident(&key_name(&name)));
@@ -104,50 +104,36 @@ pub(super) fn key_name(table: &str) -> String {
     pg_name(&format!("{table}_pkey"))
 }
 
+/// The names of all indexes that a table can have: one is not made while a column of it is excluded.
 pub(super) fn index_names(table: &PublishedTable) -> Vec<String> {
     table.indexes.iter().map(|index| pg_name(&format!("{}_{}_idx", table.name, index.join("_")))).collect()
 }
 
-fn shadow_index(name: &str) -> String {
-    pg_name(&format!("{name}__reload"))
+/// Makes the comments and the indexes of a table.
+pub(super) fn appearance(schema: &str, table: &PublishedTable) -> String {
+    let indexes = index_names(table).into_iter().zip(table.indexes);
+    let has_columns = |index: &[&str]| index.iter().all(|column| table.place(column).is_some());
+    let indexes = indexes.filter(|(_, index)| has_columns(index)).map(|(name, index)| {
+        let columns = joined(index.iter().map(|column| ident(column)), ", ");
+        format!("CREATE INDEX IF NOT EXISTS {} ON {} ({columns})", ident(&name), qualified(schema, table.name))
+    });
+    comments(schema, table) + &joined(indexes, ";")
 }
 
-/// Makes the comments and the indexes of a table, or of its shadow `on`.
-pub(super) fn appearance(schema: &str, table: &PublishedTable, on: &str) -> String {
-    comments(schema, table, on) + &joined(create_indexes(schema, table, on), ";")
-}
-
-fn create_indexes(schema: &str, table: &PublishedTable, on: &str) -> Vec<String> {
-    index_names(table)
-        .iter()
-        .zip(&table.indexes)
-        .map(|(name, index)| {
-            let name = ident(&if on == table.name { name.clone() } else { shadow_index(name) });
-            let columns = joined(index.iter().map(|column| ident(column)), ", ");
-            format!("CREATE INDEX IF NOT EXISTS {name} ON {} ({columns})", qualified(schema, on))
-        })
-        .collect()
-}
-
-/// Drops the indexes of a table and renames that of its key, so that those of its shadow can have their names.
+/// Drops the indexes of a table, so that those of the new one can have their names.
 pub(super) fn drop_indexes(schema: &str, table: &PublishedTable) -> String {
-    let (key, aside) = (key_name(table.name), key_name(&old_name(table.name)));
-    let mut out = vec![format!("ALTER INDEX IF EXISTS {} RENAME TO {}", qualified(schema, &key), ident(&aside))];
-    out.extend(index_names(table).iter().map(|name| format!("DROP INDEX IF EXISTS {}", qualified(schema, name))));
-    out.join("; ")
+    joined(index_names(table).iter().map(|name| format!("DROP INDEX IF EXISTS {}", qualified(schema, name))), "; ")
 }
 
-pub(super) fn rename_indexes(schema: &str, table: &PublishedTable) -> String {
-    let rename =
-        |name: &String| format!("ALTER INDEX {} RENAME TO {}", qualified(schema, &shadow_index(name)), ident(name));
-    let key = qualified(schema, &key_name(&shadow_name(table.name)));
-    let mut out = vec![format!("ALTER INDEX {key} RENAME TO {}", ident(&key_name(table.name)))];
-    out.extend(index_names(table).iter().map(rename));
-    out.join("; ")
+/// Renames a table and its key.
+pub(super) fn rename(schema: &str, from: &str, to: &str) -> String {
+    let (table, key) = (qualified(schema, from), qualified(schema, &key_name(from)));
+    let (name, named_key) = (ident(to), ident(&key_name(to)));
+    format!("ALTER TABLE {table} RENAME TO {name}; ALTER INDEX IF EXISTS {key} RENAME TO {named_key}")
 }
 
-fn comments(schema: &str, table: &PublishedTable, on: &str) -> String {
-    let name = qualified(schema, on);
+fn comments(schema: &str, table: &PublishedTable) -> String {
+    let name = qualified(schema, table.name);
     let mut out = format!("COMMENT ON TABLE {name} IS {};\n", literal(table.about));
     for column in &table.columns {
         let comment = column.comment.as_deref().map_or("NULL".into(), literal);
@@ -156,20 +142,15 @@ fn comments(schema: &str, table: &PublishedTable, on: &str) -> String {
     out
 }
 
-/// Adds columns that a new table carries over from the old one under these names, and copies their values by key.
-pub(super) fn carry(
-    schema: &str,
-    table: &PublishedTable,
-    shadow: &str,
-    carried: &[(&ExistingColumn, String)],
-) -> String {
-    let (new, old) = (qualified(schema, shadow), qualified(schema, table.name));
+/// Adds columns that a new table carries over from the old one, and copies their values by key.
+pub(super) fn carry(schema: &str, table: &PublishedTable, carried: &[&ExistingColumn]) -> String {
+    let (new, old) = (qualified(schema, &shadow_name(table.name)), qualified(schema, table.name));
     let mut out = String::new();
-    for (column, name) in carried {
-        out.push_str(&format!("ALTER TABLE {new} ADD COLUMN {} {};\n", ident(name), column.data_type));
+    for column in carried {
+        out.push_str(&format!("ALTER TABLE {new} ADD COLUMN {} {};\n", ident(&column.name), column.data_type));
     }
-    let sets = joined(carried.iter().map(|(from, name)| format!("{} = o.{}", ident(name), ident(&from.name))), ", ");
-    let filled = joined(carried.iter().map(|(from, _)| format!("o.{} IS NOT NULL", ident(&from.name))), " OR ");
+    let sets = joined(carried.iter().map(|column| format!("{0} = o.{0}", ident(&column.name))), ", ");
+    let filled = joined(carried.iter().map(|column| format!("o.{} IS NOT NULL", ident(&column.name))), " OR ");
     let same = joined(table.key.iter().map(|key| format!("n.{0}::text = o.{0}::text", ident(key))), " AND ");
     out + &format!("UPDATE {new} AS n SET {sets} FROM {old} AS o WHERE {same} AND ({filled});\n")
 }
@@ -178,7 +159,7 @@ pub(super) fn copy_in(schema: &str, table: &PublishedTable, name: &str) -> Strin
     format!("COPY {} ({}) FROM STDIN", qualified(schema, name), names(&table.columns))
 }
 
-/// Writes rows whose columns are passed as one array of texts each.
+/// Writes rows that differ, whose columns are passed as one array of texts each.
 pub(super) fn upsert(schema: &str, table: &PublishedTable, name: &str) -> String {
     let count = table.columns.len();
     let values = table.columns.iter().enumerate().map(|(n, column)| format!("u.c{n}::{}", column.pg_type.as_sql()));
@@ -186,13 +167,34 @@ pub(super) fn upsert(schema: &str, table: &PublishedTable, name: &str) -> String
     let others = table.columns.iter().filter(|column| !column.is_key);
     let sets = joined(others.map(|column| format!("{0} = excluded.{0}", ident(&column.name))), ", ");
     let conflict = if sets.is_empty() { "NOTHING".into() } else { format!("UPDATE SET {sets}") };
+    let name = qualified(schema, name);
+    let differ = table.columns.iter().enumerate().map(|(n, column)| differs(column, &format!("u.c{n}")));
     format!(
-        "INSERT INTO {} AS t ({}) SELECT {values} FROM unnest({}) AS u({places}) ON CONFLICT ({}) DO {conflict}",
-        qualified(schema, name),
+        "INSERT INTO {name} ({}) SELECT {values} FROM unnest({}) AS u({places}) \
+         WHERE NOT EXISTS (SELECT FROM {name} AS t WHERE {} AND NOT ({})) ON CONFLICT ({}) DO {conflict}",
         names(&table.columns),
         arrays(count),
+        has_key(table),
+        joined(differ, " OR "),
         key(table)
     )
+}
+
+/// Whether a row `t` of a table has the key of a row `u` of texts.
+fn has_key(table: &PublishedTable) -> String {
+    let places = table.key.iter().filter_map(|column| Some((column, table.place(column)?)));
+    let same = |(column, place): (&&str, usize)| {
+        format!("t.{} = u.c{place}::{}", ident(column), table.columns[place].pg_type.as_sql())
+    };
+    joined(places.map(same), " AND ")
+}
+
+/// Deletes the rows with these keys, or all others; each column of the keys is passed as one array of texts.
+pub(super) fn delete_keys(schema: &str, table: &PublishedTable, are_others: bool) -> String {
+    let places = table.key.iter().filter_map(|column| table.place(column)).map(|place| format!("c{place}"));
+    let (name, places, arrays) = (qualified(schema, table.name), joined(places, ", "), arrays(table.key.len()));
+    let (not, same) = (if are_others { "NOT " } else { "" }, has_key(table));
+    format!("DELETE FROM {name} AS t WHERE {not}EXISTS (SELECT FROM unnest({arrays}) AS u({places}) WHERE {same})")
 }
 
 /// Compares rows, which are passed as one array of texts for each column, with those of the table. Returns the place of
@@ -201,10 +203,6 @@ pub(super) fn upsert(schema: &str, table: &PublishedTable, name: &str) -> String
 /// The database compares, so that both values are of its types. They are equal if their text is, also that of numbers
 /// (`1.10` is not `1.1`), and whatever the collation is.
 pub(super) fn compare(schema: &str, table: &PublishedTable, columns: &[usize]) -> String {
-    let of_key = table.key.iter().filter_map(|column| {
-        let (place, name) = (table.place(column)?, ident(column));
-        Some(format!("t.{name} = u.c{place}::{}", table.columns[place].pg_type.as_sql()))
-    });
     let differs = |n: &usize| differs(&table.columns[*n], &format!("u.c{n}"));
     let first = ident(table.key[0]);
     format!(
@@ -215,7 +213,7 @@ pub(super) fn compare(schema: &str, table: &PublishedTable, columns: &[usize]) -
         arrays(columns.len()),
         joined(columns.iter().map(|n| format!("c{n}")), ", "),
         qualified(schema, table.name),
-        joined(of_key, " AND "),
+        has_key(table),
         joined(columns.iter().map(differs), " OR ")
     )
 }

@@ -29,9 +29,20 @@ pub(super) struct TargetState {
     /// The tables that the database did not let be brought to shape, or written: changes were not sent to them. Of those
     /// that are not published, the rows are to be removed.
     pub(super) owed: BTreeSet<String>,
+    pub(super) lost: Vec<Lost>,
     /// What the last comparison proved. It is stored with what it is about: a database that is restored from a backup has
     /// the proof of that time.
     pub(super) proof: CopyProof,
+}
+
+/// What a table had before it was replaced, and was not made again: it is named until it is there, or the table is replaced
+/// once more.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Lost {
+    pub(super) table: String,
+    pub(super) kind: String,
+    pub(super) name: String,
+    pub(super) sentence: String,
 }
 
 impl TargetState {
@@ -92,6 +103,7 @@ impl TargetState {
             changed: publication.changed,
             loaded: publication.copied.clone(),
             digests: self.digests.clone(),
+            lost: self.lost.clone(),
             ..TargetState::default()
         }
     }
@@ -105,7 +117,7 @@ fn settings(publication: &Publication) -> String {
 }
 
 pub(super) fn appearance(publication: &Publication) -> String {
-    let of_tables = publication.chosen_tables().map(|table| sql::appearance("", table, table.name));
+    let of_tables = publication.chosen_tables().map(|table| sql::appearance("", table));
     value::digest(of_tables.collect::<String>().as_bytes())
 }
 

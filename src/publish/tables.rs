@@ -68,8 +68,8 @@ pub(super) struct PublishedTable {
     pub(super) name: &'static str,
     pub(super) key: &'static [&'static str],
     pub(super) columns: Vec<PublishedColumn>,
-    /// The columns of each index, other than the key.
-    pub(super) indexes: Vec<&'static [&'static str]>,
+    /// The columns of each index, other than the key, whether they are published or not.
+    pub(super) indexes: &'static [&'static [&'static str]],
     pub(super) about: &'static str,
     /// Whether it is published; otherwise it has no rows.
     pub(super) is_chosen: bool,
@@ -229,8 +229,6 @@ fn table(
     layout: &Layout,
     is_chosen: bool,
 ) -> PublishedTable {
-    let indexes: Vec<&'static [&'static str]> =
-        indexes.iter().copied().filter(|index| index.iter().all(|column| !hides(layout, name, column))).collect();
     let has_labels = !hides(layout, "custom_field_definitions", "label");
     let columns = columns
         .into_iter()

@@ -2,11 +2,15 @@
 SELECT c.relname::text, pg_catalog.json_build_object(
     'is_plain', c.relkind = 'r',
     'is_left_behind', coalesce(pg_catalog."left"(pg_catalog.obj_description(c.oid, 'pg_class'), pg_catalog.length($2::text)) = $2, false),
+    'has_row_security', c.relrowsecurity,
     'used', (SELECT coalesce(max(a.attnum), 0) FROM pg_catalog.pg_attribute AS a WHERE a.attrelid = c.oid),
     'columns', (
         SELECT coalesce(json_agg(json_build_object(
             'name', a.attname,
-            'data_type', pg_catalog.format_type(a.atttypid, a.atttypmod),
+            'data_type', pg_catalog.format_type(a.atttypid, a.atttypmod) || coalesce((
+                SELECT format(' COLLATE %I.%I', ln.nspname, l.collname)
+                FROM pg_catalog.pg_collation AS l JOIN pg_catalog.pg_namespace AS ln ON ln.oid = l.collnamespace
+                WHERE l.oid = a.attcollation AND l.oid <> t.typcollation), ''),
             'is_computed', a.attgenerated <> '' OR a.attidentity <> '',
             -- A type that rounds or cuts values, or changes what it stores, is another type. Texts of an extension are texts.
             'pg_type', CASE

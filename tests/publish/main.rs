@@ -16,6 +16,7 @@ mod clusters;
 mod equal;
 mod histories;
 mod hostile;
+mod others;
 mod reconcile;
 mod refusals;
 mod reloads;

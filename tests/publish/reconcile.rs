@@ -13,7 +13,7 @@ use crate::refusals::verb;
 use crate::server::Postgres;
 use crate::support::{Crm, Mirror, noon};
 
-async fn published(contacts: usize) -> Option<(Crm, Mirror, Postgres)> {
+pub async fn published(contacts: usize) -> Option<(Crm, Mirror, Postgres)> {
     let postgres = Postgres::start().await?;
     let mut world = generate(17, contacts, 6, noon());
     for id in world.ids(Resource::Contacts) {
@@ -27,7 +27,7 @@ async fn published(contacts: usize) -> Option<(Crm, Mirror, Postgres)> {
 }
 
 /// A role that owns what was published and nothing else, and the URL with it.
-async fn owning_publisher(postgres: &Postgres) -> (String, String) {
+pub async fn owning_publisher(postgres: &Postgres) -> (String, String) {
     let role = format!("publisher_{}", postgres.name);
     postgres
         .run(&format!(

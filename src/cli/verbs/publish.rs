@@ -83,7 +83,7 @@ fn comparison(found: &Comparison, is_whole: bool) -> Vec<String> {
 fn text(report: &PublishReport, schema: &str) -> String {
     let mut lines = vec![format!("published to {}, schema {schema}", report.server)];
     if let Some(why) = &report.reloaded {
-        lines.push(format!("loaded everything: {why}"));
+        lines.push(format!("loaded ({why})"));
         lines.extend(report.loaded.iter().map(|(table, rows)| format!("  {table}: {}", format::count(*rows))));
     }
     lines.push(format!(
