@@ -24,7 +24,7 @@ use crate::daemon::job::Trigger;
 use crate::daemon::{DaemonStatus, Event, StopSignals};
 use crate::exit::Exit;
 use crate::format;
-use crate::model::{Object, Ru, SystemClock};
+use crate::model::{Object, Resource, Ru, SystemClock};
 use crate::sync::{Findings, Job, RunObserver, Selection};
 
 const GRACE: Duration = Duration::from_secs(10);
@@ -74,10 +74,13 @@ pub fn run(config: &Config, job: &Job, (trigger, max_ru): (Trigger, Option<Ru>))
 
 /// A job of a person, limited to the configured objects.
 pub(super) fn within(config: &Config, job: &Job) -> Result<Job, Failure> {
-    job.clone().within(config.sync.objects.as_deref()).map_err(|other| {
+    let refused = |other: Resource| {
         Failure::new(Exit::Usage, format!("`{other}` is not among `sync.objects`"))
             .hint("add it there, or choose other objects")
-    })
+    };
+    let job = job.clone().within(config.sync.objects.as_deref()).map_err(refused)?;
+    let compares = Object::ALL.into_iter().any(|object| job.concerns(object.resource()));
+    if matches!(job, Job::Verify { .. }) && !compares { Err(refused(Resource::Contacts)) } else { Ok(job) }
 }
 
 pub(super) fn needs_the_mirror_alone() -> Failure {

@@ -92,6 +92,9 @@ impl Engine {
                 of_object => forecast.objects.push(of_object?),
             }
         }
+        if forecast.objects.is_empty() {
+            run.expect_a_scope()?;
+        }
         Ok(forecast)
     }
 

@@ -162,16 +162,16 @@ impl Run<'_> {
             }
             known.done.insert(step);
         }
-        if plan::postpones_audits(&known, self.job) {
-            tracing::info!("No audit before the first copy is complete");
-        }
         if let Some(error) = self.take_error().or_else(|| self.results().left.take()) {
             return Err(error);
         }
         match self.job {
             Job::Push if !known.write_back => self.warn("edits are waiting: `write_back.enabled` is off".into()),
-            Job::Push | Job::Verify { .. } => {}
-            Job::Sync { .. } | Job::Resync { .. } => self.expect_a_scope()?,
+            Job::Push => {}
+            _ if plan::postpones_audits(&known, self.job) => {
+                tracing::info!("No audit before the first copy is complete");
+            }
+            _ => self.expect_a_scope()?,
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::binary::{Service, TestDir};
+use crate::binary::{SECRET, Service, TestDir};
 
 #[test]
 fn differences_are_listed_exit_with_1_and_are_repaired_on_request() {
@@ -87,6 +87,27 @@ fn refused_removals_are_neither_equal_nor_repaired() {
     assert_eq!((&companies["clean"], counts), (&json!(false), [20, 20, 0, 0, 0].map(Value::from)));
     let accepted = place.run("verify companies --repair --accept-removals").done();
     assert!(accepted.out.contains("companies: 0 missing, 20 extra, 0 different, repaired ("), "{}", accepted.out);
+}
+
+#[test]
+fn verification_that_was_served_nothing_is_not_done() {
+    let service = Service::with(20, 5);
+    let place = TestDir::of(&service);
+    place.run("sync").done();
+    // No short list is due.
+    service.sandbox.set_key(SECRET, &["custom-fields:read", "team-members:read"]);
+    for line in ["verify", "verify --json", "verify --full --repair", "verify contacts", "sync --dry-run", "sync"] {
+        let ended = place.run(line).code(77);
+        assert!(ended.err.contains("cannot read any of the requested objects; it lacks "), "{line}: {}", ended.err);
+        assert!(ended.err.contains("contacts:read") && ended.out.is_empty(), "{line}: {}{}", ended.out, ended.err);
+    }
+    service.sandbox.set_key(SECRET, &["companies:read"]);
+    place.run("verify").done();
+    place.run("verify contacts").code(77);
+    place.run("sync --dry-run").done();
+    let lists = place.set("CRM_MIRROR_SYNC__OBJECTS", "team-members");
+    let refused = lists.run("verify").code(2);
+    assert!(refused.err.starts_with("error: `contacts` is not among `sync.objects`"), "{}", refused.err);
 }
 
 #[test]

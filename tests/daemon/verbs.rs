@@ -135,6 +135,21 @@ fn failed_job_has_the_exit_code_and_hint_of_the_verb() {
 }
 
 #[test]
+fn verification_that_was_served_nothing_does_not_end_the_trouble() {
+    let fixture = DaemonFixture::with(30, 3);
+    let daemon = fixture.start();
+    daemon.sync();
+    fixture.service.sandbox.set_key(SECRET, &[]);
+    verb(&fixture, "sync").code(77);
+    verb(&fixture, "verify").code(77);
+    let status = daemon.status();
+    let trouble = &status["daemon"]["trouble"];
+    assert_eq!((&trouble["exit"], &trouble["runs"]), (&Value::from(77), &Value::from(2)), "{trouble}");
+    let log = daemon.stop();
+    assert!(!log.contains("Runs succeed again"), "{log}");
+}
+
+#[test]
 fn options_that_need_exclusive_access_are_refused() {
     let fixture = DaemonFixture::with(3, 1);
     let daemon = fixture.start();
