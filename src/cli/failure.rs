@@ -16,7 +16,7 @@ use crate::sync::SyncError;
 #[derive(Debug)]
 pub struct Failure {
     exit: Exit,
-    /// `None` if the reader of stdout is gone, so nothing has to be reported.
+    /// `None` if the reader of a stream is gone, so nothing has to be reported.
     error: Option<Box<dyn Error + Send + Sync>>,
     hint: Option<String>,
 }
@@ -103,7 +103,7 @@ impl From<SyncError> for Failure {
     }
 }
 
-/// For errors of stdout. If the reader is gone (`| head`), the program ends silently and successfully.
+/// For errors of a stream. If its reader is gone (`| head`), the program ends silently and successfully.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Failure {
         if error.kind() == io::ErrorKind::BrokenPipe {

@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //! - stdout contains the output of the verb and nothing else; progress, logs and errors go to stderr.
-//! - If the reader of stdout closes it, the program ends silently.
+//! - A closed stdout is no failure: the exit code says what the verb did.
 
 pub mod args;
 pub mod check;

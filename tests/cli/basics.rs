@@ -38,6 +38,17 @@ fn closed_stdout_ends_the_program_silently() {
 }
 
 #[test]
+fn full_stdout_is_named() {
+    for line in ["init --stdout", "completions zsh", "man"] {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let output = crm_mirror(line).stdout(full).output().unwrap();
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(74), "{line}: {message}");
+        assert!(message.starts_with("error: could not write to stdout: "), "{line}: {message}");
+    }
+}
+
+#[test]
 fn configuration_fits_a_terminal() {
     for line in ["init --stdout", "init --stdout --full", "init --stdout --base-url http://127.0.0.1:8080/v1"] {
         let written = crm_mirror(line).output().unwrap();

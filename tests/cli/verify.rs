@@ -1,8 +1,10 @@
 //! `verify` and `--dry-run`: their output, cost and exit codes.
 
+use std::process::Stdio;
+
 use serde_json::{Value, json};
 
-use crate::binary::{SECRET, Service, TestDir};
+use crate::binary::{Ended, SECRET, Service, TestDir};
 
 #[test]
 fn differences_are_listed_exit_with_1_and_are_repaired_on_request() {
@@ -87,6 +89,36 @@ fn refused_removals_are_neither_equal_nor_repaired() {
     assert_eq!((&companies["clean"], counts), (&json!(false), [20, 20, 0, 0, 0].map(Value::from)));
     let accepted = place.run("verify companies --repair --accept-removals").done();
     assert!(accepted.out.contains("companies: 0 missing, 20 extra, 0 different, repaired ("), "{}", accepted.out);
+}
+
+/// Who closes stdout, as `| head` does, wants no more of the text; what was found is said on stderr and by the code.
+#[test]
+fn closed_stdout_does_not_replace_the_verdict() {
+    let service = Service::with(20, 40);
+    let place = TestDir::of(&service);
+    place.run("sync").done();
+    let company = crm_mirror::model::Object::Company;
+    service.sandbox.with_world(|world| {
+        for id in world.ids(company.resource()).iter().skip(10).take(20) {
+            world.remove(company, id);
+        }
+    });
+    let unread = |line: &str| {
+        let words: Vec<&str> = line.split(' ').collect();
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        Ended::from(place.command(&words).stdout(writer).stderr(Stdio::piped()).output().unwrap())
+    };
+    for line in ["resync companies", "resync companies --json", "verify companies --repair"] {
+        let refused = unread(line).code(65);
+        assert!(refused.err.contains("error: 20 of 40 companies would be removed at once"), "{line}: {}", refused.err);
+    }
+    for line in ["verify companies", "verify companies --json"] {
+        assert!(unread(line).code(1).err.contains("hint: "), "{line}");
+    }
+    unread("sync").done();
+    service.sandbox.set_key(SECRET, &[]);
+    unread("check").code(77);
 }
 
 #[test]

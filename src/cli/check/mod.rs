@@ -48,11 +48,7 @@ pub fn run(global: &Global, args: &CheckArgs) -> Result<Exit, Failure> {
         logging::start(&config.log);
     }
     let findings = findings(&sources, &read, args.offline)?;
-    if args.json {
-        output::json(&findings)?;
-    } else {
-        output::text(&output::complete(&findings.text()))?;
-    }
+    output::report(args.json, &findings, || output::complete(&findings.text()))?;
     Ok(findings.exit())
 }
 

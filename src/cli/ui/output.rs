@@ -2,8 +2,8 @@
 //!
 //! Commands in messages repeat the `--config` in force: without it, they would act on another mirror.
 //!
-//! Nothing here panics if the reader closes stdout: every write returns its error, and [`crate::cli::failure`] ends the
-//! program silently.
+//! A reader who closes stdout wants no more of a text: that is no failure, and the exit code is about what the verb did. Who
+//! streams through [`data`] stops there, and [`crate::cli::failure`] ends the program silently.
 
 use std::io::{self, BufRead, IsTerminal, StdoutLock, Write};
 use std::path::{Path, PathBuf};
@@ -19,10 +19,7 @@ use crate::format::shell_word;
 pub use crate::format::plain;
 
 pub fn json(value: &impl Serialize) -> io::Result<()> {
-    let mut out = data();
-    out.write_all(&serde_json::to_vec_pretty(value)?)?;
-    out.write_all(b"\n")?;
-    out.flush()
+    raw(&[serde_json::to_vec_pretty(value)?.as_slice(), b"\n"].concat())
 }
 
 pub fn report(as_json: bool, document: &impl Serialize, as_text: impl FnOnce() -> String) -> io::Result<Exit> {
@@ -36,10 +33,7 @@ pub fn report(as_json: bool, document: &impl Serialize, as_text: impl FnOnce() -
 
 pub fn text(text: &str) -> io::Result<()> {
     let newline: &[u8] = if text.is_empty() || text.ends_with('\n') { b"" } else { b"\n" };
-    let mut out = data();
-    out.write_all(text.as_bytes())?;
-    out.write_all(newline)?;
-    out.flush()
+    raw(&[text.as_bytes(), newline].concat())
 }
 
 fn terminal_width() -> Option<u16> {
@@ -75,7 +69,7 @@ pub struct PlainWriter<W> {
 impl<W: Write> Write for PlainWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if !self.is_terminal {
-            return self.out.write(bytes);
+            return self.out.write(bytes).map_err(of_stdout);
         }
         self.left.extend_from_slice(bytes);
         let whole = match std::str::from_utf8(&self.left) {
@@ -96,14 +90,20 @@ impl<W: Write> Write for PlainWriter<W> {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.out.flush()
+        self.out.flush().map_err(of_stdout)
     }
 }
 
 pub fn raw(bytes: &[u8]) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    out.write_all(bytes)?;
-    out.flush()
+    let mut out = data();
+    match out.write_all(bytes).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written,
+    }
+}
+
+fn of_stdout(error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("could not write to stdout: {error}"))
 }
 
 /// A table for stdout: as wide as the terminal, or as wide as its contents if it is not one.

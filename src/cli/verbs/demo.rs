@@ -183,9 +183,9 @@ async fn steps(path: &Path, running: &SandboxServer) -> Result<(), Failure> {
         sandbox.with_world(delete);
         let title = "A contact is deleted, which no list of changes shows.\n`verify --repair` finds and removes it.";
         let ran = run(title, &Job::audit()).await?;
-        sync::print(&ran.summary, &ran.findings, true)?;
+        output::text(&sync::found_text(&ran.summary, &ran.findings, true))?;
         let ran = run("`verify` again:", &Job::verify()).await?;
-        sync::print(&ran.summary, &ran.findings, false)
+        Ok(output::text(&sync::found_text(&ran.summary, &ran.findings, false))?)
     };
     let ended = steps.await;
     mirror.close().await;

@@ -95,8 +95,7 @@ pub fn run(global: &Global, args: &EditArgs) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     }
     if let Some(edit) = queued.edit {
-        output::text(&format!("edit {edit} of {} {id} is queued", request.object))?;
-        output::text(&lines(&queued.fields))?;
+        output::text(&format!("edit {edit} of {} {id} is queued\n{}", request.object, lines(&queued.fields)))?;
         let reader = Reader::open(&config.database)?;
         let tx = reader.begin()?;
         let line = outbox_report::edit_line(&tx, edit)?;
@@ -153,8 +152,8 @@ fn planned(request: &EditRequest, prepared: &Prepared, json: bool) -> Result<Exi
     } else {
         let etag = prepared.base_etag.as_ref().map_or("(the record is read first)", Etag::as_str);
         let body = serde_json::to_string_pretty(&prepared.body).map_err(std::io::Error::other)?;
-        output::text(&output::plain(&format!("PATCH {path}")))?;
-        output::text(&format!("If-Match: {}\n\n{body}", output::plain(etag)))?;
+        let (path, etag) = (output::plain(&path), output::plain(etag));
+        output::text(&format!("PATCH {path}\nIf-Match: {etag}\n\n{body}"))?;
     }
     Ok(Exit::Done)
 }

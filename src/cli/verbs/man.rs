@@ -27,11 +27,8 @@ pub fn run(args: &ManArgs) -> Result<Exit, Failure> {
             identity::take(dir)?;
             let mut command = Cli::command().disable_help_subcommand(true);
             command.build();
-            let written = write_pages(command, dir);
-            written.map_err(|error| {
-                let text = format!("could not write into {}: {error}", dir.display());
-                Failure::new(Exit::Storage, text)
-            })?;
+            let failed = |error| format!("could not write into {}: {error}", dir.display());
+            write_pages(command, dir).map_err(|error| Failure::new(Exit::Storage, failed(error)))?;
         }
     }
     Ok(Exit::Done)

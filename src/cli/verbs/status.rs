@@ -76,15 +76,11 @@ pub fn run(global: &Global, args: &StatusArgs) -> Result<Exit, Failure> {
     let (daemon, daemon_state) = session::runtime()?.block_on(session::daemon_state(&config));
     let reply = StatusReply { status, daemon };
     let writer = lock::current_writer(&config.database).flatten();
-    if args.common.json {
-        let fresh = freshness.as_ref().map(|(exit, _)| *exit == Exit::Done);
-        output::json(&StatusDocument { reply: &reply, daemon_state, writer, fresh })?;
-    } else {
-        let unit = config.unit.as_deref();
-        let none = config.base_url().is_none().then_some("no configuration says how many may be");
-        let context = StatusContext { daemon: daemon_state, unit, writer, unknown_budget: none, now };
-        output::text(&output::complete(&status_text::text(&reply, context)))?;
-    }
+    let fresh = freshness.as_ref().map(|(exit, _)| *exit == Exit::Done);
+    let unknown_budget = config.base_url().is_none().then_some("no configuration says how many may be");
+    let context = StatusContext { daemon: daemon_state, unit: config.unit.as_deref(), writer, unknown_budget, now };
+    let document = StatusDocument { reply: &reply, daemon_state, writer, fresh };
+    output::report(args.common.json, &document, || output::complete(&status_text::text(&reply, context)))?;
     Ok(freshness.map_or(Exit::Done, |(exit, _)| exit))
 }
 

@@ -105,8 +105,9 @@ fn forecast(config: &Config, job: &Job, args: &RunArgs) -> Result<Exit, Failure>
 /// Runs a job while the user watches, and prints the result.
 fn run_now(config: &Config, job: &Job, alone: (Trigger, Option<Ru>), json: bool) -> Result<Exit, Failure> {
     let Some((summary, _)) = session::run(config, job, alone)? else { return Ok(Exit::Paused) };
-    output::report(json, &summary, || summary.text(Instant::system_now()))?;
-    Ok(ending(&summary))
+    let shown = output::report(json, &summary, || summary.text(Instant::system_now()));
+    let ended = ending(&summary);
+    Ok(shown.map(|_| ended)?)
 }
 
 fn stop(global: &Global) -> Result<Exit, Failure> {
@@ -282,12 +283,10 @@ pub fn verify(global: &Global, args: &VerifyArgs) -> Result<Exit, Failure> {
     let Some((summary, found)) = session::run(&config, &job, (Trigger::Manual, None))? else {
         return Ok(Exit::Paused);
     };
-    if args.json {
-        output::json(&document(&summary, &found, args.repair))?;
-    } else {
-        print(&summary, &found, args.repair)?;
-    }
-    Ok(verified(&summary, &found, args.repair))
+    let document = document(&summary, &found, args.repair);
+    let shown = output::report(args.json, &document, || found_text(&summary, &found, args.repair));
+    let ended = verified(&summary, &found, args.repair);
+    Ok(shown.map(|_| ended)?)
 }
 
 fn document<'a>(summary: &'a Summary, found: &'a [(Object, Findings)], repaired: bool) -> VerifyDocument<'a> {
@@ -321,7 +320,8 @@ fn pending_details(findings: &Findings) -> String {
     format::counted(findings.details_pending, "detail is not current", "details are not current")
 }
 
-pub(super) fn print(summary: &Summary, found: &[(Object, Findings)], repaired: bool) -> Result<(), Failure> {
+pub(super) fn found_text(summary: &Summary, found: &[(Object, Findings)], repaired: bool) -> String {
+    let mut text = String::new();
     for (object, findings) in found {
         let how = format!(
             "{}, {}",
@@ -346,18 +346,18 @@ pub(super) fn print(summary: &Summary, found: &[(Object, Findings)], repaired: b
                 format::count(findings.different)
             )
         };
-        output::text(&format!("{}: {verdict} ({how})", object.resource()))?;
+        text.push_str(&format!("{}: {verdict} ({how})\n", object.resource()));
     }
     let differences: Vec<&Difference> = found.iter().flat_map(|(_, findings)| &findings.differences).collect();
     if !differences.is_empty() {
         let titles = ["object", "id", "difference", "fields"];
-        output::text(&output::table(&titles, &[], differences.iter().take(SHOWN).map(|difference| row(difference))))?;
+        text.push_str(&output::table(&titles, &[], differences.iter().take(SHOWN).map(|difference| row(difference))));
     }
     if differences.len() > SHOWN {
         let more = format::count((differences.len() - SHOWN) as u64);
-        output::text(&format!("… and {more} more; `--json` has them"))?;
+        text.push_str(&format!("… and {more} more; `--json` has them\n"));
     }
-    Ok(output::text(&format!("{} spent", format::ru(Ru::new(summary.ru.spent))))?)
+    text + &format!("{} spent", format::ru(Ru::new(summary.ru.spent)))
 }
 
 fn row(difference: &Difference) -> Vec<String> {
