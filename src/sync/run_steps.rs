@@ -306,12 +306,14 @@ impl Run<'_> {
             let under_way: Option<ListsUnderWay> = tx.position(ReadOf::Lists)?;
             let goes_on = |resource| under_way.as_ref().is_some_and(|lists| lists.are_of(resource, &key));
             let reads_team = may_read_team && goes_on(Resource::TeamMembers);
-            // Items that a list did not have wait for another one.
+            // Items that a list did not have wait for another one, and what was refused is due: its delay is its step's.
             let needs = |list| tx.needs_list(list, steady, accepted);
             let [of_contacts, of_companies] = Object::ALL.map(|object| needs(WholeListKind::Definitions(object)));
             let definitions = of_contacts? || of_companies? || goes_on(Resource::CustomFields);
+            let definitions = definitions || was_refused(tx, Resource::CustomFields)?;
             let definitions = (tx.goals().last_read(Goal::Definitions)?, definitions);
-            let team = (tx.goals().last_read(Goal::Team)?, reads_team || needs(WholeListKind::Team)?);
+            let team = reads_team || needs(WholeListKind::Team)? || was_refused(tx, Resource::TeamMembers)?;
+            let team = (tx.goals().last_read(Goal::Team)?, team);
             Ok((definitions, team, reads_team, paused, objects))
         });
         let (definitions, team, reads_team, paused, mut objects) = learnt.await?;
@@ -427,8 +429,12 @@ fn of_object(
 }
 
 fn can_be_copied(tx: &ReadTx<'_>, object: Object) -> Result<bool, StoreError> {
-    let is_missing = |(what, _): &(String, String)| what == object.resource().as_str();
-    let is_readable = !tx.goals().missing_scopes()?.iter().any(is_missing);
     let failures = StepFailures::load(tx)?;
+    let is_readable = !was_refused(tx, object.resource())?;
     Ok(is_readable && [Step::Fill(object), Step::Sweep(object)].iter().all(|step| failures.of(*step).is_none()))
+}
+
+/// Whether the key could not read a resource when that was last tried.
+fn was_refused(tx: &ReadTx<'_>, resource: Resource) -> Result<bool, StoreError> {
+    Ok(tx.goals().missing_scopes()?.iter().any(|(what, _)| what == resource.as_str()))
 }

@@ -4,6 +4,7 @@ use crm_mirror::model::Resource;
 use crm_mirror::sandbox::SCOPES;
 use crm_mirror::store::Store;
 use rusqlite::Connection;
+use serde_json::json;
 
 use crate::binary::{Ended, SECRET, Service, TestDir};
 
@@ -175,12 +176,35 @@ fn missing_scope_is_a_warning_and_no_scope_exits_with_77() {
     // Once fixed, the warning is gone.
     service.sandbox.set_key(SECRET, &SCOPES);
     place.run("sync").done();
-    assert_eq!(place.run("status --json").json()["missing_scopes"], serde_json::json!([]));
+    assert_eq!(place.run("status --json").json()["missing_scopes"], json!([]));
     // Also when some lists are not due and are not requested.
     service.sandbox.set_key(SECRET, &[]);
     sentence(&place.run("sync").code(77), &["contacts:read", "hint: "]);
     let fresh = TestDir::of(&service);
     sentence(&fresh.run("sync").code(77), &["contacts:read", "team-members:read"]);
+}
+
+/// Whatever the schedule of the list says.
+#[test]
+fn list_that_was_refused_is_read_by_the_next_run_of_a_person() {
+    let service = Service::with(5, 1);
+    let place = TestDir::of(&service);
+    place.run("sync").done();
+    for (list, resource) in [("team-members", Resource::TeamMembers), ("custom-fields", Resource::CustomFields)] {
+        let scope = format!("{list}:read");
+        let without: Vec<&str> = SCOPES.into_iter().filter(|known| *known != scope).collect();
+        service.sandbox.set_key(SECRET, &without);
+        place.run("resync").done();
+        let missing = place.run("status --json").json()["missing_scopes"].clone();
+        assert_eq!((&missing[0]["object"], &missing[0]["scope"]), (&json!(list), &json!(scope)));
+        service.sandbox.set_key(SECRET, &SCOPES);
+        place.run("sync").done();
+        assert_eq!(place.run("status --json").json()["missing_scopes"], json!([]), "{list}");
+        // Once it is read, its schedule holds again.
+        service.sandbox.clear_log();
+        place.run("sync").done();
+        assert_eq!(service.sandbox.log().lists(resource), 0);
+    }
 }
 
 #[test]
