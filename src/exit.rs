@@ -73,6 +73,7 @@ impl Exit {
 
     pub fn of_store(error: &StoreError) -> Exit {
         match error {
+            busy if busy.is_busy() => Exit::Paused,
             StoreError::EditOfExcluded { .. } => Exit::Config,
             StoreError::StaleLayout | StoreError::Closed | StoreError::Interrupted => Exit::Internal,
             _ => Exit::Storage,
@@ -90,7 +91,6 @@ impl Exit {
             | PublishError::Exclude { .. }
             | PublishError::RowSecurity { .. } => Exit::Config,
             PublishError::Busy { .. } | PublishError::Unsettled => Exit::Paused,
-            PublishError::Store(error) if error.is_busy() => Exit::Paused,
             PublishError::Empty | PublishError::Lock { .. } => Exit::Storage,
             PublishError::Store(error) => Exit::of_store(error),
         }
@@ -99,7 +99,6 @@ impl Exit {
     pub fn of_sync(error: &SyncError) -> Exit {
         match error {
             SyncError::Api { source, .. } => Exit::of_api(source),
-            SyncError::Store(source) if source.is_busy() => Exit::Paused,
             SyncError::ConstantChanges { .. } => Exit::Paused,
             SyncError::Store(source) => Exit::of_store(source),
             SyncError::NotAdvancing { .. } | SyncError::NotRecognised { .. } | SyncError::NotDue { .. } => {
@@ -170,9 +169,12 @@ mod tests {
         let path = || PathBuf::from("/m.db");
         let io = || std::io::Error::other("no");
         let sqlite = || rusqlite::Error::InvalidQuery;
+        let busy = || rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY), None);
         let json = || serde_json::from_str::<u8>("x").unwrap_err();
         for (error, code) in [
             (StoreError::Open { path: path(), source: sqlite() }, 74),
+            (StoreError::Open { path: path(), source: busy() }, 75),
+            (StoreError::Sqlite { doing: "commit".into(), source: busy() }, 75),
             (StoreError::Io { path: path(), source: io() }, 74),
             (StoreError::NotAMirror { path: path(), why: "it is a text" }, 74),
             (StoreError::Missing { path: path() }, 74),

@@ -291,7 +291,8 @@ impl EventLoop {
         let status = status_reply::status(&self.state, self.control.since, now);
         let (wait, is_locked, hold) = (status.wait(), status.waiting_for.is_some(), status.hold);
         self.control.publish(status);
-        if wait != self.wait {
+        // During a pause nobody finds out whether a lock is gone, so nothing is said about it.
+        if wait != self.wait && (wait.is_some() || self.state.locked_since().is_none()) {
             match (&wait, &self.wait) {
                 (Some(begins), _) if let Some(hold) = hold.filter(|hold| hold.until.since(now) > LONG_HOLD) => {
                     tracing::warn!(hold = %hold.reason, "{begins}");

@@ -1,5 +1,7 @@
 //! Every error is one sentence with a hint, has its exit code, and writes nothing.
 
+use std::process::Stdio;
+
 use crm_mirror::model::Resource;
 use crm_mirror::sandbox::SCOPES;
 use crm_mirror::store::Store;
@@ -204,6 +206,28 @@ fn list_that_was_refused_is_read_by_the_next_run_of_a_person() {
         service.sandbox.clear_log();
         place.run("sync").done();
         assert_eq!(service.sandbox.log().lists(resource), 0);
+    }
+}
+
+/// Each verb waits for as long as SQLite does, so they wait side by side.
+#[test]
+fn lock_of_a_shell_suspends_whatever_writes() {
+    let service = Service::with(5, 1);
+    let contact = service.sandbox.world().ids(Resource::Contacts)[0].to_string();
+    let edit = format!("edit contact {contact} position=Chief");
+    let begun = ["sync", "verify", "push", "resume --now", &edit].map(|line| {
+        let place = TestDir::of(&service).set("CRM_MIRROR_WRITE_BACK__ENABLED", "true");
+        place.run("sync").done();
+        let shell = Connection::open(place.path("mirror.db")).unwrap();
+        shell.execute_batch("BEGIN IMMEDIATE").unwrap();
+        let words: Vec<&str> = line.split(' ').collect();
+        let child = place.command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        (line.to_string(), place, shell, child)
+    });
+    for (line, _place, _shell, child) in begun {
+        let ended = Ended::from(child.wait_with_output().unwrap());
+        assert_eq!(ended.code, Some(75), "{line}: {}", ended.err);
+        assert!(ended.err.contains("such as a shell with an open transaction"), "{line}: {}", ended.err);
     }
 }
 

@@ -113,6 +113,27 @@ fn run_and_publishing_beside_a_held_lock_go_on_after_it_and_have_not_failed() {
     fixture.assert_exact();
 }
 
+/// No run finds out during a pause whether the lock is gone.
+#[test]
+fn wait_for_a_held_lock_is_not_over_because_of_a_pause() {
+    let fixture = DaemonFixture::with(30, 2);
+    let daemon = fixture.start();
+    daemon.sync();
+    let shell = held(&fixture);
+    let mut events = daemon.events();
+    daemon.post("/sync", &json!({})).with(202);
+    assert_eq!(events.until(|event| event["event"] == "finished").0["exit"], 75);
+    let waits = "Waiting: another program has kept the mirror locked";
+    daemon.until_logged(&format!("WARN {waits}"));
+    daemon.post("/pause", &json!({})).with(202);
+    drop(shell);
+    daemon.post("/resume", &json!({}));
+    daemon.sync();
+    daemon.until_logged(&format!("INFO Over: {waits}"));
+    let log = daemon.stop();
+    assert_eq!((log.matches(&format!("WARN {waits}")).count(), log.matches("Over: ").count()), (1, 1), "{log}");
+}
+
 #[test]
 fn sigterm_while_the_database_is_locked_ends_in_time() {
     let nothing: fn(&Daemon) = |_| {};
