@@ -120,6 +120,15 @@ fn edit_without_write_back_shows_how_to_enable_it() {
     let place = place.unset("CRM_MIRROR_WRITE_BACK__ENABLED");
     let ended = edit(&place, &["contact", &contact, "position=CTO"]).code(78);
     assert!(ended.err.contains("hint: set `enabled = true` under `[write_back]`"), "{}", ended.err);
+    // A plan says so.
+    std::fs::write(place.path("rows.csv"), format!("id,position\n{contact},CTO\n")).unwrap();
+    for args in
+        [&["contact", &contact, "position=CTO", "--dry-run"][..], &["contact", "--from", "rows.csv", "--dry-run"]]
+    {
+        let planned = edit(&place, args).done();
+        assert_eq!(planned.err, "writing back is disabled: without `--dry-run` this is refused\n", "{args:?}");
+    }
+    assert_eq!(place.run("push --dry-run").code(78).err, ended.err);
     assert_eq!(queued(&place), "0");
     TestDir::empty().set("CRM_MIRROR_WRITE_BACK__ENABLED", "true").run("edit contact x position=y").code(74);
 }

@@ -66,10 +66,13 @@ struct PlannedRequest<'a> {
 
 pub fn run(global: &Global, args: &EditArgs) -> Result<Exit, Failure> {
     let config = global.load(args.common.database.as_deref())?;
-    if let Some(file) = &args.from {
-        if !config.write_back.enabled && !args.dry_run {
+    if !config.write_back.enabled {
+        if !args.dry_run {
             return Err(off());
         }
+        output::note("writing back is disabled: without `--dry-run` this is refused");
+    }
+    if let Some(file) = &args.from {
         return edit_from_file(&config, file, args);
     }
     let id = args.id.as_deref().unwrap_or_default();
@@ -82,9 +85,6 @@ pub fn run(global: &Global, args: &EditArgs) -> Result<Exit, Failure> {
     if args.dry_run {
         let reader = Reader::open(&config.database)?;
         return planned(&request, &queue::prepare(&reader.begin()?, &request)?, args.common.json);
-    }
-    if !config.write_back.enabled {
-        return Err(off());
     }
     let (queued, _) = write_beside(&config.database, |tx| {
         tx.by(person());

@@ -190,6 +190,9 @@ struct PlannedPush {
 
 pub fn push(global: &Global, args: &PushArgs) -> Result<Exit, Failure> {
     let config = global.load(None)?;
+    if !config.write_back.enabled {
+        return Err(edit::off());
+    }
     if args.dry_run {
         return planned(&config, args.json);
     }
