@@ -130,7 +130,11 @@ fn edit_without_write_back_shows_how_to_enable_it() {
     }
     assert_eq!(place.run("push --dry-run").code(78).err, ended.err);
     assert_eq!(queued(&place), "0");
-    TestDir::empty().set("CRM_MIRROR_WRITE_BACK__ENABLED", "true").run("edit contact x position=y").code(74);
+    let empty = TestDir::empty().set("CRM_MIRROR_WRITE_BACK__ENABLED", "true");
+    for line in ["edit contact x position=y", "push --dry-run", "push"] {
+        assert!(empty.run(line).code(74).err.contains("there is no mirror at "), "{line}");
+    }
+    assert!(empty.files().is_empty());
 }
 
 #[test]

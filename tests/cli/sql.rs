@@ -104,3 +104,18 @@ fn closed_stdout_ends_sql_silently() {
         assert!(ended.err.is_empty(), "{format}: {}", ended.err);
     }
 }
+
+#[test]
+fn damaged_file_is_no_mistake_of_the_statement() {
+    let (_service, place) = mirrored();
+    let path = place.path("mirror.db");
+    let ask = |sql: &str| place.ask(sql).parse::<usize>().unwrap();
+    let root = ask("SELECT rootpage FROM sqlite_schema WHERE name = 'contacts'");
+    let size = ask("SELECT page_size FROM pragma_page_size");
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[(root - 1) * size..root * size].fill(0xFF);
+    std::fs::write(&path, bytes).unwrap();
+    let ended = sql(&place, &["SELECT name FROM contacts NOT INDEXED"]).code(74);
+    assert!(ended.err.contains("malformed\nhint: ") && ended.err.contains("restore a backup"), "{}", ended.err);
+    sql(&place, &["SELECT nothing FROM contacts"]).code(2);
+}

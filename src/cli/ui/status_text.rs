@@ -68,7 +68,7 @@ fn head(status: &MirrorStatus, context: StatusContext<'_>) -> Vec<Line> {
 fn published(lag: &PublishLag, now: Instant) -> Vec<Line> {
     let behind = match lag.entries {
         _ if lag.published_at.is_none() => "no whole copy is known".to_string(),
-        0 if lag.last_error.is_none() => "up to date".into(),
+        0 if lag.last_error.is_none() && lag.refused == 0 && lag.proof.differences == 0 => "up to date".into(),
         0 => "no change is waiting".into(),
         entries => format!("{} behind", counted(entries, "change", "changes")),
     };

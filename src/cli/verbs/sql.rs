@@ -10,7 +10,7 @@ use crate::cli::ui::rows::{self, RowFormat, Stopped};
 use crate::cli::{Failure, Global, logging, output};
 use crate::exit::Exit;
 use crate::format;
-use crate::store::{Reader, Watchdog, WithheldColumns};
+use crate::store::{Reader, StoreError, Watchdog, WithheldColumns};
 
 #[derive(clap::Args, Clone, Debug)]
 #[command(
@@ -96,8 +96,13 @@ fn too_slow(limit: Duration) -> Failure {
     Failure::new(Exit::Usage, format!("the statement took longer than {}", format::duration(limit)))
 }
 
-/// The message of SQLite alone: the user knows the statement.
+/// The message of SQLite alone: the user knows the statement. What is wrong with the file is no matter of the statement.
 fn refused(error: rusqlite::Error, statement: &str) -> Failure {
+    use ErrorCode::{DatabaseBusy, DatabaseCorrupt, DiskFull, NotADatabase, SystemIoFailure};
+    let of_the_file = [DatabaseBusy, DatabaseCorrupt, DiskFull, NotADatabase, SystemIoFailure];
+    if error.sqlite_error_code().is_some_and(|code| of_the_file.contains(&code)) {
+        return StoreError::from(error).into();
+    }
     match error {
         rusqlite::Error::SqliteFailure(code, message) => {
             let text = message.unwrap_or_else(|| code.to_string());

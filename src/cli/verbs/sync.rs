@@ -17,7 +17,7 @@ use crate::exit::Exit;
 use crate::format;
 use crate::model::{EditState, HELD_COMMANDS, Instant, Object, Resource, Ru, SystemClock};
 use crate::store::outbox_report::{self, EditLine};
-use crate::store::{Reader, RunOutcome};
+use crate::store::{Reader, RunOutcome, StoreError};
 use crate::sync::findings::Difference;
 use crate::sync::{Acceptance, Findings, Job, Selection};
 
@@ -196,8 +196,8 @@ pub fn push(global: &Global, args: &PushArgs) -> Result<Exit, Failure> {
     if args.dry_run {
         return planned(&config, args.json);
     }
-    if !config.write_back.enabled {
-        return Err(edit::off());
+    if !config.database.exists() {
+        return Err(StoreError::Missing { path: config.database }.into());
     }
     run_now(&config, &Job::Push, (Trigger::Manual, None), args.json)
 }
