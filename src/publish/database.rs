@@ -47,6 +47,8 @@ pub(super) struct Database {
     connection: JoinHandle<()>,
     pub(super) place: String,
     pub(super) schema: String,
+    /// Whether everything is done in one transaction, which is rolled back.
+    pub(super) is_rehearsal: bool,
     has_refused: AtomicBool,
     /// Whether deferred constraints are checked by each statement, so that one row's violation does not fail the commit.
     checks_at_once: AtomicBool,
@@ -66,6 +68,7 @@ impl Database {
             connection,
             place,
             schema: schema.into(),
+            is_rehearsal: false,
             has_refused: AtomicBool::new(true),
             checks_at_once: AtomicBool::new(false),
         };
@@ -121,37 +124,23 @@ impl Database {
 
     pub(super) async fn prepare(&self, tables: &BTreeSet<&str>) -> Result<(), PublishError> {
         let doing = "create the schema";
-        let there = self
-            .query(
-                doing,
-                "SELECT nspname::text FROM pg_catalog.pg_namespace WHERE nspname = $1",
-                &[(&self.schema, Type::TEXT)],
-            )
-            .await?;
-        if there.is_empty() {
+        let named = "SELECT nspname::text FROM pg_catalog.pg_namespace WHERE nspname = $1";
+        if self.query(doing, named, &[(&self.schema, Type::TEXT)]).await?.is_empty() {
             self.transaction(doing, &format!("CREATE SCHEMA IF NOT EXISTS {}", sql::ident(&self.schema))).await?;
         }
-        let columns = self.check_tables(tables).await?;
+        let there = self.tables().await?;
+        // Without the private table, some of these names belong to another program.
+        let foreign = there.keys().find(|name| tables.contains(name.as_str()) && !there.contains_key(STATE_TABLE));
+        if let Some(table) = foreign {
+            return Err(PublishError::ForeignTable { schema: self.schema.clone(), table: table.clone() });
+        }
         for (name, statement) in [(STATE_TABLE, sql::CREATE_STATE), (REFUSED_TABLE, sql::CREATE_REFUSED)] {
-            if !columns.contains_key(name) {
+            if !there.contains_key(name) {
                 self.transaction(doing, &sql::private(&self.schema, statement)).await?;
             }
         }
         self.has_refused.store(self.refused().await?.0 > 0, Ordering::Relaxed);
         Ok(())
-    }
-
-    /// The tables of the schema. Some of these names without the private table belong to another program.
-    pub(super) async fn check_tables(
-        &self,
-        names: &BTreeSet<&str>,
-    ) -> Result<BTreeMap<String, ExistingTable>, PublishError> {
-        let there = self.tables().await?;
-        let foreign = there.keys().find(|name| names.contains(name.as_str()) && !there.contains_key(STATE_TABLE));
-        match foreign {
-            Some(table) => Err(PublishError::ForeignTable { schema: self.schema.clone(), table: table.clone() }),
-            None => Ok(there),
-        }
     }
 
     pub(super) async fn state(&self) -> Result<TargetState, PublishError> {
@@ -189,6 +178,9 @@ impl Database {
     }
 
     pub(super) async fn transaction(&self, doing: &'static str, statements: &str) -> Result<(), PublishError> {
+        if self.is_rehearsal {
+            return self.in_savepoint(doing, self.run(doing, statements)).await?;
+        }
         self.start(doing).await?;
         if let Err(error) = self.run(doing, statements).await {
             self.roll_back().await?;

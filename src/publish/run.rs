@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::PublishError;
 use super::compare::{self, Comparison};
 use super::database::Database;
+use super::schema::Reloads;
 use super::sides::{PublishedMirror, Sides};
 use super::state::TargetState;
 use super::tables::{self, Publication};
@@ -147,17 +148,31 @@ pub(super) async fn note_failure(settings: &PublishSettings, why: String, now: I
     note.await
 }
 
-/// Checks whether the database answers and can store this mirror. Nothing is changed in it.
-pub async fn probe(url: &PublishUrl, settings: &PublishSettings) -> Result<(), PublishError> {
-    let database = Database::connect(url, &settings.schema).await?;
-    database.check_tables(&tables::names()).await.map(drop)
+/// Does what a publish does before its first row, and takes it back: what ends that, or blocks a table, is the error.
+pub async fn probe(url: &PublishUrl, settings: &PublishSettings, now: Instant) -> Result<(), PublishError> {
+    use PublishError::{Empty, Exclude, Store, Unsettled};
+    let mut database = Database::connect(url, &settings.schema).await?;
+    database.is_rehearsal = true;
+    database.start("begin a rehearsal").await?;
+    database.prepare(&tables::names()).await?;
+    let state = database.state().await?;
+    let reconciled = async {
+        let mirror = &PublishedMirror::open(&settings.mirror).await?;
+        let publisher = Publisher { url, settings, mirror, now };
+        let (sides, ..) = publisher.reconciled(&database, state).await?;
+        sides.refused.into_iter().next().map_or(Ok(()), |(_, error)| Err(error))
+    };
+    match reconciled.await {
+        // What is wrong with the mirror, other checks report.
+        Ok(()) | Err(Empty | Exclude { .. } | Store(_) | Unsettled) => database.roll_back().await,
+        refused => refused,
+    }
 }
 
 /// Requires that every entry of `publish.exclude` is a column of the mirror.
 pub fn expect_columns(tx: &ReadTx<'_>, settings: &PublishSettings) -> Result<(), PublishError> {
     match tables::publication(&Moment { tx }, settings.objects.as_deref(), &settings.exclude) {
         Err(error @ PublishError::Exclude { .. }) => Err(error),
-        // What else is wrong with the mirror, other checks report.
         _ => Ok(()),
     }
 }
@@ -204,18 +219,10 @@ impl Publisher<'_> {
         let database = &Database::connect(self.url, &self.settings.schema).await?;
         let mut report = PublishReport { server: database.place.clone(), ..PublishReport::default() };
         database.prepare(&tables::names()).await?;
-        let mut state = database.state().await?;
-        let publication = self.publication().await?;
-        let why = if self.settings.full { Some("it was requested") } else { state.why_reload(&publication) };
-        if why.is_some() {
-            state = state.after_load(&publication);
-        }
-        let not_copied = publication.objects.iter().filter(|object| !publication.copied.contains(object));
+        let (mut sides, why, reloads) = self.reconciled(database, database.state().await?).await?;
+        let Publication { objects, copied, .. } = &*sides.publication;
+        let not_copied = objects.iter().filter(|object| !copied.contains(object));
         report.not_copied = not_copied.map(|object| object.resource()).collect();
-        let (refused, left_behind) = (Vec::new(), Vec::new());
-        let publication = Arc::new(publication);
-        let mut sides = Sides { database, mirror: self.mirror, publication, state, refused, left_behind };
-        let reloads = sides.reconcile(why, self.settings.full).await?;
         if why.is_some() || !reloads.is_empty() {
             report.loaded = sides.load(&reloads).await?;
             let reasons = reloads.iter().filter(|(table, _)| report.loaded.contains_key(*table));
@@ -235,6 +242,21 @@ impl Publisher<'_> {
         report.left_behind = left_behind;
         (report.refused, report.refused_rows) = database.refused().await?;
         Ok((report, state))
+    }
+
+    /// Both sides with the tables in shape, why everything is to be loaded, and the tables that must be loaded.
+    async fn reconciled<'s>(
+        &'s self,
+        database: &'s Database,
+        state: TargetState,
+    ) -> Result<(Sides<'s>, Option<&'static str>, Reloads), PublishError> {
+        let publication = Arc::new(self.publication().await?);
+        let why = if self.settings.full { Some("it was requested") } else { state.why_reload(&publication) };
+        let state = if why.is_some() { state.after_load(&publication) } else { state };
+        let (refused, left_behind) = (Vec::new(), Vec::new());
+        let mut sides = Sides { database, mirror: self.mirror, publication, state, refused, left_behind };
+        let reloads = sides.reconcile(why, self.settings.full).await?;
+        Ok((sides, why, reloads))
     }
 
     async fn compare(&self, sides: &mut Sides<'_>) -> Result<Comparison, PublishError> {

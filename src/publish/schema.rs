@@ -73,7 +73,9 @@ impl Sides<'_> {
             let replaces = plan.replace.is_some() || !table.is_chosen || is_open && is_forced;
             let is_refilled = |column: &PublishedColumn| refilled.contains(&(name, column.source.clone()));
             let refills = plan.refills || table.columns.iter().any(is_refilled);
-            if let Some(object) = table.object().filter(|_| refills && !replaces && whole.is_none()) {
+            if let Some(object) =
+                table.object().filter(|_| refills && !replaces && whole.is_none() && !database.is_rehearsal)
+            {
                 self.requeue(object).await?;
             }
             // Views of a table that is replaced follow its columns by their new names.
@@ -158,7 +160,8 @@ impl Sides<'_> {
         self.left_behind.extend(self.state.lost.iter().map(|lost| lost.sentence.clone()));
         let mut kept = database.tables().await?;
         kept.retain(|_, table| table.is_left_behind);
-        let hides = !publication.layout.exclusions.is_empty() || publication.tables.iter().any(|table| !table.is_chosen);
+        let hides =
+            !publication.layout.exclusions.is_empty() || publication.tables.iter().any(|table| !table.is_chosen);
         let is_cleared = !kept.is_empty() && (hides || self.read(|moment, _, _| Ok(moment.has_erased()?)).await?);
         for (name, table) in &kept {
             let of = tables::names().into_iter().find(|of| name.starts_with(&format!("{of}{LEFT_BEHIND_TABLE}")));

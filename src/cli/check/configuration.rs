@@ -97,7 +97,8 @@ pub(super) fn check_publish(facts: &CheckFacts<'_>) -> Vec<Finding> {
         return findings;
     }
     let settings = publish_settings(facts.config);
-    findings.push(match session::runtime().map(|runtime| runtime.block_on(publish::probe(&url, &settings))) {
+    let probe = publish::probe(&url, &settings, facts.now);
+    findings.push(match session::runtime().map(|runtime| runtime.block_on(probe)) {
         Ok(Ok(())) => Finding::ok("publish.database", "it answers, and the schema can be used"),
         Ok(Err(error)) => failed("publish.database", &error),
         Err(_) => Finding::skip("publish.database", "not connected: the system cannot create threads"),
