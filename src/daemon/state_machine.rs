@@ -98,7 +98,7 @@ pub struct Trouble {
     pub(super) only_pushes: bool,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PastRuns {
     /// A number from 0 to 1 that stays the same for a mirror.
     pub part: f64,
