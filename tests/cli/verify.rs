@@ -192,7 +192,7 @@ fn dry_run_prices_every_step_that_the_run_takes() {
     let at = "SET fetched_at = '2001-01-01T00:00:00.000000Z'";
     conn.execute_batch(&format!("UPDATE contact_details {at}; UPDATE company_details {at}")).unwrap();
     drop(conn);
-    assert_eq!(costs_what_it_says(&service, &place, "sync"), 102, "with fifty old details of each object");
+    assert_eq!(costs_what_it_says(&service, &place, "sync"), 4, "with an old detail of each object");
     let place = place.set("CRM_MIRROR_SYNC__DETAIL_MAX_AGE", "0");
     let ids = service.sandbox.world().ids(crm_mirror::model::Resource::Contacts);
     for id in ids.iter().take(40) {

@@ -3,7 +3,11 @@
 use std::time::Duration;
 
 use crate::changes::{plain_world, settled};
-use crm_mirror::model::{Clock as _, Instant};
+use crm_mirror::model::{Clock as _, Instant, Object, Ru};
+use crm_mirror::sync::Job;
+use serde_json::json;
+
+const DAY: u64 = 86_400;
 
 #[tokio::test]
 async fn no_detail_becomes_older_than_its_limit_and_one_interval_where_the_budget_allows() {
@@ -21,4 +25,36 @@ async fn no_detail_becomes_older_than_its_limit_and_one_interval_where_the_budge
         let most = age + Duration::from_secs(2 * HOUR);
         assert!(hour < 6 || crm.clock.now().since(oldest) <= most, "{hour}: {oldest}");
     }
+}
+
+/// All details were read on one day, and are old at the same time: what changes meanwhile has the budget.
+#[tokio::test]
+async fn old_details_of_one_day_leave_the_budget_to_what_changes() {
+    let (crm, mut mirror) = settled(plain_world(600)).await;
+    mirror.limits.limit = Ru::new(670);
+    crm.wait(31 * DAY);
+    crm.sandbox.clear_log();
+    for _ in 0..30 {
+        crm.wait(300);
+        mirror.scheduled(&crm, &Job::sync()).await;
+    }
+    let read = crm.sandbox.log().details(Object::Contact);
+    assert!((30..=20 + 29).contains(&read), "{read}: the share of a day, and one in each run");
+    crm.sandbox.with_world(|world| {
+        (0..20).for_each(|n| _ = world.edit(Object::Contact, &format!("c{n:05}"), &json!({ "position": "New" })));
+    });
+    crm.wait(300);
+    let report = mirror.scheduled(&crm, &Job::sync()).await;
+    assert_eq!((report.suspension, report.pending_details), (None, 0));
+    mirror.assert_exact(&crm);
+}
+
+/// A clock that is weeks ahead for one run, or a mirror that stood still as long, reads no more than the share of a day.
+#[tokio::test]
+async fn clock_that_is_ahead_for_one_run_makes_no_detail_old_but_those_of_a_day() {
+    let (crm, mirror) = settled(plain_world(600)).await;
+    let now = crm.clock.now();
+    crm.clock.jump(now.plus(Duration::from_secs(40 * DAY)));
+    mirror.scheduled(&crm, &Job::sync()).await;
+    assert_eq!(crm.sandbox.log().details(Object::Contact), 20);
 }

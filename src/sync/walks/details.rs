@@ -6,6 +6,7 @@
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use futures_util::future::join_all;
 
@@ -26,8 +27,8 @@ use crate::sync::walks::definitions;
 /// The number of due details that are fetched from the mirror at once.
 const BATCH: u64 = 500;
 
-/// How many old details a run reads again at least, if RU are left over.
-const REFRESHED_AT_LEAST: u64 = 50;
+/// What a run reads old details again for at most: more has not passed where a clock was wrong, or nobody wanted them.
+const DAY: Duration = Duration::from_secs(86_400);
 
 /// Consecutive records whose detail fails, after which a run reads no more details of the object.
 const MAX_FAILURES: u32 = 20;
@@ -134,13 +135,13 @@ pub(in crate::sync) async fn refresh_details(run: &Run<'_>, object: Object) -> R
     Ok(())
 }
 
-/// How many old details a run reads again at most: as many as become old between two runs, however seldom they are.
+/// How many old details a run reads again at most: as many as become old between two runs, or in a day.
 pub(in crate::sync) async fn refreshed_in_run(run: &Run<'_>, object: Object) -> Result<usize, SyncError> {
     let Some(age) = run.engine.settings.detail_max_age else { return Ok(0) };
     let reading = run.read(move |tx| Ok((tx.count_rows(object)?, tx.last_mirrored()?)));
     let (rows, before) = reading.await?;
-    let passed = before.map_or(0, |before| run.now().since(before).min(age).as_secs());
-    let share = rows.saturating_mul(passed).div_ceil(age.as_secs().max(1)).max(REFRESHED_AT_LEAST);
+    let passed = before.map_or(0, |before| run.now().since(before).min(age).min(DAY).as_secs()).max(1);
+    let share = rows.saturating_mul(passed).div_ceil(age.as_secs().max(1));
     Ok(usize::try_from(share).unwrap_or(usize::MAX))
 }
 
