@@ -100,6 +100,8 @@ pub struct ObjectKnowledge {
     pub caught_up: bool,
     /// Whether it was last counted longer ago than an hour.
     pub total_due: bool,
+    /// How many details are due.
+    pub due: u64,
 }
 
 /// The next step of a run; `None` at its end.
@@ -126,6 +128,8 @@ pub fn postpones_audits(known: &Knowledge, job: &Job) -> bool {
 fn order(known: &Knowledge) -> impl Iterator<Item = Step> {
     let mut sweeps = Object::ALL;
     sweeps.sort_by_key(|object| known.objects[*object as usize].copied);
+    let mut details = Object::ALL;
+    details.sort_by_key(|object| known.objects[*object as usize].due);
     let of_each = |steps: &'static [fn(Object) -> Step]| {
         Object::ALL.into_iter().flat_map(move |object| steps.iter().map(move |step| step(object)))
     };
@@ -134,7 +138,7 @@ fn order(known: &Knowledge) -> impl Iterator<Item = Step> {
         .chain(of_each(&[Step::Changes, Step::Counts, Step::Fill, Step::Total, Step::Audit]))
         .chain(sweeps.into_iter().map(Step::Sweep))
         .chain(of_each(&[Step::Removals]))
-        .chain(of_each(&[Step::Details]))
+        .chain(details.into_iter().map(Step::Details))
         .chain(of_each(&[Step::OldDetails]))
         .chain(of_each(&[Step::LateRemovals]))
 }
@@ -213,6 +217,7 @@ mod tests {
         in_doubt: false,
         caught_up: false,
         total_due: false,
+        due: 0,
     };
 
     /// A copied mirror of a workspace where nothing is due.
@@ -336,6 +341,12 @@ mod tests {
                 },
                 Job::sync(),
                 [&[Identity][..], &both, &[Removals(Contact)], &details, &[LateRemovals(Contact)]].concat(),
+            ),
+            (
+                "more details of contacts are due than the budget may pay for",
+                Knowledge { objects: [ObjectKnowledge { due: 9, ..COPIED }, COPIED], details: true, ..settled() },
+                Job::sync(),
+                [&[Identity][..], &both, &[Details(Company), Details(Contact)], &details[2..]].concat(),
             ),
             ("edits only, which are off", settled(), Job::Push, vec![Identity]),
         ] {

@@ -425,6 +425,7 @@ fn of_object(
         in_doubt: decide && !due.missed.is_empty() || !due.older.is_empty(),
         caught_up: changes.is_some_and(|fresh| fresh.finished <= now && now.since(fresh.finished) < CAUGHT_UP),
         total_due: may_count && counted.is_none_or(|at| now.since(at) >= total_interval || at > now),
+        due: tx.count_due_details(object)?,
     })
 }
 

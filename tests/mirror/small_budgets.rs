@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::support::{Crm, Mirror, noon};
-use crm_mirror::model::{DataType, Object, Resource, Ru};
+use crm_mirror::model::{Clock as _, DataType, Object, Resource, Ru};
 use crm_mirror::sandbox::{Fault, NewField, RequestLine, Rule, World, generate};
 use crm_mirror::sync::Job;
 use serde_json::json;
@@ -464,4 +464,29 @@ async fn waiting_edits_do_not_keep_a_sweep_waiting() {
     assert_eq!(mirror.count("outbox WHERE state IN ('queued', 'sending')"), 2);
     assert_eq!(mirror.one("SELECT name FROM contacts WHERE id = 'ct05'"), "'Bea'");
     assert_eq!(mirror.count("goals WHERE kind = 'sweeping'"), 0);
+}
+
+/// Contacts change faster than the budget pays for their details: those of a few companies are read all the same.
+#[tokio::test]
+async fn details_of_the_other_object_are_read_where_those_of_one_take_all_there_is() {
+    let mut world = World::new(noon());
+    (0..60).for_each(|n| _ = world.create(Object::Contact, &json!({"id": format!("ct{n:02}")})));
+    (0..3).for_each(|n| _ = world.create(Object::Company, &json!({"id": format!("co{n}")})));
+    let (crm, mut mirror) = an_hour_pays_for(1_000, world, 100).await;
+    mirror.sync(&crm).await;
+    mirror.limits.limit = Ru::new(20);
+    let touch = |object: Object, id: String| {
+        crm.sandbox.with_world(|world| world.edit(object, &id, &json!({"position": crm.clock.now().to_string()})));
+    };
+    crm.wait(3_600);
+    (0..3).for_each(|n| touch(Object::Company, format!("co{n}")));
+    crm.sandbox.clear_log();
+    for run in 0..12 {
+        (0..30).for_each(|n| touch(Object::Contact, format!("ct{:02}", (30 * run + n) % 60)));
+        crm.wait(1_800);
+        mirror.scheduled(&crm, &Job::sync()).await;
+    }
+    let log = crm.sandbox.log();
+    assert_eq!(log.details(Object::Company), 3);
+    assert!(log.details(Object::Contact) >= 60, "{}", log.details(Object::Contact));
 }

@@ -80,13 +80,6 @@ impl RecordsTx<'_> {
         self.tx.set_state(&StateKey::row_counts(object), &count(&self.tx.conn, object)?)
     }
 
-    /// The counts at this point of the transaction; no table is read unless they were lost.
-    pub(in crate::store) fn counts_now(&self, object: Object) -> Result<RowCounts> {
-        self.flush_counts()?;
-        self.count_once(object)?;
-        Ok(kept(&self.tx.conn, object)?.unwrap_or_default())
-    }
-
     pub(in crate::store) fn count_once(&self, object: Object) -> Result<()> {
         if kept(&self.tx.conn, object)?.is_none() { self.recount(object) } else { Ok(()) }
     }

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 
 use rusqlite::params;
 
+use super::counts::kept;
 use crate::model::{Etag, Instant, Object, Record, RecordId};
 use crate::store::{KnowledgeTx, ReadOf, ReadTx, RecordsTx, Result, Shape, Statements, fits_a_list, json_list};
 
@@ -31,6 +32,11 @@ fn mark(object: Object) -> String {
 const DUE_BEHIND: &str = "(r.updated_at, r.id) < (?1, ?2)";
 
 impl ReadTx<'_> {
+    pub fn count_due_details(&self, object: Object) -> Result<u64> {
+        let counts = kept(&self.conn, object)?.unwrap_or_default();
+        Ok(counts.rows.saturating_sub(counts.details_current))
+    }
+
     pub fn is_empty(&self, object: Object) -> Result<bool> {
         let sql = format!("SELECT NOT EXISTS (SELECT 1 FROM {})", object.table());
         self.value(&sql, [])
@@ -94,16 +100,12 @@ impl ReadTx<'_> {
 
     pub fn count_due_among<'i>(&self, object: Object, ids: impl IntoIterator<Item = &'i RecordId>) -> Result<u64> {
         let ids: Vec<&RecordId> = ids.into_iter().collect();
-        if ids.is_empty() {
-            return Ok(0);
-        }
         let sql = format!("{} AND r.id IN (SELECT value FROM json_each(?1))", due("count(*)", object));
         self.count(&sql, [json_list(ids)])
     }
 
-    /// Details that were read before an instant, and are read again if RU are left over; and the row to go on at, if not
-    /// all were examined. Each call examines the next 2,000 details (`EXAMINED_AT_ONCE`) in the order of row numbers, and
-    /// after the last one begins again: a run reads as much of a large table as of a small one.
+    /// Details that were read before an instant, among the next 2,000 by row number (`EXAMINED_AT_ONCE`), and the row to go on
+    /// at, if not all were examined; after the last it begins again. So much of a large table is read as of a small one.
     pub fn aged_details(&self, object: Object, before: Instant, most: usize) -> Result<(Vec<RecordId>, Option<i64>)> {
         let (from, before) = (self.position::<i64>(ReadOf::Ages(object))?.unwrap_or(0), before.to_string());
         let sql = format!(
@@ -130,12 +132,12 @@ impl ReadTx<'_> {
 
 impl KnowledgeTx<'_> {
     pub fn count_due_details(&self, object: Object) -> Result<u64> {
-        let counts = self.tx.records().counts_now(object)?;
-        Ok(counts.rows.saturating_sub(counts.details_current))
+        self.tx.records().flush_counts()?;
+        self.tx.records().count_once(object)?;
+        self.tx.count_due_details(object)
     }
 
-    /// The same, and where it ended is stored, so that the next call goes on there. VACUUM may renumber rows, which only
-    /// changes when a detail is examined next.
+    /// The same; the next call goes on there. VACUUM may renumber rows, which only changes when one is examined.
     pub fn aged_details(&self, object: Object, before: Instant, most: usize) -> Result<Vec<RecordId>> {
         let (aged, ended) = self.tx.aged_details(object, before, most)?;
         if let Some(ended) = ended {
@@ -174,9 +176,6 @@ impl KnowledgeTx<'_> {
     }
 
     fn make_due(&self, object: Object, ids: &[RecordId], condition: &str) -> Result<()> {
-        if ids.is_empty() {
-            return Ok(());
-        }
         for id in ids {
             self.tx.records().count_before(object, id.as_str())?;
             self.tx.feed().mark_changed(object, id.as_str());
