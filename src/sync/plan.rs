@@ -1,8 +1,8 @@
 //! The order of the steps of a run: a pure function from the knowledge to the next step.
 //!
 //! The order is the priority. Edits come first; then the short lists, which describe the fields of records; then what
-//! keeps the mirror up to date: changes, columns to fill, owed counts; then first copies, and other sweeps; and last
-//! details, with the rest of the budget. Objects that the key cannot read are skipped, and the others continue; a step
+//! keeps the mirror up to date: changes and counts of both objects; then columns to fill, first copies, and other sweeps; and
+//! last details, with the rest of the budget. Objects that the key cannot read are skipped, and the others continue; a step
 //! that fails leaves the others alone. The audits of the schedule wait for the first copies: a small budget pays for
 //! one or the other.
 
@@ -135,7 +135,8 @@ fn order(known: &Knowledge) -> impl Iterator<Item = Step> {
     };
     [Step::Identity, Step::Edits, Step::NoteSweeps, Step::Definitions, Step::Team]
         .into_iter()
-        .chain(of_each(&[Step::Changes, Step::Counts, Step::Fill, Step::Total, Step::Audit]))
+        .chain(of_each(&[Step::Changes, Step::Counts, Step::Total, Step::Audit]))
+        .chain(of_each(&[Step::Fill]))
         .chain(sweeps.into_iter().map(Step::Sweep))
         .chain(of_each(&[Step::Removals]))
         .chain(details.into_iter().map(Step::Details))
@@ -276,7 +277,8 @@ mod tests {
     #[test]
     fn order_of_steps_follows_from_the_knowledge() {
         let keep = |object| [Changes(object), Counts(object), Fill(object)];
-        let both = [keep(Contact), keep(Company)].concat();
+        let both = [Contact, Company].map(|object| [Changes(object), Counts(object)]).concat();
+        let both = [&both[..], &[Fill(Contact), Fill(Company)]].concat();
         let details = [Details(Contact), Details(Company), OldDetails(Contact), OldDetails(Company)];
         let sweeping = ObjectKnowledge { sweeping: true, ..COPIED };
         let wanted = ObjectKnowledge { sweep_wanted: true, ..COPIED };

@@ -277,7 +277,7 @@ async fn back_fill_continues_in_the_next_budget_window_at_its_last_page() {
     let mut windows = 0;
     loop {
         // The definitions and changes of each day, and some pages of the back-fill.
-        mirror.limits.limit = Ru::new(10);
+        mirror.limits.limit = Ru::new(11);
         windows += 1;
         let report = mirror.sync(&crm).await;
         crm.wait(86_400);
@@ -388,4 +388,45 @@ async fn back_fill_begins_again_for_a_field_that_was_archived_meanwhile() {
     again(false);
     mirror.sync(&crm).await;
     mirror.assert_exact_lists(&crm);
+}
+
+/// What a person or a new field asks for beside the schedule leaves the reserve to the schedule's own runs.
+#[tokio::test]
+async fn full_verification_and_back_fill_leave_the_reserve_to_the_changes() {
+    for fills in [false, true] {
+        let mut world = World::new(noon());
+        (0..1_500).for_each(|n| _ = world.create(Object::Contact, &json!({"id": format!("ct{n:04}")})));
+        let crm = Crm::serve(world).await;
+        let mut mirror = Mirror::one_at_a_time();
+        mirror.settings.details = false;
+        mirror.sync(&crm).await;
+        crm.wait(86_400);
+        mirror.sync(&crm).await;
+        crm.sandbox.with_world(|world| {
+            world.fields().define(NewField::new(Object::Contact, "motto", DataType::ShortText));
+            (0..1_500).for_each(|n| {
+                world.edit_silently(Object::Contact, &format!("ct{n:04}"), &json!({"customFields": {"motto": "x"}}));
+            });
+        });
+        crm.wait(86_400);
+        (mirror.limits.limit, mirror.reserve) = (Ru::new(20), [Ru::new(9); 2]);
+        crm.sandbox.clear_log();
+        let report = match fills {
+            true => mirror.scheduled(&crm, &Job::sync()).await,
+            false => {
+                let (objects, accept) = Default::default();
+                mirror.run(&crm, &Job::Verify { objects, full: true, repair: false, accept }).await.unwrap()
+            }
+        };
+        assert!(matches!(report.suspension, Some(Suspension::Budget(_))), "{fills}: {report:?}");
+        assert_eq!(crm.charged(), 11, "{fills}");
+        crm.sandbox.with_world(|world| {
+            world.create(Object::Company, &json!({"id": "co"}));
+            world.edit(Object::Contact, "ct0700", &json!({"name": "New"}));
+        });
+        crm.wait(300);
+        mirror.scheduled(&crm, &Job::sync()).await;
+        assert_eq!(mirror.one("SELECT name FROM contacts WHERE id = 'ct0700'"), "'New'", "{fills}");
+        assert_eq!(mirror.count("companies"), 1, "{fills}");
+    }
 }

@@ -224,7 +224,9 @@ pub(super) async fn page_of_audit(
     if matches!(run.job, Job::Verify { .. }) {
         run.give_way_to_edits().await?;
     }
-    run.engine.page(query, Purpose::Audit, doing).await
+    // What reads everything leaves the reserve to the schedule.
+    let purpose = if matches!(run.job, Job::Verify { full: true, .. }) { Purpose::Sweep } else { Purpose::Audit };
+    run.engine.page(query, purpose, doing).await
 }
 
 impl Audit<'_> {

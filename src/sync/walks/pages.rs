@@ -64,7 +64,7 @@ impl WalkPurpose {
         match self {
             WalkPurpose::Changes(_) => (Purpose::Changes, "list the changes of"),
             WalkPurpose::Slice(..) => (Purpose::Sweep, "list"),
-            WalkPurpose::Fill(..) => (Purpose::Definitions, "list the values of a new field of"),
+            WalkPurpose::Fill(..) => (Purpose::Sweep, "list the values of a new field of"),
         }
     }
 
