@@ -152,13 +152,13 @@ impl Mirror {
         Ok(RunResult { summary, findings, suspension, empty_until: known.meter.empty_until() })
     }
 
-    /// When the schedule next attempts the steps at which the last run failed while others were answered; `None` if there
-    /// are none.
-    pub async fn next_attempt_of_failed_steps(&self) -> Option<Instant> {
+    /// When the schedule next attempts the steps at which the last run failed, and whether others were answered; `None` if
+    /// there are none.
+    pub async fn next_attempt_of_failed_steps(&self) -> Option<(Instant, bool)> {
         let known = self.parts();
         let failures = known.store.read(StepFailures::load).await.ok()?;
         let wait = failures.shortest_wait(known.meter.ledger().steady_time(), known.meter.limits())?;
-        Some(self.clock.now().plus(wait))
+        Some((self.clock.now().plus(wait), !failures.are_of_everything()))
     }
 
     pub async fn forecast(&self, job: &Job) -> Result<(Forecast, Allowance), SyncError> {

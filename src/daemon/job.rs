@@ -119,8 +119,10 @@ pub enum RunEnd {
 pub enum FailureKind {
     /// The key is refused, has no scope, or seems to belong to a different workspace: the user has to act.
     Key,
-    /// The service, the disk, or an internal error: it may be temporary.
+    /// The disk, the network, or an internal error: it may be temporary.
     Passing,
+    /// The service, whatever it was asked for: the run itself delays the next attempt.
+    Service { next_try: Instant },
     /// A part of the mirror: the rest was updated, and the schedule continues. The run itself delays the attempts of
     /// that part.
     Partial {

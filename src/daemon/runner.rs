@@ -279,7 +279,10 @@ async fn kind(mirror: &Mirror, job: &Job, error: &SyncError) -> FailureKind {
         other if *job != Job::Push && other.concerns_one_resource() => {
             let next_try = mirror.next_attempt_of_failed_steps().await;
             let attempted = !matches!(other, SyncError::NotDue { .. });
-            next_try.map_or(FailureKind::Passing, |next_try| FailureKind::Partial { next_try, attempted })
+            next_try.map_or(FailureKind::Passing, |(next_try, partial)| match partial {
+                true => FailureKind::Partial { next_try, attempted },
+                false => FailureKind::Service { next_try },
+            })
         }
         _ => FailureKind::Passing,
     }

@@ -141,7 +141,7 @@ impl SyncError {
         match self {
             SyncError::Api { source, .. } => source.hint(),
             SyncError::Store(source) => source.hint(),
-            SyncError::NotDue { .. } => Some("the rest of the mirror is up to date; a manual run attempts it at once"),
+            SyncError::NotDue { .. } => Some("a manual run attempts it at once"),
             SyncError::NotAdvancing { .. } | SyncError::ConstantChanges { .. } => {
                 Some("stored data is kept; the next run continues from there")
             }

@@ -39,7 +39,7 @@ pub(super) struct Run<'a> {
     /// Whether a person requested it, or the schedule.
     pub(super) by_person: bool,
     /// What requests had cost when the run started.
-    began_at: StepCost,
+    pub(super) began_at: StepCost,
     /// The failures whose delays this run observes.
     pub(super) failures: OnceLock<StepFailures>,
     results: Mutex<RunResults>,
@@ -165,9 +165,11 @@ impl<'a> Run<'a> {
     }
 
     pub(super) fn into_results(self) -> RunResults {
-        let spent = self.spent();
+        let (spent, answered) = (self.spent(), self.was_answered());
         let mut results = self.results.into_inner().unwrap_or_else(PoisonError::into_inner);
         results.report.tally.ru = spent;
+        // Nothing but an answer ends what the service failed at.
+        results.steps.retain(|step, end| answered || *step != Step::Identity || *end != StepEnd::Answered);
         results
     }
 

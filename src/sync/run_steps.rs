@@ -220,6 +220,9 @@ impl Run<'_> {
             }
             return self.take_error().map_or(Ok(()), Err);
         }
+        if error.is_not_due() {
+            self.note_end(step, StepEnd::NotDue);
+        }
         let Some(suspension) = error.suspension() else { return Err(error) };
         // Edits have delays of their own. The budget may end before the last attempt of a request each time.
         if step.resource().is_some() && is_progress {
@@ -238,9 +241,9 @@ impl Run<'_> {
     }
 
     /// The first error of an attempt; without one, of a step that was not due. Without any answer an attempt shows nothing
-    /// about a step: the run fails as a whole, and what is known of the steps stays.
+    /// about a step: what is known of the steps stays, and the run has failed at its first one, which all others wait for.
     fn take_error(&self) -> Option<SyncError> {
-        let is_whole = !self.was_answered();
+        let (is_whole, cost) = (!self.was_answered(), self.cost().since(self.began_at).wasted());
         let RunResults { errors, steps, .. } = &mut *self.results();
         let attempted = errors.iter().find(|(_, error)| !error.is_not_due()).map(|(step, _)| *step);
         let step = attempted.or_else(|| errors.keys().next().copied())?;
@@ -250,6 +253,10 @@ impl Run<'_> {
                 StepEnd::NotDue => attempted.is_none(),
                 StepEnd::Failed { .. } => false,
             });
+            // A hold delays everything by itself, and so do edits.
+            if attempted.is_some() && errors[&step].refusals() == 0 && *self.job != Job::Push {
+                steps.insert(Step::Identity, StepEnd::Failed { error: error_chain(&errors[&step]), cost });
+            }
         }
         errors.remove(&step)
     }
@@ -279,9 +286,9 @@ impl Run<'_> {
         }
     }
 
-    /// The error of a step that the schedule does not attempt again yet.
+    /// The error of a step that the schedule does not attempt again yet. Edits have delays of their own.
     pub(super) fn not_due(&self, step: Step) -> Option<SyncError> {
-        let failure = self.failures.get()?.of(step)?;
+        let failure = self.failures.get()?.of(step).filter(|_| step != Step::Identity || *self.job != Job::Push)?;
         let wait = failure.wait(self.steady_time(), self.engine.meter.limits())?;
         Some(SyncError::NotDue { error: failure.error.clone(), due_at: self.now().plus(wait) })
     }

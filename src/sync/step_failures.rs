@@ -1,5 +1,5 @@
 //! Steps that failed although the service answered other requests of the run, or whose requests had no good answer before
-//! the budget ended. Pure, but for its entry in the state.
+//! the budget ended; where nothing was answered, the first step, which all others wait for. Pure, but for its entry.
 //!
 //! An endpoint that fails for ever must neither slow down what works nor be requested in every run. So the schedule
 //! continues, and a scheduled run that comes to such a step before its next attempt is due lets it fail at once: with the
@@ -49,17 +49,12 @@ impl StepFailure {
     /// by a clock that was lost.
     pub(super) fn wait(&self, steady: Instant, limits: &Limits) -> Option<Duration> {
         // A fault of minutes delays little, whatever the budget.
-        let paid =
-            (self.failures > PASSING).then(|| Share::FAILING.time_to_earn(self.cost.min(most_of_run(limits)), limits));
+        // What a run may spend: one window, and the next if it begins meanwhile. A smaller budget pays for no more than that.
+        let cost = self.cost.min(Ru::new(limits.limit.get().saturating_mul(2)));
+        let paid = (self.failures > PASSING).then(|| Share::FAILING.time_to_earn(cost, limits));
         let wait = self.failed_at.plus(growing(DELAYS, self.failures).max(paid.unwrap_or_default())).since(steady);
         (!wait.is_zero() && self.failed_at <= steady.plus(LONGEST_HOLD)).then_some(wait)
     }
-}
-
-/// What a run may spend: one window, and the next if it begins meanwhile. A smaller budget lets nothing wait for what a larger one
-/// has spent.
-fn most_of_run(limits: &Limits) -> Ru {
-    Ru::new(limits.limit.get().saturating_mul(2))
 }
 
 /// What a run has learnt of a step.
@@ -136,6 +131,11 @@ impl StepFailures {
         let mut refused =
             self.0.iter().filter(|failure| failure.step.resource() == Some(resource) && failure.error == why);
         refused.any(|failure| failure.wait(steady, limits).is_some())
+    }
+
+    /// Whether the service has answered nothing since the last attempt.
+    pub fn are_of_everything(&self) -> bool {
+        self.of(Step::Identity).is_some()
     }
 
     /// How long the first of the next attempts still waits, of the steps at which the last run failed; `None` if there

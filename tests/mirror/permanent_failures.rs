@@ -3,7 +3,7 @@
 
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::exit::Exit;
-use crm_mirror::model::{DataType, Object, Resource};
+use crm_mirror::model::{Clock as _, DataType, Object, Resource};
 use crm_mirror::sandbox::{Fault, NewField, Rule, World};
 use crm_mirror::sync::Job;
 use serde_json::json;
@@ -286,4 +286,51 @@ async fn key_that_is_revoked_among_details_ends_the_run() {
         assert_eq!(Exit::of_sync(&failed), Exit::KeyRefused);
         assert!(crm.sandbox.log().details(Object::Contact) <= 40);
     }
+}
+
+/// Every answer of the service is an error, or is no JSON, for hours: a timer's runs wait longer each time, as stored, and the
+/// first answer ends that.
+#[tokio::test]
+async fn service_that_fails_altogether_is_asked_at_growing_intervals_by_every_process() {
+    for fault in [Fault::Html(200), Fault::Status(500)] {
+        let (crm, mut mirror) = mirrored().await;
+        mirror.tries = 5;
+        crm.sandbox.faults().add(Rule::new(fault.clone()).forever());
+        crm.sandbox.clear_log();
+        let (mut asked, began) = (Vec::new(), crm.clock.now());
+        for _ in 0..36 {
+            let before = crm.sandbox.log().len();
+            let failed = mirror.try_scheduled(&crm, &Job::sync()).await.unwrap_err();
+            assert_eq!(failed.is_not_due(), crm.sandbox.log().len() == before, "{failed}");
+            if !failed.is_not_due() {
+                asked.push(crm.clock.now().since(began).as_secs() / 60);
+            }
+            crm.wait(300);
+        }
+        assert!(asked.len() <= 8, "{fault:?}: attempts after {asked:?} minutes");
+        let log = crm.sandbox.log();
+        for list in [Resource::Contacts, Resource::Companies] {
+            let of_list =
+                log.entries().iter().filter(|entry| entry.asked.lists(list) && entry.at.since(began).as_secs() < 3_600);
+            assert!(of_list.count() <= 60, "{fault:?} for {list}");
+        }
+        // A person tries at once, and an update is sent.
+        crm.sandbox.faults().clear();
+        mirror.run(&crm, &Job::Push).await.unwrap();
+        crm.wait(3_600);
+        mirror.scheduled(&crm, &Job::sync()).await;
+        assert_eq!(mirror.count("state WHERE name = 'step_failures'"), 0, "{fault:?}");
+        mirror.assert_exact(&crm);
+    }
+}
+
+/// An answer that cannot be read says at once whether fewer rows help.
+#[tokio::test]
+async fn list_that_is_never_readable_is_not_asked_for_at_every_page_size() {
+    let (crm, mut mirror) = mirrored().await;
+    mirror.tries = 5;
+    crm.sandbox.faults().add(Rule::new(Fault::Html(200)).on(Resource::Contacts).lists().forever());
+    crm.sandbox.clear_log();
+    mirror.try_scheduled(&crm, &Job::sync()).await.unwrap_err();
+    assert_eq!(crm.sandbox.log().lists(Resource::Contacts), 6, "five times, and one row once");
 }

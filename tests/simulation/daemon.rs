@@ -150,13 +150,14 @@ impl Daemon {
         due.chain(self.state.wakes_at(now)).min()
     }
 
-    /// The run under way ended. `failed_steps` says when the steps that failed alone are attempted again.
+    /// The run under way ended. `failed_steps` says when the steps that failed are attempted again, and whether
+    /// they failed alone.
     pub fn ended(
         &mut self,
         job: &Job,
         result: &Result<RunReport, SyncError>,
         empty_until: Option<Instant>,
-        failed_steps: Option<Instant>,
+        failed_steps: Option<(Instant, bool)>,
         (began, now): (bool, Instant),
     ) {
         let end = match result {
@@ -172,13 +173,16 @@ impl Daemon {
 }
 
 /// The kind of a failure, as the daemon's runner tells it.
-fn kind(job: &Job, error: &SyncError, failed_steps: Option<Instant>) -> FailureKind {
+fn kind(job: &Job, error: &SyncError, failed_steps: Option<(Instant, bool)>) -> FailureKind {
     match error {
         SyncError::OtherWorkspace { .. } | SyncError::NoScope { .. } => FailureKind::Key,
         other if other.class() == Some(ErrorClass::StopAll) => FailureKind::Key,
         other if *job != Job::Push && other.concerns_one_resource() => {
             let attempted = !matches!(other, SyncError::NotDue { .. });
-            failed_steps.map_or(FailureKind::Passing, |next_try| FailureKind::Partial { next_try, attempted })
+            failed_steps.map_or(FailureKind::Passing, |(next_try, alone)| match alone {
+                true => FailureKind::Partial { next_try, attempted },
+                false => FailureKind::Service { next_try },
+            })
         }
         _ => FailureKind::Passing,
     }

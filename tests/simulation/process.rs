@@ -59,11 +59,12 @@ impl Process {
         self.meter.empty_until()
     }
 
-    /// When the schedule next attempts the steps at which the last run failed; `None` if there are none.
-    pub async fn next_attempt_of_failed_steps(&self, now: Instant) -> Option<Instant> {
+    /// When the schedule next attempts the steps at which the last run failed, and whether others were answered; `None` if
+    /// there are none.
+    pub async fn next_attempt_of_failed_steps(&self, now: Instant) -> Option<(Instant, bool)> {
         let failures = self.store.read(StepFailures::load).await.ok()?;
         let wait = failures.shortest_wait(self.meter.ledger().steady_time(), self.meter.limits())?;
-        Some(now.plus(wait))
+        Some((now.plus(wait), !failures.are_of_everything()))
     }
 
     pub async fn is_stored(&self, job: Job) -> bool {

@@ -151,6 +151,7 @@ impl StateMachine {
             }
             FailureKind::Key => after(0, KEY),
             FailureKind::Passing => after(1, PASSING),
+            FailureKind::Service { next_try } => next_try.max(now.plus(FLOOR)),
         };
         let (partial, is_of_key) = (matches!(kind, FailureKind::Partial { .. }), kind == FailureKind::Key);
         self.trouble = Some(Trouble { since, reason, exit, runs, delayed, next_try, partial, is_of_key, only_pushes });

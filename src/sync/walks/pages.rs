@@ -272,6 +272,10 @@ impl Walker<'_> {
             };
         }
         if error.is_unreadable() {
+            let is_first = walk.seen.pages == 0 && walk.page_size() == PageSize::MAX && !error.is_too_large();
+            if is_first && self.answers_nothing().await? {
+                return Err(error);
+            }
             return match walk.with_smaller_pages() {
                 Some(smaller) => Ok(smaller),
                 None => self.pass_over_record(error).await,

@@ -107,13 +107,7 @@ impl Walker<'_> {
             results.passed_over += 1;
             results.passed_over
         };
-        // A service that answers nothing readable at all is no matter of one record.
-        let behind_all = part_of(walk, Instant::MAX, None).list(resource);
-        let is_down = match self.first_row(behind_all).await {
-            Err(refused) if refused.is_refused() => false,
-            answered => answered?.is_none(),
-        };
-        if is_down || passed > MAX_PASSED {
+        if passed > MAX_PASSED || self.answers_nothing().await? {
             return Err(error);
         }
         // It may be among the rows of the frontier's moment: those are read first, by their other date.
@@ -194,6 +188,15 @@ impl Walker<'_> {
             }
         };
         Ok(second.map(|at| self.walk.tied_in(at)))
+    }
+
+    /// Whether nothing can be read at all, however few rows are asked for: that is no matter of one record.
+    pub(super) async fn answers_nothing(&self) -> Result<bool, SyncError> {
+        let behind_all = part_of(&self.walk, Instant::MAX, None).list(self.job.object().resource());
+        match self.first_row(behind_all).await {
+            Err(refused) if refused.is_refused() => Ok(false),
+            answered => Ok(answered?.is_none()),
+        }
     }
 
     /// Whether all that was changed in this moment is here, as far as a count shows.

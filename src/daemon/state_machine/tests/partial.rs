@@ -65,3 +65,16 @@ fn refused_key_after_an_outage_waits_as_the_first_one() {
     state.on(failed(FailureKind::Key), at(90_000));
     assert_eq!(state.trouble().unwrap().next_try, at(90_900));
 }
+
+#[test]
+fn failure_of_the_whole_service_is_attempted_again_when_the_run_says_so() {
+    let mut state = fresh();
+    assert_eq!(started(&state.on(Input::Tick, at(300))).len(), 1);
+    state.on(failed(FailureKind::Service { next_try: at(840) }), at(301));
+    assert_eq!(state.trouble().map(|trouble| (trouble.partial, trouble.next_try)), Some((false, at(840))));
+    for (now, runs) in [(361, 0), (600, 0), (839, 0), (840, 1)] {
+        assert_eq!(started(&state.on(Input::Tick, at(now))).len(), runs, "{now}");
+    }
+    state.on(ended(RunEnd::Done), at(841));
+    assert_eq!(state.trouble(), None);
+}
