@@ -431,3 +431,26 @@ async fn verification_gives_up_a_list_that_never_ends() {
         mirror.assert_exact_lists(&crm);
     }
 }
+
+/// Two replicas count differently, and answer in turn: the number that an audit did not explain starts no other for a day, and
+/// one that equals the rows none at all.
+#[tokio::test]
+async fn count_that_alternates_starts_one_audit_a_day() {
+    let (crm, mirror) = settled(world_of(5_000)).await;
+    let mut cost = Vec::new();
+    for hour in 0..44 {
+        let hidden = Hidden::ids(["c001000".to_string()]);
+        crm.sandbox.faults().clear();
+        if hour % 2 == 0 && !(6..36).contains(&hour) {
+            let total = Rule::new(Fault::Hide(hidden)).on(Resource::Contacts).with_param("count").forever();
+            crm.sandbox.faults().add(total);
+        }
+        crm.wait(3_600);
+        crm.sandbox.clear_log();
+        mirror.scheduled(&crm, &contacts(Job::sync())).await;
+        cost.push(crm.sandbox.log().lists(Resource::Contacts));
+    }
+    let audits: Vec<usize> = (0..44).filter(|hour| cost[*hour] > 10).collect();
+    assert_eq!(audits, [0, 36], "{cost:?}");
+    assert!(cost.iter().enumerate().all(|(hour, cost)| audits.contains(&hour) || *cost == 2), "{cost:?}");
+}

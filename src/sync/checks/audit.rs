@@ -59,7 +59,7 @@ pub(in crate::sync) async fn count_between_audits(run: &Run<'_>, object: Object)
     let (here, there) = Audit::new(run, object).total().await?;
     let reading = run.read(move |tx| Ok((compare::unexplained(tx, object, there)?, tx.goals().last_total(object)?)));
     let (left, known) = reading.await?;
-    if left == known.map_or(0, |(_, known)| known) {
+    if left == 0 || known.is_some_and(|(_, known)| left == known) {
         return run.write(move |tx| tx.claims().total_was_counted(object, left, now)).await;
     }
     tracing::info!(%object, "The service has {there} {} and the mirror {here}: they are compared", object.resource());

@@ -176,7 +176,8 @@ pub(in crate::sync) async fn compare_object(
         if let Some((there, left)) = total {
             // What nothing here has changed is known from now on; of the rest, only the next count tells what is left.
             let is_left = is_clean && left == unexplained(tx, object, there)?;
-            tx.claims().total_was_counted(object, if is_left { left } else { 0 }, now)?;
+            let left = if is_left { left } else { tx.claims().forget_left(object).map(|()| 0)? };
+            tx.claims().total_was_counted(object, left, now)?;
         }
         if tx.count_nominated(object)? == 0 {
             tx.claims().set_refused_removals(object, None)?;
