@@ -10,16 +10,16 @@ use super::job::Job;
 use super::plan::{self, Knowledge, Step};
 use super::run::Run;
 use crate::api::PageSize;
-use crate::model::{Object, Purpose, Resource, Ru, ServiceTime, TimeField, TimeRange};
+use crate::model::{Object, Purpose, Resource, Ru, TimeField, TimeRange};
 use crate::store::outbox_report::EditLine;
-use crate::store::{ReadTx, StateKey, StoreError, outbox_report, unread};
+use crate::store::{ReadTx, StoreError, outbox_report, unread};
 use crate::sync::checks::lookup_by_id::AT_ONCE;
 use crate::sync::checks::{audit, identity};
-use crate::sync::walks::changes::lower_bound;
 use crate::sync::walks::definitions::LISTS;
 use crate::sync::walks::details::{old_details, refreshed_in_run};
 use crate::sync::walks::sweep::{self, Sweep};
 use crate::sync::walks::walk::Walk;
+use crate::sync::walks::{changes, service_clock};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ObjectForecast {
@@ -67,6 +67,7 @@ impl Engine {
     /// Estimates the cost of a run. Spends 1 RU for each contact or company list that it counts, and changes nothing.
     pub async fn forecast(&self, job: &Job) -> Result<Forecast, SyncError> {
         let run = Run::new(self, job, (0, "manual"));
+        service_clock::recall_service_time(&run).await?;
         // An acceptance needs no lookup and is stored with the identity: only a run does that.
         if !job.accept().workspace {
             identity::check_identity(&run).await?;
@@ -108,13 +109,12 @@ impl Engine {
         let takes = |step: fn(Object) -> Step| steps.contains(&step(object));
         let (changes, whole) = (takes(Step::Changes), takes(Step::Sweep));
         let (owed_counts, removals) = (takes(Step::Counts), takes(Step::Removals));
-        let overlap = self.settings.overlap;
+        let (walk, left_out) = match changes {
+            true => changes::next_walk(run, object).await?,
+            false => (Walk::new(TimeRange::WHOLE), None),
+        };
+        let listed = walk.rest();
         let here = self.store.write(move |tx| {
-            let now = tx.state::<ServiceTime>(&StateKey::ServiceTime)?.and_then(|time| time.at_least());
-            let walk = match changes {
-                true => Walk::of_changes(lower_bound(&tx.known_changes(object)?, now, overlap)),
-                false => Walk::new(TimeRange::WHOLE),
-            };
             // Owed counts, and the lookups of records in doubt.
             let mut lookups = Ru::ZERO;
             for by in [TimeField::UpdatedAt, TimeField::CreatedAt] {
@@ -126,16 +126,17 @@ impl Engine {
             }
             let swept = Sweep::load(tx, object)?.map_or(0, |sweep| sweep.rows());
             let due = tx.knowledge().count_due_details(object)? + unread::omitted(tx, object)?.len() as u64;
-            Ok((walk, lookups, tx.count_rows(object)?, swept, due))
+            let known = if changes { tx.count_range(object, listed)? } else { 0 };
+            Ok((lookups, tx.count_rows(object)?, swept, due, known))
         });
-        let (walk, mut lists, rows, swept, due) = here.await?;
+        let (mut lists, rows, swept, due, known) = here.await?;
         let query = walk.query(resource).limit(PageSize::ONE).count_exact();
         let counted = self.page(&query, Purpose::Changes, "count").await?.page.total.unwrap_or(0);
-        let (changed, all) = if changes { (counted, rows) } else { (0, counted) };
+        let (changed, all) = if changes { (counted.saturating_sub(known), rows) } else { (0, counted) };
         if changes {
-            let pages = Ru::new(changed.div_ceil(100).max(1));
-            // With the counts that end walks of several pages.
-            lists += pages + if pages > Ru::GET { Ru::new(2) } else { Ru::ZERO };
+            let pages = Ru::new(counted.div_ceil(100).max(1));
+            // With the counts that end walks of several pages, or of what is left out.
+            lists += pages + if pages > Ru::GET { Ru::new(2) } else { Ru::new(left_out.into_iter().count() as u64) };
         }
         let to_sweep = if whole { all.saturating_sub(swept) } else { 0 };
         if whole {

@@ -1,7 +1,7 @@
 //! What a day costs, against the least that any program would have to spend: the table of `docs/operations.md`.
 
 use crate::support::{Crm, Mirror, noon};
-use crm_mirror::model::{Object, Resource};
+use crm_mirror::model::{Clock as _, Object, Resource};
 use crm_mirror::sandbox::{Route, generate};
 use crm_mirror::sync::Job;
 use serde_json::json;
@@ -119,5 +119,33 @@ async fn a_day_costs_little_more_than_the_least_that_is_possible() {
         let cost = day(size, changes, bulk).await;
         eprintln!("{name}: {cost:?}, {} RU, {:.2} of the least", cost.total(), cost.total() as f64 / cost.least as f64);
         assert!((cost.total() as f64) <= cost.least as f64 * most, "{name}: {cost:?}");
+    }
+}
+
+/// What the last walk has read, and the next one would list again, is no change.
+#[tokio::test]
+async fn forecast_after_changes_is_what_the_next_run_spends() {
+    for (changed, later) in [(180, 0), (60, 0), (180, 30)] {
+        let crm = Crm::serve(generate(61, 250, 20, noon())).await;
+        let mirror = Mirror::one_at_a_time();
+        mirror.sync(&crm).await;
+        crm.wait(900);
+        let ids = crm.sandbox.world().ids(Resource::Contacts);
+        let edit = |ids: &[String]| {
+            crm.sandbox.with_world(|world| {
+                ids.iter().for_each(|id| {
+                    _ = world.edit(Object::Contact, id, &json!({ "position": crm.clock.now().to_string() }))
+                });
+            });
+        };
+        edit(&ids[..changed]);
+        mirror.sync(&crm).await;
+        crm.wait(10);
+        edit(&ids[200..200 + later]);
+        let forecast = mirror.forecast(&crm, &Job::sync()).await.total().get();
+        crm.sandbox.clear_log();
+        mirror.sync(&crm).await;
+        let spent = crm.charged();
+        assert!(spent.abs_diff(forecast) <= 2, "{changed}, {later}: {spent} of {forecast}");
     }
 }

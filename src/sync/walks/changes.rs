@@ -15,10 +15,8 @@
 //! Soon after a bulk change, all of it lies between `L` and `W`. Later, the walk would read those of the second of `W` again:
 //! bounds are sent in milliseconds, and the service may compare at another precision than it shows. So it begins with the
 //! next second (`gt` its last millisecond before), once that lies further back than the overlap; earlier, where it would read
-//! more than a page. What lies between `L`
-//! and its begin is counted then, for 1 RU, once the walk is applied: what has changed again meanwhile has left both sides by
-//! then, and what was committed late is one more. A count before the walk would prove nothing.
-
+//! more than a page. What lies between `L` and its begin is counted then, for 1 RU, once the walk is applied: what has changed
+//! again meanwhile has left both sides by then, and what was committed late is one more.
 //!
 //! # Rows dated ahead
 //! As an app server in the wrong zone stamps them. They move no bound, so every walk comes to them, after all other changes.
@@ -53,19 +51,16 @@ pub fn lower_bound(known: &KnownChanges, now: Option<Instant>, overlap: Duration
 /// Updates an object's rows with the changes since the last walk.
 pub(in crate::sync) async fn walk_changes(run: &Run<'_>, object: Object) -> Result<(), SyncError> {
     let began = run.now();
-    let reading = ReadOf::Changes(object);
-    let begun = run.write(move |tx| {
-        let read = tx.reads(reading)?.pop();
-        if read.is_none() {
-            tx.claims().begin_changes(object)?;
-        }
-        Ok((tx.known_changes(object)?, read))
-    });
-    let walk = match begun.await? {
-        (_, Some(read)) => Walk::of(read).resumed(&run.reader),
-        (known, None) => new_changes_walk(run, object, &known).await?,
+    run.write(move |tx| match tx.reads::<Walk>(ReadOf::Changes(object))?.is_empty() {
+        true => tx.claims().begin_changes(object),
+        false => Ok(()),
+    })
+    .await?;
+    let (walk, unread) = next_walk(run, object).await?;
+    if let Some((low, high)) = unread {
+        run.write(move |tx| closing_counts::owe_changes(tx, object, Some(low), Some(high), 1)).await?;
     }
-    .in_run_of(began);
+    let walk = walk.in_run_of(began);
     let as_of = walk.present.at;
     run.begins(object.resource(), "changes", None);
     let end = pages::walk(run, WalkPurpose::Changes(object), walk).await?;
@@ -80,34 +75,43 @@ pub(in crate::sync) async fn walk_changes(run: &Run<'_>, object: Object) -> Resu
     Ok(())
 }
 
-async fn new_changes_walk(run: &Run<'_>, object: Object, known: &KnownChanges) -> Result<Walk, SyncError> {
+/// What is left out, and counted once the walk is applied.
+type Unread = Option<(Instant, Instant)>;
+
+/// The walk that reads what has changed: the one under way, or the next.
+pub(in crate::sync) async fn next_walk(run: &Run<'_>, object: Object) -> Result<(Walk, Unread), SyncError> {
+    let reading = run.read(move |tx| Ok((tx.known_changes(object)?, tx.reads(ReadOf::Changes(object))?.pop())));
+    let known = match reading.await? {
+        (_, Some(read)) => return Ok((Walk::of(read).resumed(&run.reader), None)),
+        (known, None) => known,
+    };
     let served_at = service_clock::boundary(run, object).await?;
-    let mut walk = match lower_bound(known, served_at, run.engine.settings.overlap) {
-        Some(low) => behind_unsettled(run, object, low, known).await?,
-        None => Walk::of_changes(None),
+    let (mut walk, unread) = match lower_bound(&known, served_at, run.engine.settings.overlap) {
+        Some(low) => behind_unsettled(run, object, low, &known).await?,
+        None => (Walk::of_changes(None), None),
     };
     walk.seen.served_at = served_at;
-    Ok(walk)
+    Ok((walk, unread))
 }
 
 /// The walk: after `low`, but behind what that would read again if nothing is committed there any more, or if it is more
-/// than a page. Then what is left out is counted once the walk is applied.
+/// than a page.
 async fn behind_unsettled(
     run: &Run<'_>,
     object: Object,
     low: Instant,
     known: &KnownChanges,
-) -> Result<Walk, SyncError> {
+) -> Result<(Walk, Unread), SyncError> {
     let after = Walk::of_changes(Some(low));
-    let (Some(watermark), Some(served_at)) = (known.watermark, known.served_at) else { return Ok(after) };
+    let (Some(watermark), Some(served_at)) = (known.watermark, known.served_at) else { return Ok((after, None)) };
     // What has changed again since leaves what is left out only if that is not dated later than now.
     let (high, next) = (watermark.min(served_at), watermark.whole_second().plus(SECOND));
     if next <= served_at.minus(run.engine.settings.overlap) {
-        return Ok(Walk::of_changes(Some(next.minus(Duration::from_millis(1)))));
+        return Ok((Walk::of_changes(Some(next.minus(Duration::from_millis(1)))), None));
     }
     let again = TimeRange::dated(TimeField::UpdatedAt, Some(low.whole_second()), Some(next));
     if run.read(move |tx| tx.count_range(object, again)).await? <= u64::from(PageSize::MAX.get()) {
-        return Ok(after);
+        return Ok((after, None));
     }
     let mut walk = after;
     let behind = if next <= served_at {
@@ -117,10 +121,7 @@ async fn behind_unsettled(
         walk = Walk::of_changes(Some(high));
         high
     };
-    if behind > served_at.minus(run.engine.settings.overlap) {
-        run.write(move |tx| closing_counts::owe_changes(tx, object, Some(low), Some(high), 1)).await?;
-    }
-    Ok(walk)
+    Ok((walk, (behind > served_at.minus(run.engine.settings.overlap)).then_some((low, high))))
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -341,12 +342,18 @@ impl Walk {
         Walk { present: Present { at, ..self.present }, ..self }
     }
 
+    /// What it is still to read.
+    pub fn rest(&self) -> TimeRange {
+        let after = self.begins_after().map(|known| known.plus(Duration::from_millis(1)));
+        after.or(self.value()).map_or(self.range, |at| self.range.starting_at(at))
+    }
+
     pub fn query(&self, resource: Resource) -> ListQuery {
         let query = match self.begins_after() {
             Some(known) => {
                 ListQuery::new(resource).sort(SortBy::UpdatedAsc).bounded(TimeField::UpdatedAt, Bound::Gt(known))
             }
-            None => self.value().map_or(self.range, |at| self.range.starting_at(at)).list(resource),
+            None => self.rest().list(resource),
         };
         let query = query.limit(self.page_size());
         // A page that was halved is halved again rather than repeated.
