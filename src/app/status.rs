@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::schedule::{Allowance, cost_of_changes, is_stale, ledger};
 use super::settings::limits;
 use crate::app::summary::MissingScope;
-use crate::budget::{Hold, Ledger};
+use crate::budget::Ledger;
 use crate::config::Config;
 use crate::model::{ClockReading, Instant, Object, Purpose, Resource, Ru, instant};
 use crate::store::outbox_report::{self, EditCounts};
@@ -20,7 +20,6 @@ use crate::store::{
     BrokenObject, Goal, PublishLag, ReadTx, Reader, RecordedRun, RefusedRemovals, StateKey, StoreError, guide, lock,
     people_report, record,
 };
-use crate::sync::budget_meter::HOLD;
 use crate::sync::checks::decide_doubts::undecided;
 use crate::sync::checks::identity::Identity;
 use crate::sync::progress::{self, ObjectProgress};
@@ -160,7 +159,6 @@ pub fn at_moment(
     let reading = now.into();
     let now = reading.wall;
     let (bytes, wal_bytes) = report::sizes(&config.database);
-    let hold: Option<Hold> = moment.state(&HOLD)?;
     let identity: Option<Identity> = moment.state(&StateKey::Identity)?;
     let stored = ledger(moment, config)?;
     let ledger = stored.at(reading, &limits(&config.budget));
@@ -199,7 +197,7 @@ pub fn at_moment(
         base_url: identity.map(|identity| identity.base_url),
         objects,
         ru: ru(moment, config, pending, &ledger, now)?,
-        hold_until: hold.and_then(|hold| hold.left(ledger.steady_time())).map(|left| now.plus(left)),
+        hold_until: ledger.hold_left().map(|left| now.plus(left)),
         missing_scopes: missing.map(|(object, scope)| MissingScope { object, scope: scope.into() }).collect(),
         edits: outbox_report::counts(moment)?,
         up_to_date: false,

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::Hold;
 use crate::model::elapsed_clock::SET_CLOCK;
 use crate::model::{ClockReading, ElapsedClock, Instant, Purpose, Ru};
 
@@ -64,6 +65,9 @@ pub struct Ledger {
     /// By how much the wall clock was set back, as far as no claim was dated back by it. It is stored wherever the clock is: who
     /// reads that clock sees no more that it was set.
     pub set_back: Duration,
+    /// A file of which another copy is restored, or none, has to know both.
+    #[serde(default)]
+    pub hold: Option<Hold>,
     /// What the requests cost that are under way; part of `used`. It is not stored: no request outlives its process.
     #[serde(skip)]
     pub under_way: Ru,
@@ -72,7 +76,7 @@ pub struct Ledger {
 impl Default for Ledger {
     fn default() -> Ledger {
         let (since, none, clock, set_back) = (Instant::EPOCH, Ru::ZERO, ElapsedClock::default(), Duration::ZERO);
-        Ledger { since, used: none, total: none, window: 0, clock, set_back, under_way: none }
+        Ledger { since, used: none, total: none, window: 0, clock, set_back, hold: None, under_way: none }
     }
 }
 
@@ -103,6 +107,11 @@ impl Ledger {
 
     pub fn steady_time(&self) -> Instant {
         self.clock.time()
+    }
+
+    /// How long no request is sent; `None` if there is no hold.
+    pub fn hold_left(&self) -> Option<Duration> {
+        self.hold?.left(self.steady_time())
     }
 
     pub fn refills_at(&self, limits: &Limits) -> Instant {

@@ -17,7 +17,7 @@ const MAX_OWN: Duration = Duration::from_secs(300);
 /// The longest wait that is accepted from the service: a wrong value must not stop a mirror for a year.
 pub const LONGEST_HOLD: Duration = Duration::from_secs(24 * 3600);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Hold {
     /// No request is sent before this time of the elapsed clock.
     until: Instant,

@@ -4,7 +4,7 @@
 //! After Ctrl-C or SIGTERM no further request is sent, the page in progress is stored, and the file is closed as after a
 //! complete run; a second signal ends the program at once. The daemon goes on with its job, and what stops it is printed.
 
-use std::io::{self, ErrorKind};
+use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,6 +25,7 @@ use crate::daemon::{DaemonStatus, Event, StopSignals};
 use crate::exit::Exit;
 use crate::format;
 use crate::model::{Object, Resource, Ru, SystemClock};
+use crate::store::{StoreError, lock};
 use crate::sync::{Findings, Job, RunObserver, Selection};
 
 const GRACE: Duration = Duration::from_secs(10);
@@ -307,14 +308,22 @@ pub fn runtime() -> Result<Runtime, Failure> {
 pub struct ScratchFolder(PathBuf);
 
 impl ScratchFolder {
-    pub fn make() -> io::Result<ScratchFolder> {
+    /// For a mirror in place of one that is not there: what is known of its budget and hold is its own.
+    pub fn in_place_of(mirror: &Path) -> Result<ScratchFolder, StoreError> {
         let directory = std::env::temp_dir().join(format!("crm-mirror-{:016x}", fastrand::u64(..)));
-        std::fs::DirBuilder::new().mode(0o700).create(&directory)?;
-        Ok(ScratchFolder(directory))
+        let made = std::fs::DirBuilder::new().mode(0o700).create(&directory);
+        made.map_err(|source| StoreError::Io { path: directory.clone(), source })?;
+        let made = ScratchFolder(directory);
+        lock::carry_note(mirror, &made.mirror()).map(|_| made)
     }
 
-    pub fn path(&self) -> &Path {
-        &self.0
+    pub fn mirror(&self) -> PathBuf {
+        self.0.join("mirror.db")
+    }
+
+    /// Says beside the mirror that is not there what was spent.
+    pub fn hand_back(&self, mirror: &Path) -> Result<(), StoreError> {
+        if lock::note_beside(mirror).is_some() { lock::carry_note(&self.mirror(), mirror) } else { Ok(false) }.map(drop)
     }
 }
 

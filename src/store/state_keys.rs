@@ -43,10 +43,8 @@ pub enum StateKey {
     StepFailures,
     /// A lower bound of the service's time.
     ServiceTime,
-    /// Request units spent.
+    /// Request units spent, and the hold.
     Ledger,
-    /// The end of a hold.
-    Hold,
     /// The progress of publishing.
     #[strum(serialize = "publish")]
     PublishProgress,

@@ -19,7 +19,6 @@ use crate::model::{Clock, Instant, Purpose, Ru};
 use crate::store::{MirrorTx, ReadTx, StateKey, Store, StoreError};
 
 pub const LEDGER: StateKey = StateKey::Ledger;
-pub const HOLD: StateKey = StateKey::Hold;
 
 pub struct BudgetMeter {
     store: Store,
@@ -34,7 +33,6 @@ pub struct BudgetMeter {
 /// Under one lock, so that a charge is decided by one moment of all of it.
 struct MeterBook {
     ledger: Ledger,
-    hold: Option<Hold>,
     /// The number of a window, and what is reserved in it and in each one after it.
     reserve: (u32, [Ru; 2]),
     for_edits: Ru,
@@ -58,19 +56,14 @@ impl BudgetMeter {
         patience: Duration,
         observer: Arc<dyn RunObserver>,
     ) -> Result<BudgetMeter, StoreError> {
-        let (found_hold, stored) = store.read(|tx| Ok((tx.state::<Hold>(&HOLD)?, stored_ledger(tx)?))).await?;
-        let now = clock.reading();
-        let found = later(stored, store.lock().found());
-        let ledger = found.at(now, &limits);
-        let hold = found_hold.map(|hold| hold.by_clock(ledger.steady_time()));
+        let stored = store.read(stored_ledger).await?;
+        let ledger = later(stored, store.lock().found()).at(clock.reading(), &limits);
         let (stop, _) = watch::channel(false);
         let (reserve, for_edits, most_total) = ((ledger.window, [Ru::ZERO; 2]), Ru::ZERO, Ru::new(u64::MAX));
-        let book = Mutex::new(MeterBook { ledger, hold, reserve, for_edits, most_total });
+        let book = Mutex::new(MeterBook { ledger, reserve, for_edits, most_total });
         let meter = BudgetMeter { store, clock, limits, patience, observer, book, stop };
-        if hold != found_hold {
-            // Otherwise the day would begin anew with every process.
-            meter.store_hold(hold).await;
-        }
+        // It is noted: otherwise the day would begin anew with every process.
+        meter.set_hold(|ledger| ledger.hold.map(|hold| hold.by_clock(ledger.steady_time())));
         Ok(meter)
     }
 
@@ -150,18 +143,7 @@ impl BudgetMeter {
     /// Hands what was spent, and the hold, over to a file that takes the place of the known one. Its own ledger may be of an
     /// earlier time, as in a backup.
     pub fn hand_over(&self, tx: &MirrorTx<'_>) -> Result<(), StoreError> {
-        let (ledger, hold) = (self.ledger(), self.book().hold);
-        if stored_ledger(tx)?.total > ledger.total {
-            return Ok(());
-        }
-        tx.set_state(&LEDGER, &ledger)?;
-        hold.map_or(Ok(()), |hold| tx.set_state(&HOLD, &hold))
-    }
-
-    /// How long no request is sent; `None` if there is no hold.
-    pub fn hold_left(&self) -> Option<Duration> {
-        let elapsed = self.ledger().steady_time();
-        self.book().hold.and_then(|hold| hold.left(elapsed))
+        if stored_ledger(tx)?.total > self.ledger().total { Ok(()) } else { self.enter(tx) }
     }
 
     async fn wait_out_hold(&self) -> Result<(), AdmissionError> {
@@ -170,7 +152,7 @@ impl BudgetMeter {
                 return Err(AdmissionError::Stopping);
             }
             let now = self.clock.now();
-            let Some(until) = self.hold_left().map(|left| now.plus(left)) else { return Ok(()) };
+            let Some(until) = self.ledger().hold_left().map(|left| now.plus(left)) else { return Ok(()) };
             if until.since(now) > self.patience {
                 return Err(AdmissionError::Hold { until, tries: 0 });
             }
@@ -229,16 +211,20 @@ impl BudgetMeter {
 
     /// Ends the hold, for a person who knows that the service answers again.
     pub async fn clear_hold(&self) {
-        self.book().hold = None;
-        self.store_hold(None).await;
+        self.set_hold(|_| None);
+        let ledger = self.book().ledger;
+        if let Err(error) = self.store.write(move |tx| tx.set_state(&LEDGER, &ledger)).await {
+            tracing::warn!(%error, "The end of a hold could not be stored: {error}");
+        }
     }
 
-    async fn store_hold(&self, hold: Option<Hold>) {
-        let stored = self.store.write(move |tx| match hold {
-            Some(hold) => tx.set_state(&HOLD, &hold),
-            None => tx.clear_state(&HOLD),
-        });
-        if let Err(error) = stored.await {
+    fn set_hold(&self, next: impl FnOnce(&Ledger) -> Option<Hold>) {
+        let mut book = self.book();
+        let ledger = book.ledger.at(self.clock.reading(), &self.limits);
+        book.ledger = Ledger { hold: next(&ledger), ..ledger };
+        if book.ledger.hold != ledger.hold
+            && let Err(error) = self.note(&book.ledger)
+        {
             // It applies to this process anyway.
             tracing::warn!(%error, "A hold could not be stored: {error}");
         }
@@ -256,10 +242,14 @@ impl MeterBook {
 }
 
 /// The later of the stored ledger and the note. Both only grow: the note is ahead during a run and after a kill, the
-/// file after the note's file was restored.
+/// file after the note's file was restored. A hold may have begun after the last request was charged.
 pub fn later(stored: Ledger, note: Option<&str>) -> Ledger {
     let noted: Option<Ledger> = note.and_then(|note| serde_json::from_str(note).ok());
-    noted.filter(|noted| noted.total > stored.total).unwrap_or(stored)
+    match noted {
+        Some(noted) if noted.total > stored.total => noted,
+        Some(noted) if noted.total == stored.total => Ledger { hold: stored.hold.max(noted.hold), ..stored },
+        _ => stored,
+    }
 }
 
 fn stored_ledger(tx: &ReadTx<'_>) -> Result<Ledger, StoreError> {
@@ -280,23 +270,14 @@ impl Meter for BudgetMeter {
             if outcome != AttemptOutcome::Charged {
                 return;
             }
-            let elapsed = self.ledger().steady_time();
             // A good answer that was already on its way when another was refused does not end the hold.
-            let over = self.book().hold.take_if(|hold| hold.left(elapsed).is_none());
-            if over.is_some() {
-                self.store_hold(None).await;
-            }
+            self.set_hold(|ledger| ledger.hold.filter(|_| ledger.hold_left().is_some()));
         })
     }
 
     fn hold(&self, wait: Option<Duration>) -> MeterFuture<'_, ()> {
         Box::pin(async move {
-            let elapsed = self.ledger().steady_time();
-            let hold = {
-                let known = &mut self.book().hold;
-                *known.insert(Hold::after(*known, elapsed, wait))
-            };
-            self.store_hold(Some(hold)).await;
+            self.set_hold(|ledger| Some(Hold::after(ledger.hold, ledger.steady_time(), wait)));
         })
     }
 }

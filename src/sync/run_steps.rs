@@ -105,7 +105,7 @@ impl Engine {
         let with_details = Object::ALL.map(|object| self.reads_details(object).then_some(object));
         let clock = self.meter.ledger().clock;
         // During a hold nothing is attempted: what is refused again is passed over once, for what follows it.
-        let steady = clock.time().plus(self.meter.hold_left().unwrap_or_default());
+        let steady = clock.time().plus(self.meter.ledger().hold_left().unwrap_or_default());
         if matches!(results.report.outcome, RunOutcome::Suspended | RunOutcome::Failed) {
             // Not everything was tried completely.
             results.served.clear();

@@ -346,7 +346,7 @@ fn everything(mirror: &Mirror) -> String {
         "SELECT * FROM removed_records",
         "SELECT * FROM frontier",
         "SELECT * FROM reads WHERE purpose NOT IN ('sweep', 'progress')",
-        "SELECT * FROM state WHERE name NOT IN ('ledger', 'last_writer', 'hold', 'history_marks', 'service_time', 'step_failures') ORDER BY name",
+        "SELECT * FROM state WHERE name NOT IN ('ledger', 'last_writer', 'history_marks', 'service_time', 'step_failures') ORDER BY name",
     ] {
         let mut stmt = conn.prepare(sql).unwrap();
         let columns = stmt.column_count();

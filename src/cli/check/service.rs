@@ -37,15 +37,15 @@ pub(super) fn wanted(configured: Option<&[Resource]>) -> Vec<Resource> {
     Resource::ALL.into_iter().filter(needed).collect()
 }
 
-/// Sends the requests, using the mirror's ledger and hold; without a mirror, the ledger is in a temporary directory.
+/// Sends the requests, using the mirror's ledger and hold; without a mirror, in a temporary directory.
 pub(super) async fn ask(
     setup: &MirrorSettings,
     wanted: &[Resource],
     has_mirror: bool,
 ) -> Result<ServiceReport, StoreError> {
-    let make = || ScratchFolder::make().map_err(|source| StoreError::Io { path: std::env::temp_dir(), source });
-    let scratch = if has_mirror { None } else { Some(make()?) };
-    let database = scratch.as_ref().map_or(setup.config.database.clone(), |scratch| scratch.path().join("mirror.db"));
+    let mirror = &setup.config.database;
+    let scratch = if has_mirror { None } else { Some(ScratchFolder::in_place_of(mirror)?) };
+    let database = scratch.as_ref().map_or(mirror.clone(), ScratchFolder::mirror);
     let store = Store::open_with(&database, StoreOptions { leaves_no_wal: true, ..StoreOptions::default() })?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let meter =
@@ -61,6 +61,7 @@ pub(super) async fn ask(
     let spent = meter.ledger().total.saturating_sub(before).get();
     store.write(move |tx| meter.enter(tx)).await?;
     store.close().await;
+    scratch.map_or(Ok(()), |scratch| scratch.hand_back(mirror))?;
     Ok(ServiceReport { answers, spent })
 }
 

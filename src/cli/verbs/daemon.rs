@@ -2,11 +2,12 @@
 //! its schedule, and resuming it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::runtime::Builder;
 
-use crate::budget::Hold;
+use crate::app::limits;
 use crate::cli::{Failure, Global, identity, logging, output, session};
 use crate::config::Config;
 use crate::daemon::DaemonSignals;
@@ -15,7 +16,7 @@ use crate::exit::Exit;
 use crate::format;
 use crate::model::{Instant, SystemClock};
 use crate::store::{Store, StoreError};
-use crate::sync::budget_meter::HOLD;
+use crate::sync::{BudgetMeter, Silent};
 
 pub fn run(global: &Global) -> Result<Exit, Failure> {
     // Before anything else, and in a runtime without threads: another identity can be taken only while there are none.
@@ -84,10 +85,10 @@ async fn resume_now(config: &Config) -> Result<Exit, Failure> {
 
 async fn clear_stored_hold(config: &Config) -> Result<(), StoreError> {
     let store = Store::open(&config.database)?;
-    let cleared =
-        store.write(move |tx| if tx.state::<Hold>(&HOLD)?.is_some() { tx.clear_state(&HOLD) } else { Ok(()) }).await;
+    let (clock, limits) = (Arc::new(SystemClock), limits(&config.budget));
+    BudgetMeter::open(store.clone(), clock, limits, Duration::ZERO, Arc::new(Silent)).await?.clear_hold().await;
     store.close().await;
-    cleared
+    Ok(())
 }
 
 async fn daemon(config: &Config) -> Result<DaemonClient, Failure> {

@@ -88,16 +88,18 @@ fn forecast(config: &Config, job: &Job, args: &RunArgs) -> Result<Exit, Failure>
     }
     let mut setup = MirrorSettings { leaves_no_wal: true, ..MirrorSettings::new(config.clone())? };
     // If there is no mirror yet, none is created: an empty one in a temporary directory is used instead.
-    let scratch = if config.database.exists() { None } else { Some(ScratchFolder::make()?) };
+    let scratch = if config.database.exists() { None } else { Some(ScratchFolder::in_place_of(&config.database)?) };
     if let Some(scratch) = &scratch {
-        setup.config.database = scratch.path().join("mirror.db");
+        setup.config.database = scratch.mirror();
     }
-    let (forecast, allowance) = runtime.block_on(async {
+    let estimated = runtime.block_on(async {
         let mirror = Mirror::open(setup, Arc::new(SystemClock), Arc::new(ProgressLines::default())).await?;
         let forecast = mirror.forecast(job).await;
         mirror.close().await;
         Ok::<_, Failure>(forecast?)
-    })?;
+    });
+    scratch.map_or(Ok(()), |scratch| scratch.hand_back(&config.database))?;
+    let (forecast, allowance) = estimated?;
     let cost = Cost::new(forecast, &allowance, config.budget.limit);
     Ok(output::report(args.json, &cost, || cost.text())?)
 }

@@ -29,7 +29,7 @@ pub struct Lock {
 /// The widths of the three lines of a lock file: the process, its note, and the file that it writes. Fixed, so that one
 /// small write replaces a line.
 const PID_WIDTH: usize = 20;
-const NOTE_WIDTH: usize = 260;
+const NOTE_WIDTH: usize = 330;
 const WRITER_WIDTH: usize = 600;
 
 const NOTE_AT: usize = PID_WIDTH + 1;
@@ -144,6 +144,12 @@ impl LockLines {
 
 pub fn note_beside(mirror: &Path) -> Option<String> {
     LockLines::beside(mirror)?.note
+}
+
+/// Takes the note of a mirror, if it has any, over to another one. Returns whether it has.
+pub fn carry_note(from: &Path, to: &Path) -> Result<bool> {
+    let Some(note) = note_beside(from) else { return Ok(false) };
+    Lock::take(to)?.note(&note).map(|()| true)
 }
 
 /// The process that writes a mirror now, without disturbing it: `None` if there is none, else its id if it is known.

@@ -324,7 +324,7 @@ impl DetailBatch<'_> {
             failures.owed(steady)
         };
         // During a hold nothing is requested: it waits behind it.
-        let after_hold = steady.plus(self.run.engine.meter.hold_left().unwrap_or_default());
+        let after_hold = steady.plus(self.run.engine.meter.ledger().hold_left().unwrap_or_default());
         let noted = move |tx: &MirrorTx<'_>| tx.unread().detail_failed(object, &id, requests, (after_hold, owed));
         self.run.write(noted).await
     }

@@ -86,10 +86,7 @@ fn decoded(key: &StateKey, text: &[u8]) {
         StateKey::Ledger => {
             again::<Ledger>(text);
             let _ = serde_json::from_slice(text).map(charged);
-        }
-        StateKey::Hold => {
-            again::<Hold>(text);
-            let _ = serde_json::from_slice(text).map(held);
+            let _ = serde_json::from_slice::<Ledger>(text).map(|ledger| ledger.hold.map(held));
         }
         StateKey::Identity => again::<Identity>(text),
         StateKey::ServiceTime => again::<ServiceTime>(text),
