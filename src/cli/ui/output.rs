@@ -69,7 +69,7 @@ pub struct PlainWriter<W> {
 impl<W: Write> Write for PlainWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if !self.is_terminal {
-            return self.out.write(bytes).map_err(of_stdout);
+            return self.out.write(bytes).map_err(|error| of_stdout(&error));
         }
         self.left.extend_from_slice(bytes);
         let whole = match std::str::from_utf8(&self.left) {
@@ -90,7 +90,7 @@ impl<W: Write> Write for PlainWriter<W> {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.out.flush().map_err(of_stdout)
+        self.out.flush().map_err(|error| of_stdout(&error))
     }
 }
 
@@ -102,7 +102,7 @@ pub fn raw(bytes: &[u8]) -> io::Result<()> {
     }
 }
 
-fn of_stdout(error: io::Error) -> io::Error {
+fn of_stdout(error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("could not write to stdout: {error}"))
 }
 
