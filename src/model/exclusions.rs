@@ -4,6 +4,8 @@
 //! Fields of `sync.exclude` never reach the mirror. The decoding drops them, and the tables, views and documents are made
 //! without them, because all of these are made from one layout.
 
+use std::collections::BTreeSet;
+
 use super::catalogue::{Field, FieldKind, Object, Resource};
 use super::column_name::ColumnName;
 
@@ -55,6 +57,18 @@ impl Exclusions {
         let of_each = Object::ALL.map(|object| format!("{}.{entry}", object.table()));
         let entries = of_each.into_iter().chain([entry.to_string()]);
         entries.filter(|entry| entry.contains('.') && Exclusions::check(entry).is_none())
+    }
+
+    /// With the columns of custom fields, given as key and column: an entry means the key of the field that has the column, and
+    /// so every column that a field of this key has or had.
+    pub fn of_keys(mut self, object: Object, fields: &[(String, String)]) -> Exclusions {
+        let named: BTreeSet<&str> = self.columns(object.table()).collect();
+        let keys = fields.iter().filter(|(_, column)| named.contains(column.as_str())).map(|(key, _)| key);
+        let keys: BTreeSet<&String> = keys.collect();
+        let meant = fields.iter().filter(|(key, _)| keys.contains(key));
+        let entries = meant.map(|(_, column)| (Some(object.table().to_string()), column.clone()));
+        self.entries.extend(entries.collect::<Vec<_>>());
+        self
     }
 
     pub fn is_empty(&self) -> bool {
@@ -152,6 +166,23 @@ fn fields_of(table: &str) -> &'static [Field] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn entry_means_the_key_of_the_field_that_has_the_column() {
+        let field = |key: &str, column: &str| (key.to_string(), column.to_string());
+        let fields = [field("pay", "cf_pay"), field("Pay", "cf_pay_2"), field("pay", "cf_pay_3"), field("x", "cf_x")];
+        for (entry, hidden) in [
+            ("contacts.cf_pay", &["cf_pay", "cf_pay_3"][..]),
+            ("cf_pay_2", &["cf_pay_2"]),
+            ("cf_pay_4", &["cf_pay_4"]),
+            ("companies.cf_pay", &[]),
+        ] {
+            let excluded = Exclusions::new(&[entry.into()]).of_keys(Object::Contact, &fields);
+            for column in ["cf_pay", "cf_pay_2", "cf_pay_3", "cf_pay_4", "cf_x"] {
+                assert_eq!(excluded.takes("contacts", column), hidden.contains(&column), "{entry} {column}");
+            }
+        }
+    }
 
     #[test]
     fn what_belongs_to_an_excluded_column_follows_it() {

@@ -33,7 +33,8 @@ impl Reader {
     /// Like [`Reader::open_for_queries`], for statements of strangers.
     pub fn open_for_strangers(path: &Path, withheld: &WithheldColumns) -> Result<Reader> {
         let mut reader = Reader::open_for_queries(path)?;
-        untrusted::confine(&mut reader.conn, withheld.clone())?;
+        let withheld = withheld.of(&reader.begin()?)?;
+        untrusted::confine(&mut reader.conn, withheld)?;
         Ok(reader)
     }
 

@@ -368,6 +368,7 @@ async fn refused_rows_of_the_history_leave_the_list_with_the_history() {
     crm.sandbox.with_world(|world| world.edit(Object::Contact, &ids[2], &json!({"position": "first"})));
     crm.wait(600);
     mirror.sync(&crm).await;
+    let first = mirror.one("SELECT max(seq) FROM changes");
     let check = format!("CHECK (record_id NOT IN ('{}', '{}')) NOT VALID", ids[0], ids[1]);
     postgres.run(&format!("ALTER TABLE crm.changes ADD CONSTRAINT ours {check}")).await;
     crm.sandbox.with_world(|world| {
@@ -384,7 +385,8 @@ async fn refused_rows_of_the_history_leave_the_list_with_the_history() {
     }
     let erased = write_beside(&mirror.path, |tx| tx.feed().erase_removed(Object::Contact, &ids[0]));
     assert!(matches!(erased, Ok::<_, StoreError>(Erasure::Erased(_))), "{erased:?}");
-    let left = format!("SELECT count(*) FROM changes WHERE record_id IN ('{}', '{}')", ids[0], ids[1]);
+    let left =
+        format!("SELECT count(*) FROM changes WHERE record_id IN ('{}', '{}') AND seq > {first}", ids[0], ids[1]);
     let report = postgres.publish(&mirror).await;
     assert_eq!(report.refused.to_string(), mirror.one(&left), "{report:?}");
     let conn = Connection::open(&mirror.path).unwrap();
@@ -427,6 +429,32 @@ async fn field_without_a_column_is_hidden_if_its_column_may_be_excluded() {
     postgres.try_publish(&settings).await.unwrap();
     assert_nowhere(&postgres, "s3cret").await;
     assert_eq!(postgres.one("SELECT cf_pay FROM crm.contacts").await, "public");
+}
+
+/// The new definition gets a column of another name.
+#[tokio::test]
+async fn field_that_is_made_again_under_an_excluded_key_is_excluded() {
+    let Some(postgres) = Postgres::start().await else { return };
+    let mut world = World::new(noon());
+    world.fields().define(NewField::new(Object::Contact, "pay", DataType::ShortText).id("first"));
+    world.create(Object::Contact, &json!({"id": "c1", "customFields": {"pay": "s3cret 1"}}));
+    let crm = Crm::serve(world).await;
+    let mirror = Mirror::empty();
+    mirror.sync(&crm).await;
+    let exclude = vec!["contacts.cf_pay".into()];
+    let settings = crm_mirror::publish::PublishSettings { exclude, ..Postgres::settings(&mirror) };
+    postgres.try_publish(&settings).await.unwrap();
+    crm.sandbox.with_world(|world| {
+        assert!(world.fields().undefine(Object::Contact, "pay"));
+        world.fields().define(NewField::new(Object::Contact, "pay", DataType::ShortText).id("second"));
+        world.edit(Object::Contact, "c1", &json!({"customFields": {"pay": "s3cret 2"}}));
+    });
+    crm.wait(7 * 3600);
+    mirror.sync(&crm).await;
+    assert_eq!(mirror.one("SELECT cf_pay_2 FROM contacts"), "'s3cret 2'");
+    postgres.try_publish(&settings).await.unwrap();
+    assert_nowhere(&postgres, "s3cret").await;
+    assert_eq!(postgres.one("SELECT id FROM crm.contacts").await, "c1");
 }
 
 #[tokio::test]

@@ -153,7 +153,8 @@ impl MirrorTools {
             )));
         };
         let mut columns = guide::columns(&moment, name)?;
-        columns.retain(|column| !self.withheld.takes(name, &column.name));
+        let withheld = self.withheld.of(&moment)?;
+        columns.retain(|column| !withheld.takes(name, &column.name));
         Ok(json!({"table": table, "columns": columns}))
     }
 
@@ -233,7 +234,8 @@ impl MirrorTools {
         let (object, id) = (object(arguments)?, text(arguments, "id")?);
         let fields = arguments.get("fields").and_then(Value::as_object).filter(|fields| !fields.is_empty());
         let fields = fields.ok_or_else(|| CallError::Failed("`fields` must name at least one column".into()))?;
-        if let Some(name) = fields.keys().find(|name| self.withheld.takes(object.table(), name)) {
+        let withheld = self.withheld.of(&Reader::open(&self.database)?.begin()?)?;
+        if let Some(name) = fields.keys().find(|name| withheld.takes(object.table(), name)) {
             return Err(CallError::Failed(format!("`mcp.exclude` withholds {name}: it cannot be changed unseen")));
         }
         let request = EditRequest {

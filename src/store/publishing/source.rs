@@ -6,8 +6,8 @@ use rusqlite::params_from_iter;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::model::{Exclusions, Layout, Object, SqlValue};
-use crate::store::custom::rows::layout_without;
+use crate::model::{Layout, Object, SqlValue};
+use crate::store::custom::rows::{kept_back, layout_without};
 use crate::store::table_shapes::OWNER_NAME;
 use crate::store::{BuiltFrom, ReadTx, Reader, Result, Statements, StoreError, quoted};
 
@@ -71,7 +71,7 @@ impl Moment<'_> {
 
     /// The custom columns, as if these had been excluded from the mirror.
     pub fn layout_without(&self, exclude: &[String]) -> Result<Layout> {
-        layout_without(&self.tx.conn, Exclusions::new(exclude))
+        layout_without(&self.tx.conn, kept_back(&self.tx.conn, exclude)?)
     }
 
     /// All rows of a small table.

@@ -33,6 +33,10 @@ pub fn check(data: &[u8]) {
     let key = keys[which % keys.len()];
     decoded(&key, text);
     let (true, Ok(text)) = (which < 128, std::str::from_utf8(text)) else { return };
+    // Another writer than the last one is another file: the store ends, as it must.
+    if matches!(key, StateKey::LastWriter) {
+        return;
+    }
     let mirrored = mirrored();
     OPEN.with(|(conn, reader)| {
         let name = key.as_str();
