@@ -134,25 +134,6 @@ async fn mirrored() -> (Crm, Mirror) {
     (crm, mirror)
 }
 
-/// A value that only a detail has becomes known after the copy that a follower took.
-#[tokio::test]
-async fn follower_gets_the_values_of_details_that_are_read_later() {
-    let mut world = World::new(noon());
-    [0, 1, 2].map(|n| world.create(Object::Contact, &json!({"id": format!("ct{n}"), "notes": format!("notes {n}")})));
-    let crm = Crm::serve(world).await;
-    let mut mirror = Mirror::one_at_a_time();
-    mirror.settings.details = false;
-    mirror.sync(&crm).await;
-    let mut follower = Follower::copy(&mirror.path);
-    mirror.settings.details = true;
-    crm.wait(600);
-    mirror.sync(&crm).await;
-    follower.follow(&mirror.path);
-    assert_eq!(follower.rows, contacts(&mirror.path));
-    assert_eq!(mirror.one("SELECT notes FROM contacts_full WHERE id = 'ct2'"), "'notes 2'");
-    mirror.assert_exact(&crm);
-}
-
 #[tokio::test]
 async fn follower_of_the_feed_ends_equal_whatever_happens_to_fields() {
     let (crm, mirror) = mirrored().await;

@@ -6,7 +6,7 @@
 //!
 //! # Invariants
 //! - Once there is a follower, every change of a record gives it a higher number in `changed_records`, including
-//!   changes that are not in the feed, such as a new etag.
+//!   changes that are not in the feed, such as a new etag or the first reading of a detail.
 //! - An entry moves and is never deleted, so any number of followers can store their own position.
 
 pub mod queue;

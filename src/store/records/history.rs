@@ -23,6 +23,13 @@ const MARKS: u32 = 128;
 const AGREEMENT: Duration = Duration::from_secs(3_600);
 
 impl RecordsTx<'_> {
+    pub(in crate::store) fn was_inserted(&self, object: Object, id: &RecordId) -> Result<bool> {
+        self.value(
+            "SELECT EXISTS (SELECT 1 FROM changes WHERE object_type = ?1 AND record_id = ?2 AND kind = 'insert')",
+            params![object, id],
+        )
+    }
+
     /// Moves a record that the service no longer has to `removed_records`. Returns whether it was mirrored. Only the
     /// removal gate calls it.
     pub(super) fn remove(&self, object: Object, id: &RecordId, removed_at: Instant) -> Result<bool> {

@@ -131,8 +131,8 @@ impl RecordsTx<'_> {
             return Ok(applied);
         }
         let (id, is_detail, is_first) = (record.id.as_str(), shape.key != "id", applied == Applied::Inserted);
-        // A value that becomes known is a change for whoever follows, the first reading of a detail too.
-        if self.tx.is_copied(object)? {
+        // The first reading of a detail is not a change, unless the record itself was created after the first copy.
+        if self.tx.is_copied(object)? && (!is_detail || !is_first || self.was_inserted(object, &record.id)?) {
             let kind = if is_first && !is_detail { "insert" } else { "update" };
             let differences = if is_detail { of_detail(differences) } else { differences };
             self.tx.feed().remember(object, id, kind, differences, answer.asked.at)?;
