@@ -259,12 +259,9 @@ impl ClaimsTx<'_> {
         self.run("UPDATE OR REPLACE goals SET kind = ?3 WHERE object = ?1 AND kind = ?2", [object, kind, new])
     }
 
-    /// What a comparison left stays known for a day of equal counts: replicas that count differently may answer in turn.
     pub fn total_was_counted(&self, object: Object, left: i64, at: Instant) -> Result<()> {
-        let sql = "INSERT INTO goals (object, kind, since, finished, open) VALUES (?1, 'total', ?2, ?2, ?3)
-             ON CONFLICT DO UPDATE SET since = ?2, finished = iif(?3 = 0 AND finished > ?4, finished, ?2),
-                 open = iif(?3 = 0 AND finished > ?4, open, ?3)";
-        self.run(sql, params![object, at, left, at.minus(Duration::from_secs(86_400))])
+        let sql = "INSERT OR REPLACE INTO goals (object, kind, since, finished, open) VALUES (?1, 'total', ?2, ?2, ?3)";
+        self.run(sql, params![object, at, left])
     }
 
     /// What a comparison left may have been explained since.

@@ -69,10 +69,10 @@ impl RunOutcome {
 }
 
 impl ReadTx<'_> {
-    /// When the last run that mirrored everything began.
+    /// When the last run began that went on to its end, whatever failed in it.
     pub fn last_mirrored(&self) -> Result<Option<Instant>> {
-        let sql = "SELECT started_at FROM sync_runs WHERE outcome = 'done' AND kind IN ('sync', 'resync')
-                   ORDER BY id DESC LIMIT 1";
+        let sql = "SELECT started_at FROM sync_runs WHERE outcome IN ('done', 'failed', 'refused') AND ru > 0
+                     AND kind IN ('sync', 'resync') ORDER BY id DESC LIMIT 1";
         self.find_time(sql, [])
     }
 }

@@ -241,15 +241,13 @@ impl MeterBook {
     }
 }
 
-/// The later of the stored ledger and the note. Both only grow: the note is ahead during a run and after a kill, the
-/// file after the note's file was restored. A hold may have begun after the last request was charged.
+/// The later of the stored ledger and the note. The note is ahead during a run and after a kill, the file after the note's
+/// file was restored, and for who took the lock before. What was written last knows the hold, which a person may have ended;
+/// a refund lowers the total.
 pub fn later(stored: Ledger, note: Option<&str>) -> Ledger {
-    let noted: Option<Ledger> = note.and_then(|note| serde_json::from_str(note).ok());
-    match noted {
-        Some(noted) if noted.total > stored.total => noted,
-        Some(noted) if noted.total == stored.total => Ledger { hold: stored.hold.max(noted.hold), ..stored },
-        _ => stored,
-    }
+    let Some(noted) = note.and_then(|note| serde_json::from_str::<Ledger>(note).ok()) else { return stored };
+    let hold = if noted.steady_time() >= stored.steady_time() { noted.hold } else { stored.hold };
+    Ledger { hold, ..if noted.total > stored.total { noted } else { stored } }
 }
 
 fn stored_ledger(tx: &ReadTx<'_>) -> Result<Ledger, StoreError> {

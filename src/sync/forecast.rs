@@ -64,7 +64,8 @@ impl Forecast {
 }
 
 impl Engine {
-    /// Estimates the cost of a run. Spends 1 RU for each contact or company list that it counts, and changes nothing.
+    /// Estimates the cost of a run. Spends 1 RU for each contact or company list that it counts,
+    /// and a few where nothing tells the service's time; changes nothing.
     pub async fn forecast(&self, job: &Job) -> Result<Forecast, SyncError> {
         let run = Run::new(self, job, (0, "manual"));
         service_clock::recall_service_time(&run).await?;

@@ -133,9 +133,9 @@ impl StepFailures {
         refused.any(|failure| failure.wait(steady, limits).is_some())
     }
 
-    /// Whether the service has answered nothing since the last attempt.
+    /// Whether the service answered nothing in the last attempt.
     pub fn are_of_everything(&self) -> bool {
-        self.of(Step::Identity).is_some()
+        self.of(Step::Identity).is_some_and(|failure| failure.reached)
     }
 
     /// How long the first of the next attempts still waits, of the steps at which the last run failed; `None` if there

@@ -432,16 +432,15 @@ async fn verification_gives_up_a_list_that_never_ends() {
     }
 }
 
-/// Two replicas count differently, and answer in turn: the number that an audit did not explain starts no other for a day, and
-/// one that equals the rows none at all.
+/// Two replicas count differently, and answer in turn: whatever an audit left unexplained, a count that equals the rows starts none.
 #[tokio::test]
-async fn count_that_alternates_starts_one_audit_a_day() {
+async fn count_that_equals_the_rows_starts_no_audit() {
     let (crm, mirror) = settled(world_of(5_000)).await;
     let mut cost = Vec::new();
-    for hour in 0..44 {
+    for hour in 0..6 {
         let hidden = Hidden::ids(["c001000".to_string()]);
         crm.sandbox.faults().clear();
-        if hour % 2 == 0 && !(6..36).contains(&hour) {
+        if hour % 2 == 0 {
             let total = Rule::new(Fault::Hide(hidden)).on(Resource::Contacts).with_param("count").forever();
             crm.sandbox.faults().add(total);
         }
@@ -450,7 +449,8 @@ async fn count_that_alternates_starts_one_audit_a_day() {
         mirror.scheduled(&crm, &contacts(Job::sync())).await;
         cost.push(crm.sandbox.log().lists(Resource::Contacts));
     }
-    let audits: Vec<usize> = (0..44).filter(|hour| cost[*hour] > 10).collect();
-    assert_eq!(audits, [0, 36], "{cost:?}");
-    assert!(cost.iter().enumerate().all(|(hour, cost)| audits.contains(&hour) || *cost == 2), "{cost:?}");
+    assert!(
+        cost.iter().enumerate().all(|(hour, cost)| if hour % 2 == 0 { *cost > 10 } else { *cost == 2 }),
+        "{cost:?}"
+    );
 }

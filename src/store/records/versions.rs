@@ -55,8 +55,11 @@ impl<'a> Version<'a> {
         if self.etag == row.etag {
             return VersionFit::SameEtag { is_earlier };
         }
-        let is_weakly_equal = self.etag.is_none_or(|new| strong(new) == strong(of_lists))
-            && times.is_none_or(|(new, old)| are_same_time(new, old));
+        let same_time = times.map(|(new, old)| are_same_time(new, old));
+        let is_weakly_equal = match self.etag {
+            Some(new) => strong(new) == strong(of_lists) && same_time != Some(false),
+            None => same_time == Some(true) || self.updated_at.is_none() && row.updated_at.is_none(),
+        };
         if is_weakly_equal || is_one_moment {
             return VersionFit::OtherEtag(of_lists.to_string());
         }
