@@ -8,6 +8,7 @@ use crm_mirror::sandbox::{NewField, World};
 use crm_mirror::store::Store;
 use crm_mirror::sync::Engine;
 use rusqlite::Connection;
+use rusqlite::config::DbConfig;
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -37,6 +38,11 @@ pub(super) fn temporary() -> TempDir {
 pub(super) fn mirrored() -> &'static Mirrored {
     static MIRRORED: LazyLock<Mirrored> = LazyLock::new(Mirrored::new);
     &MIRRORED
+}
+
+/// Switches the triggers of a connection.
+pub(super) fn triggers(conn: &Connection, on: bool) {
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, on).unwrap();
 }
 
 /// The key of a custom field: its type, and whether it can be cleared.
@@ -70,14 +76,6 @@ impl Mirrored {
         let conn = Connection::open(&self.mirror.path).unwrap();
         conn.pragma_update(None, "synchronous", "off").unwrap();
         conn.set_prepared_statement_cache_capacity(64);
-        // The checks write rows that no shell can write any more, as somebody who switches the triggers off.
-        for guard in ["outbox_refuse_insert", "outbox_refuse_update", "outbox_refuse_delete"] {
-            conn.execute_batch(&format!(
-                "DROP TRIGGER IF EXISTS {guard}; DROP TRIGGER IF EXISTS {}",
-                guard.replace("outbox", "outbox_events")
-            ))
-            .unwrap();
-        }
         conn
     }
 }
