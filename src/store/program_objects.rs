@@ -88,7 +88,7 @@ mod tests {
         let before = count();
         objects::drop_indexes_in_the_way(&conn).unwrap();
         assert_eq!(count(), before);
-        assert_eq!(objects::indexes(&conn).unwrap(), []);
+        assert_eq!(objects::of_users(&conn, "type = 'index'").unwrap(), []);
         let read = |sql: &str| -> Vec<String> {
             let mut stmt = conn.prepare(sql).unwrap();
             stmt.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()

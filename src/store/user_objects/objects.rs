@@ -8,9 +8,8 @@ use crate::store::program_objects::{OWN_TRIGGER, is_program_index, is_program_ta
 use crate::store::{Result, Statements, quoted};
 
 /// Indexes that could make a write fail: UNIQUE ones refuse rows that the service has, an expression, condition or
-/// collation may fail for a value or exist only in its owner's program. The program's own are left out.
-const COULD_REFUSE_A_ROW: &str = "name NOT IN ('search_documents_by_record') AND name NOT GLOB 'outbox_*'
-    AND name NOT GLOB 'ix_full_*' AND EXISTS (
+/// collation may fail for a value or exist only in its owner's program.
+const COULD_REFUSE_A_ROW: &str = "type = 'index' AND EXISTS (
         SELECT 1 FROM pragma_index_list(tbl_name) AS l, pragma_index_xinfo(sqlite_schema.name) AS x
         WHERE l.name = sqlite_schema.name
           AND (l.\"unique\" OR l.partial OR x.cid = -2 OR x.coll NOT IN ('BINARY', 'NOCASE', 'RTRIM')))";
@@ -25,23 +24,11 @@ pub(in crate::store) struct UserObject {
     sql: String,
 }
 
-/// Users' views, in the order of creation.
-pub(super) fn views(conn: &Connection) -> Result<Vec<UserObject>> {
-    let mut views = read(conn, "type = 'view'")?;
-    views.retain(|view| !is_own(view));
-    Ok(views)
-}
-
-pub(super) fn triggers(conn: &Connection) -> Result<Vec<UserObject>> {
-    let mut triggers = read(conn, "type = 'trigger'")?;
-    triggers.retain(|trigger| !is_own(trigger));
-    Ok(triggers)
-}
-
-pub(in crate::store) fn indexes(conn: &Connection) -> Result<Vec<UserObject>> {
-    let mut indexes = read(conn, "type = 'index'")?;
-    indexes.retain(|index| is_program_table(&index.table) && !is_own(index));
-    Ok(indexes)
+/// Users' objects under a condition, in the order of creation; of indexes those of the program's tables.
+pub(in crate::store) fn of_users(conn: &Connection, condition: &str) -> Result<Vec<UserObject>> {
+    let mut found = read(conn, condition)?;
+    found.retain(|object| !is_own(object) && (object.kind != "index" || is_program_table(&object.table)));
+    Ok(found)
 }
 
 /// Whether the program has made it. An index has a name of the program's, and its way of writing: another one is a person's,
@@ -81,10 +68,10 @@ fn read(conn: &Connection, condition: &str) -> Result<Vec<UserObject>> {
 /// Drops users' triggers, and removes their views until [`restore`].
 pub(in crate::store) fn set_aside(conn: &Connection) -> Result<Vec<UserObject>> {
     // Dropping a view drops its triggers.
-    for trigger in triggers(conn)? {
+    for trigger in of_users(conn, "type = 'trigger'")? {
         drop_for_good(conn, &trigger, "it is in the way of a change of the columns")?;
     }
-    let views = views(conn)?;
+    let views = of_users(conn, "type = 'view'")?;
     for view in &views {
         drop_object(conn, view)?;
     }
@@ -119,13 +106,8 @@ pub(in crate::store) fn drop_indexes_on(conn: &Connection, table: &str, column: 
 
 /// Call it before the first write after a change of the schema.
 pub(in crate::store) fn drop_indexes_in_the_way(conn: &Connection) -> Result<()> {
-    for index in read(conn, &format!("type = 'index' AND {COULD_REFUSE_A_ROW}"))? {
-        if is_program_table(&index.table) {
-            let why = "it is UNIQUE, partial or on an expression, so it could refuse a record of the service";
-            drop_for_good(conn, &index, why)?;
-        }
-    }
-    Ok(())
+    let why = "it is UNIQUE, partial or on an expression, so it could refuse a record of the service";
+    of_users(conn, COULD_REFUSE_A_ROW)?.iter().try_for_each(|index| drop_for_good(conn, index, why))
 }
 
 fn drop_for_good(conn: &Connection, object: &UserObject, why: &str) -> Result<()> {
@@ -163,7 +145,7 @@ mod tests {
              CREATE INDEX by_id ON contacts (id)",
         )
         .unwrap();
-        let before = views(&conn).unwrap();
+        let before = of_users(&conn, "type = 'view'").unwrap();
         let taken = set_aside(&conn).unwrap();
         drop_indexes_on(&conn, "contacts", "cf_a").unwrap();
         let names = || read(&conn, "type <> 'table'").unwrap().into_iter().map(|o| o.name).collect::<Vec<_>>();
@@ -171,7 +153,7 @@ mod tests {
         conn.execute_batch("ALTER TABLE contacts RENAME COLUMN id TO key; ALTER TABLE contacts DROP COLUMN cf_a")
             .unwrap();
         restore(&conn, &taken);
-        assert_eq!(views(&conn).unwrap(), before);
+        assert_eq!(of_users(&conn, "type = 'view'").unwrap(), before);
 
         let taken = set_aside(&conn).unwrap();
         conn.execute_batch("CREATE VIEW later AS SELECT 1 AS one").unwrap();

@@ -50,13 +50,13 @@ pub fn damaged_search(tx: &ReadTx<'_>) -> Result<Vec<BrokenObject>> {
 
 /// Users' indexes and triggers, as `index by_name`. A run drops those that are in its way.
 pub fn not_kept(tx: &ReadTx<'_>) -> Result<Vec<String>> {
-    let found = [objects::indexes(&tx.conn)?, objects::triggers(&tx.conn)?];
-    Ok(found.into_iter().flatten().map(|object| format!("{} {}", object.kind, object.name)).collect())
+    let found = objects::of_users(&tx.conn, "type IN ('index', 'trigger')")?;
+    Ok(found.into_iter().map(|object| format!("{} {}", object.kind, object.name)).collect())
 }
 
 /// Users' views that do not compile; for a view from a file, the file.
 pub(super) fn views(conn: &Connection, files: &AppliedFiles) -> Result<Vec<BrokenObject>> {
-    Ok(objects::views(conn)?
+    Ok(objects::of_users(conn, "type = 'view'")?
         .into_iter()
         .filter_map(|view| {
             let sql = format!("SELECT 1 FROM main.{} LIMIT 0", quoted(&view.name));
