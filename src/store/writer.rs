@@ -4,7 +4,7 @@
 //! while pages are fetched and decoded. The queue is bounded, and therefore memory too.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -12,11 +12,10 @@ use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::model::{Instant, Layout, Object, RequestRegister};
-use crate::store::file::lock::LockedBy;
 use crate::store::tx::RowOrder;
 use crate::store::user_objects::objects::drop_indexes_in_the_way;
 use crate::store::{
-    BuiltFrom, Doing, Lock, MirrorTx, OpenFiles, ReadTx, Result, Shapes, StoreError, ViewOptions, open, shapes_of, wal,
+    BuiltFrom, Doing, FileId, Lock, MirrorTx, ReadTx, Result, Shapes, StoreError, ViewOptions, open, shapes_of, wal,
 };
 
 /// `None` ends the writer.
@@ -30,10 +29,9 @@ pub struct Store {
     queue: mpsc::Sender<WriterJob>,
     layout: watch::Receiver<Arc<Layout>>,
     path: Arc<PathBuf>,
-    files: OpenFiles,
+    file: Option<FileId>,
     lock: Arc<Lock>,
     requests: RequestRegister,
-    current: Arc<Mutex<LockedBy>>,
     thread: Arc<Mutex<Option<JoinHandle<()>>>>,
 }
 
@@ -47,7 +45,7 @@ struct Writer {
     /// The version of the data at the last look at what other programs did; only their commits change it.
     looked_at: Option<i64>,
     killed: bool,
-    current: Arc<Mutex<LockedBy>>,
+    lock: Arc<Lock>,
     /// Other contents were written over those of the file: it has to be opened again.
     is_replaced: bool,
 }
@@ -79,38 +77,35 @@ impl Store {
         let [log, index] = wal::files_beside(path);
         let removes_log = options.leaves_no_wal && !(log.exists() && index.exists());
         let (conn, lock) = open::writer(path)?;
+        let lock = Arc::new(lock);
         let shapes = shapes_of(&conn)?;
         let (now, layout) = watch::channel(shapes.layout.clone());
         let wal = wal::Keeper::of(path);
         let requests = RequestRegister::default();
         let rows = RowOrder::new(requests.clone());
         let [killed, is_replaced] = [false; 2];
-        let (before_commit, looked_at, current) = (None, None, Arc::default());
+        let (before_commit, looked_at, held) = (None, None, lock.clone());
         let mut writer =
-            Writer { conn, shapes, layout: now, wal, rows, before_commit, looked_at, killed, current, is_replaced };
-        let taken = writer
-            .durably(|writer| {
-                writer.tx(|tx| {
-                    let taken = tx.take_over(&lock, path, Instant::system_now())?;
-                    tx.name_mirror()?;
-                    options.views.as_ref().map_or(Ok(()), |views| tx.derived().configure_views(views))?;
-                    tx.derived().catch_up()?;
-                    tx.derived().refresh_view_files()?;
-                    Object::ALL.into_iter().try_for_each(|object| tx.records().count_once(object))?;
-                    Ok(taken)
-                })
+            Writer { conn, shapes, layout: now, wal, rows, before_commit, looked_at, killed, lock: held, is_replaced };
+        let taken = writer.durably(|writer| {
+            writer.tx(|tx| {
+                let taken = tx.take_over(&lock, path, Instant::system_now())?;
+                tx.name_mirror()?;
+                options.views.as_ref().map_or(Ok(()), |views| tx.derived().configure_views(views))?;
+                tx.derived().catch_up()?;
+                tx.derived().refresh_view_files()?;
+                Object::ALL.into_iter().try_for_each(|object| tx.records().count_once(object))?;
+                Ok(taken)
             })
-            .and_then(|taken| lock.store_writer(&taken).map(|()| taken))?;
-        let (current, path) = (writer.current.clone(), Arc::new(path.to_path_buf()));
-        *known(&current) = taken;
+        })?;
+        lock.store_writer(taken)?;
         writer.finish_erasure();
         writer.before_commit = options.before_commit;
         if let Some(wait) = options.lock_wait {
             writer.conn.busy_timeout(wait).doing("set how long to wait for a lock")?;
         }
-        let lock = Arc::new(lock);
-        let (held, files) = (lock.clone(), OpenFiles::of(&path));
-        let (place, written) = (path.clone(), current.clone());
+        let (path, file) = (Arc::new(path.to_path_buf()), FileId::of(path));
+        let (place, held) = (path.clone(), lock.clone());
         let (queue, mut work) = mpsc::channel::<WriterJob>(QUEUE);
         let thread = std::thread::Builder::new()
             .name("mirror-writer".into())
@@ -131,20 +126,13 @@ impl Store {
                 let killed = writer.killed;
                 drop(writer);
                 // Only now, since the numbers of closed files are used again. While it is in the way, nobody gets the lock.
-                let last = known(&written).clone();
-                match last.set_log_aside(&place) {
-                    Err(error) => tracing::error!(%error, "The WAL of a file that was replaced is in the way: {error}"),
-                    Ok(()) => {
-                        if !killed {
-                            held.note_closed(&place, &last);
-                        }
-                        held.release();
-                    }
+                if let Err(error) = held.end(&place, killed) {
+                    tracing::error!(%error, "The WAL of a file that was replaced is in the way: {error}");
                 }
             })
             .map_err(StoreError::using(&path))?;
         let thread = Arc::new(Mutex::new(Some(thread)));
-        Ok(Store { queue, layout, path, files, lock, requests, current, thread })
+        Ok(Store { queue, layout, path, file, lock, requests, thread })
     }
 
     /// Executes `work` in one transaction: it is committed if `work` succeeds, and rolled back if it fails.
@@ -168,13 +156,11 @@ impl Store {
         &self,
         work: impl FnOnce(&MirrorTx<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let lock = self.lock.clone();
-        self.carry_out(move |writer| {
-            let current = known(&writer.current).clone();
+        self.carry_out(|writer| {
+            let current = writer.lock.writer().unwrap_or_default();
             let renew = |tx: &MirrorTx<'_>| Ok((tx.renew_nonce(&current)?, work(tx)?));
             let (next, out) = writer.durably(|writer| writer.tx(renew))?;
-            lock.store_writer(&next)?;
-            *known(&writer.current) = next;
+            writer.lock.store_writer(next)?;
             Ok(out)
         })
         .await
@@ -227,12 +213,6 @@ impl Store {
         &self.lock
     }
 
-    /// Records, outside the file, that the request with this number is about to be sent: a copy of the file from before it
-    /// is recognised.
-    pub fn note_request(&self, number: u64) -> Result<()> {
-        known(&self.current).note_request(&self.lock, number)
-    }
-
     pub fn requests(&self) -> &RequestRegister {
         &self.requests
     }
@@ -258,15 +238,13 @@ impl Store {
 
     /// Whether what is written is in the mirror: this file is open, and at its path.
     pub fn is_at_path(&self) -> Result<()> {
-        match self.files.are_at(&self.path) {
-            Ok(()) if self.queue.is_closed() => Err(StoreError::Replaced { path: self.path.to_path_buf() }),
-            found => found,
+        let path = || self.path.to_path_buf();
+        match FileId::of(&self.path) {
+            None => Err(StoreError::Missing { path: path() }),
+            found if found == self.file && !self.queue.is_closed() => Ok(()),
+            Some(_) => Err(StoreError::Replaced { path: path() }),
         }
     }
-}
-
-fn known(current: &Mutex<LockedBy>) -> MutexGuard<'_, LockedBy> {
-    current.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 async fn join(thread: &Mutex<Option<JoinHandle<()>>>) {
@@ -291,7 +269,7 @@ impl Writer {
                 return Ok(false);
             }
             let chances = built.erasure_chances.saturating_add(1);
-            let is_due = built.erasure_chances == 0 || chances.is_power_of_two();
+            let is_due = chances.is_power_of_two();
             let rewritten = if is_due { self.conn.execute_batch("VACUUM").doing(doing) } else { Ok(()) };
             if !is_due || rewritten.is_err() {
                 self.tx(|tx| tx.derived().now_built_from(|built| built.erasure_chances = chances))?;
@@ -361,7 +339,7 @@ impl Writer {
             tx.conn.pragma_query_value(None, "data_version", |row| row.get(0)).doing("read the version of the data")?;
         if self.looked_at != Some(version) {
             if self.looked_at.is_some() {
-                tx.expect_last(&known(&self.current))?;
+                tx.expect_last(&self.lock.writer().unwrap_or_default())?;
             }
             // First of all: after an error of a damaged index, SQLite refuses to write for the rest of a transaction.
             drop_indexes_in_the_way(&tx.conn)?;

@@ -4,6 +4,7 @@
 use std::fs::{File, TryLockError};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
@@ -23,7 +24,8 @@ pub(super) const MODE: u32 = 0o640;
 pub struct Lock {
     file: File,
     path: PathBuf,
-    found: LockLines,
+    found: Option<String>,
+    writer: Mutex<Option<LockedBy>>,
 }
 
 /// The widths of the three lines of a lock file: the process, its note, and the file that it writes. Fixed, so that one
@@ -55,14 +57,14 @@ impl Lock {
             }
         };
         // Not before it is locked: the last holder may just have written its last lines.
-        let found = LockLines::of(&file).map_err(&io)?;
-        let lock = Lock { file, path: path.clone(), found };
+        let LockLines { note, writer, .. } = LockLines::of(&file).map_err(&io)?;
+        let lock = Lock { file, path: path.clone(), found: note, writer: Mutex::new(writer) };
         lock.write_line(0, &std::process::id().to_string(), PID_WIDTH)?;
         Ok(lock)
     }
 
     pub fn found(&self) -> Option<&str> {
-        self.found.note.as_deref()
+        self.found.as_deref()
     }
 
     /// Replaces the note. It survives the process, but not a power failure.
@@ -70,14 +72,37 @@ impl Lock {
         self.write_line(NOTE_AT, note, NOTE_WIDTH)
     }
 
-    pub(super) fn found_writer(&self) -> Option<&LockedBy> {
-        self.found.writer.as_ref()
+    /// What the lock file says about the file that is written: what was found, until it is replaced.
+    pub(in crate::store) fn writer(&self) -> Option<LockedBy> {
+        self.known_writer().clone()
     }
 
-    /// Replaces what is said about the file that is written, also for after a power failure, like that file.
-    pub(in crate::store) fn store_writer(&self, writer: &LockedBy) -> Result<()> {
-        self.write_line(WRITER_AT, &json("the lock file", writer)?, WRITER_WIDTH)?;
-        self.file.sync_data().map_err(StoreError::using(&self.path))
+    fn known_writer(&self) -> MutexGuard<'_, Option<LockedBy>> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Replaces it, also for after a power failure, like that file.
+    pub(in crate::store) fn store_writer(&self, writer: LockedBy) -> Result<()> {
+        self.replace_writer(&mut self.known_writer(), writer)
+    }
+
+    fn replace_writer(&self, known: &mut Option<LockedBy>, writer: LockedBy) -> Result<()> {
+        self.write_line(WRITER_AT, &json("the lock file", &writer)?, WRITER_WIDTH)?;
+        self.file.sync_data().map_err(StoreError::using(&self.path))?;
+        *known = Some(writer);
+        Ok(())
+    }
+
+    /// Records, outside the file, that the request with this number is about to be sent: a copy of the file from before it
+    /// is recognised.
+    pub fn note_request(&self, number: u64) -> Result<()> {
+        let mut known = self.known_writer();
+        match known.clone() {
+            Some(last) if number > last.requests => {
+                self.replace_writer(&mut known, LockedBy { requests: number, ..last })
+            }
+            _ => Ok(()),
+        }
     }
 
     fn write_line(&self, at: usize, text: &str, width: usize) -> Result<()> {
@@ -88,17 +113,18 @@ impl Lock {
         self.file.write_all_at(format!("{text:<width$}\n").as_bytes(), at as u64).map_err(&io)
     }
 
-    /// Of a writer that has closed the mirror. A failure is ignored: followers start again then, once.
-    pub(in crate::store) fn note_closed(&self, mirror: &Path, writer: &LockedBy) {
-        if super::wal::beside(mirror).metadata().map_or(true, |log| log.len() == 0) {
-            let _ = self.store_writer(&LockedBy { closed: true, ..writer.clone() });
+    /// Releases the lock, even if other references to it exist, unless a WAL that is not the file's stays in the way.
+    pub(in crate::store) fn end(&self, mirror: &Path, was_killed: bool) -> Result<()> {
+        let Some(last) = self.writer() else { return Ok(()) };
+        last.set_log_aside(mirror)?;
+        let is_written = super::wal::beside(mirror).metadata().map_or(true, |log| log.len() == 0);
+        if is_written && !was_killed {
+            // A failure is ignored: followers start again then, once.
+            let _ = self.store_writer(LockedBy { closed: true, ..last });
         }
-    }
-
-    /// Releases the lock, even if other references to it exist.
-    pub(in crate::store) fn release(&self) {
-        // A failure is ignored: the lock ends with the process.
+        // The same: the lock ends with the process.
         let _ = self.file.unlock();
+        Ok(())
     }
 }
 
@@ -246,13 +272,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("mirror.db");
         let writer = LockedBy { nonce: "the writer".into(), ..LockedBy::default() };
-        Lock::take(&path).unwrap().store_writer(&writer).unwrap();
+        Lock::take(&path).unwrap().store_writer(writer.clone()).unwrap();
         let lock = Lock::take(&path).unwrap();
-        assert_eq!((lock.found(), lock.found_writer()), (None, Some(&writer)));
+        assert_eq!((lock.found(), lock.writer()), (None, Some(writer.clone())));
         lock.note("a note").unwrap();
         drop(lock);
         let lock = Lock::take(&path).unwrap();
-        assert_eq!((lock.found(), lock.found_writer()), (Some("a note"), Some(&writer)));
+        assert_eq!((lock.found(), lock.writer()), (Some("a note"), Some(writer)));
     }
 
     #[test]

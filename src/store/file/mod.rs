@@ -12,8 +12,6 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::store::{Result, StoreError};
-
 pub fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
@@ -60,15 +58,6 @@ impl OpenFiles {
     pub fn of(path: &Path) -> OpenFiles {
         let [log, index] = wal::files_beside(path);
         OpenFiles([path, &log, &index].map(FileId::of))
-    }
-
-    /// An error unless the database is the file at its path: what is written to another one is lost.
-    pub(super) fn are_at(&self, path: &Path) -> Result<()> {
-        match FileId::of(path) {
-            None => Err(StoreError::Missing { path: path.into() }),
-            found if found == self.0[0] => Ok(()),
-            Some(_) => Err(StoreError::Replaced { path: path.into() }),
-        }
     }
 }
 

@@ -77,7 +77,7 @@ pub(in crate::store) fn writer(path: &Path) -> Result<(Connection, Lock)> {
     let lock = Lock::take(path)?;
     make(path)?;
     expect_one_name(path)?;
-    lock.found_writer().map_or(Ok(()), |last| last.set_log_aside(path))?;
+    lock.writer().map_or(Ok(()), |last| last.set_log_aside(path))?;
     let mut conn = Connection::open(path).map_err(StoreError::opening(path))?;
     settings(&conn).map_err(StoreError::opening(path))?;
     migrate::migrate(&mut conn)?;

@@ -35,16 +35,6 @@ fn is_copy(last: &LockedBy, locked: Option<&LockedBy>, here: &FileIdentity) -> b
 }
 
 impl LockedBy {
-    /// Notes a request, unless a later one was noted.
-    pub(in crate::store) fn note_request(&mut self, lock: &Lock, number: u64) -> Result<()> {
-        if number > self.requests {
-            let next = LockedBy { requests: number, ..self.clone() };
-            lock.store_writer(&next)?;
-            *self = next;
-        }
-        Ok(())
-    }
-
     fn renewed(self) -> LockedBy {
         LockedBy { nonce: random_id(), before: self.nonce, closed: false, ..self }
     }
@@ -57,7 +47,7 @@ impl LockedBy {
 
     /// Leaves no WAL to a file that it does not belong to, once nobody has it open. What a writer that was killed or a reader
     /// kept in it is not lost: the database may have another name now.
-    pub(in crate::store) fn set_log_aside(&self, path: &Path) -> Result<()> {
+    pub(super) fn set_log_aside(&self, path: &Path) -> Result<()> {
         if !self.left_its_log(path) {
             return Ok(());
         }
@@ -97,7 +87,8 @@ impl MirrorTx<'_> {
     pub(in crate::store) fn take_over(&self, lock: &Lock, path: &Path, now: Instant) -> Result<LockedBy> {
         let here = FileIdentity::of(path)?;
         let last: Option<LockedBy> = self.state(&StateKey::LastWriter)?;
-        let locked = lock.found_writer();
+        let locked = lock.writer();
+        let locked = locked.as_ref();
         let copied = match &last {
             Some(last) => is_copy(last, locked, &here),
             // A new file has no id yet. In another one, somebody deleted the entry.
@@ -127,7 +118,7 @@ impl MirrorTx<'_> {
         let current = LockedBy { requests, file: here, log, ..known }.renewed();
         if is_new {
             // A file that is killed while it is made is no copy: its lock file comes first.
-            lock.store_writer(&current)?;
+            lock.store_writer(current.clone())?;
         }
         self.set_state(&StateKey::LastWriter, &current)?;
         Ok(current)
