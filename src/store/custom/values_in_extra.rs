@@ -81,10 +81,8 @@ impl CustomTx<'_> {
         extra.sources.extend(kept.sources.clone().into_iter().chain(record.extra.sources.clone()));
         // Nothing was read: the row is as old as before.
         let read_at = stamped_at.parse().unwrap_or(asked.at);
-        self.tx
-            .records()
-            .write(object, &shape, record, &extra, WrittenAnswer { asked, read_at, follows: false })
-            .map(drop)
+        let answer = WrittenAnswer { read_at, ..asked.into() };
+        self.tx.records().write(object, &shape, record, &extra, answer).map(drop)
     }
 
     pub fn clear_filled(&self, object: Object) -> Result<()> {

@@ -126,28 +126,6 @@ impl RecordsTx<'_> {
         extra: &Extra,
         answer: WrittenAnswer<'_>,
     ) -> Result<Applied> {
-        let (applied, differences) = self.write_row(object, shape, record, extra, answer)?;
-        if !applied.is_new() {
-            return Ok(applied);
-        }
-        let (id, is_detail, is_first) = (record.id.as_str(), shape.key != "id", applied == Applied::Inserted);
-        // The first reading of a detail is not a change, unless the record itself was created after the first copy.
-        if self.tx.is_copied(object)? && (!is_detail || !is_first || self.was_inserted(object, &record.id)?) {
-            let kind = if is_first && !is_detail { "insert" } else { "update" };
-            let differences = if is_detail { of_detail(differences) } else { differences };
-            self.tx.feed().remember(object, id, kind, differences, answer.asked.at)?;
-        }
-        Ok(applied)
-    }
-
-    fn write_row(
-        &self,
-        object: Object,
-        shape: &Shape,
-        record: &Record,
-        extra: &Extra,
-        answer: WrittenAnswer<'_>,
-    ) -> Result<(Applied, Vec<FieldDifference>)> {
         let WrittenAnswer { asked, read_at, follows } = answer;
         let extra = extra.to_json();
         let incoming = shape.values(record, extra.as_deref());
@@ -159,17 +137,20 @@ impl RecordsTx<'_> {
             self.tx.remember_order(object, id, asked.order.number());
         }
         let Some(row) = self.compare(shape, record, &incoming)? else {
-            // A later answer showed that the record was removed.
-            if overtaken || !is_detail && !self.takes_back(object, id, shape, &incoming)? {
-                return Ok((Applied::Older, Vec::new()));
+            // A later answer showed that the record was removed, or this one may be of a moment before.
+            let version = Version::of_answer(shape, &incoming);
+            if overtaken || !is_detail && self.tx.knowledge().was_just_removed(object, id, version)? {
+                return Ok(Applied::Older);
+            }
+            if !is_detail {
+                self.run("DELETE FROM removed_records WHERE object_type = ?1 AND id = ?2", params![object, id])?;
             }
             self.count_before(object, id)?;
             self.execute(&shape.insert, id, &incoming, read_at)?;
-            self.tx.feed().mark_changed(object, id);
-            self.index_multi_values(object, shape, id, None)?;
             let differences = shape.columns.iter().zip(&incoming).map(|(c, new)| c.difference(&SqlValue::Null, *new));
-            let differences = differences.filter(|difference| !difference.there.is_null());
-            return Ok((Applied::Inserted, differences.collect()));
+            let differences = differences.filter(|difference| !difference.there.is_null()).collect();
+            self.was_written(object, shape, id, None, differences, asked.at)?;
+            return Ok(Applied::Inserted);
         };
         let is_same = row.is_same();
         let RowComparison { changed, old, omits } = row;
@@ -179,7 +160,7 @@ impl RecordsTx<'_> {
             self.tx.knowledge().was_shown(object, id, is_accepted)?;
         }
         if !is_accepted {
-            return Ok((Applied::Older, Vec::new()));
+            return Ok(Applied::Older);
         }
         self.tx.unread().doubt_groups(object, id, Version::of_answer(shape, &incoming).etag, &omits)?;
         if is_same {
@@ -187,7 +168,7 @@ impl RecordsTx<'_> {
                 // The age of a detail is that of the last answer, changed or not.
                 self.execute(&shape.update(&[]), id, &[], read_at)?;
             }
-            return Ok((Applied::Unchanged, Vec::new()));
+            return Ok(Applied::Unchanged);
         }
         if !is_detail {
             self.tx.unread().mark_omitted(object, shape, id, &incoming, &old);
@@ -195,10 +176,9 @@ impl RecordsTx<'_> {
         self.count_before(object, id)?;
         self.execute(&shape.update(&changed), id, &at(&incoming, &changed), read_at)?;
         self.tx.knowledge().make_detail_due_if_moved(object, shape, record, &changed)?;
-        self.tx.feed().mark_changed(object, id);
-        self.index_multi_values(object, shape, id, Some(&changed))?;
         let differences = changed.iter().map(|&place| shape.columns[place].difference(&old[place], incoming[place]));
-        Ok((Applied::Updated, differences.collect()))
+        self.was_written(object, shape, id, Some(&changed), differences.collect(), asked.at)?;
+        Ok(Applied::Updated)
     }
 
     pub fn compare_list(&self, object: Object, record: &Record) -> Result<Compared> {
@@ -274,20 +254,26 @@ impl RecordsTx<'_> {
         Ok(stmt.raw_execute()?)
     }
 
-    /// Removes a record that returns from the removed records. Returns whether it does: the answer may be of a moment
-    /// before the removal.
-    fn takes_back(&self, object: Object, id: &str, shape: &Shape, incoming: &[Option<ValueRef<'_>>]) -> Result<bool> {
-        if self.tx.knowledge().was_just_removed(object, id, Version::of_answer(shape, incoming))? {
-            return Ok(false);
-        }
-        self.run("DELETE FROM removed_records WHERE object_type = ?1 AND id = ?2", params![object, id])?;
-        Ok(true)
-    }
-
-    /// Writes the values of the multi-selects of a row, or of those that changed.
-    fn index_multi_values(&self, object: Object, shape: &Shape, id: &str, changed: Option<&[usize]>) -> Result<()> {
+    /// Has feed, search and multi-selects follow a row: a new one, or what has changed of it.
+    fn was_written(
+        &self,
+        object: Object,
+        shape: &Shape,
+        id: &str,
+        changed: Option<&[usize]>,
+        differences: Vec<FieldDifference>,
+        seen_at: Instant,
+    ) -> Result<()> {
+        self.tx.feed().mark_changed(object, id);
         if !self.tx.is_copied(object)? {
             return Ok(());
+        }
+        let is_detail = shape.key != "id";
+        // The first reading of a detail is not a change, unless the record itself was created after the first copy.
+        if !is_detail || changed.is_some() || self.was_inserted(object, id)? {
+            let kind = if changed.is_none() && !is_detail { "insert" } else { "update" };
+            let differences = if is_detail { of_detail(differences) } else { differences };
+            self.tx.feed().remember(object, id, kind, differences, seen_at)?;
         }
         let layout = self.tx.layout();
         for (place, column) in shape.columns.iter().enumerate() {
