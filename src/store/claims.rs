@@ -235,11 +235,6 @@ impl ClaimsTx<'_> {
         self.run(sql, [what, scope])
     }
 
-    pub(in crate::store) fn accept_after(&self, step: i64) -> Result<()> {
-        let sql = "INSERT OR REPLACE INTO goals (object, kind, open) VALUES ('', 'accepted', ?1)";
-        self.run(sql, [step])
-    }
-
     pub fn leave_records_out(&self, object: Object, count: u32) -> Result<()> {
         let [object, kind] = Goal::Sweeping(object).row();
         self.run("UPDATE goals SET open = open + ?3 WHERE object = ?1 AND kind = ?2", params![object, kind, count])

@@ -73,8 +73,9 @@ impl EditsTx<'_> {
     /// that those that were applied before were applied in the other one. Returns the number of held edits. Write it
     /// with [`Store::write_durably`](crate::store::Store::write_durably).
     pub fn hold_for_another_workspace(&self, now: Instant) -> Result<u64> {
-        let last: i64 = self.value("SELECT coalesce(max(id), 0) FROM outbox_events", [])?;
-        self.tx.claims().accept_after(last)?;
+        let accepted = "INSERT OR REPLACE INTO goals (object, kind, open)
+             SELECT '', 'accepted', coalesce(max(id), 0) FROM outbox_events";
+        self.run(accepted, [])?;
         let why = "held because another workspace was accepted: the edit was made before";
         hold_open_edits(&self.tx.conn, Requests::Discard, why, now)
     }

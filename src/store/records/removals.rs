@@ -183,13 +183,24 @@ impl RecordsTx<'_> {
         if unwitnessed && confirmed.proof != RemovalProof::LongEmpty {
             return Ok(RemovalDecision::Unproven);
         }
-        self.tx.knowledge().forget_counted_removals(object, steady)?;
+        self.tx.knowledge().delete_doubts(
+            "object_type = ?1 AND why = 'counted' AND (first_seen < ?2 OR first_seen > ?3)",
+            (object, steady.minus(DAY), steady.plus(DAY)),
+        )?;
         let mut removed = 0;
         for (id, order) in confirmed.ids.iter().zip(&confirmed.orders) {
             let was_here = self.remove(object, id, now)?;
             removed += u64::from(was_here);
             let counts = was_here && !guard.accepted;
-            self.tx.knowledge().record_removal(object, id.as_str(), (steady, counts))?;
+            // An answer that shows the same version may be of a moment before.
+            self.run(
+                "INSERT INTO doubts (object_type, record_id, why, version, first_seen, tries)
+                 SELECT object_type, id, 'gone', coalesce(json_extract(record, '$.updated_at'), ''), ?3, ?4
+                 FROM removed_records WHERE object_type = ?1 AND id = ?2
+                 ON CONFLICT DO UPDATE SET version = excluded.version, first_seen = excluded.first_seen,
+                     tries = tries + excluded.tries",
+                params![object, id, steady, counts],
+            )?;
             self.tx.remember_order(object, id.as_str(), *order);
         }
         if removed > 0 {
@@ -250,31 +261,6 @@ impl KnowledgeTx<'_> {
 
     pub fn clear_nominations(&self, object: Object) -> Result<()> {
         self.delete_doubts("object_type = ?1 AND why = 'missed'", [object])
-    }
-
-    /// Notes that a record was just removed: an answer that shows the same version may be of a moment before. Whether
-    /// it `counts` says that nobody accepted that.
-    pub(in crate::store) fn record_removal(
-        &self,
-        object: Object,
-        id: &str,
-        (steady, counts): (Instant, bool),
-    ) -> Result<()> {
-        self.run(
-            "INSERT INTO doubts (object_type, record_id, why, version, first_seen, tries)
-             SELECT object_type, id, 'gone', coalesce(json_extract(record, '$.updated_at'), ''), ?3, ?4
-             FROM removed_records WHERE object_type = ?1 AND id = ?2
-             ON CONFLICT DO UPDATE SET version = excluded.version, first_seen = excluded.first_seen,
-                 tries = tries + excluded.tries",
-            params![object, id, steady, counts],
-        )
-    }
-
-    pub(in crate::store) fn forget_counted_removals(&self, object: Object, steady: Instant) -> Result<()> {
-        self.delete_doubts(
-            "object_type = ?1 AND why = 'counted' AND (first_seen < ?2 OR first_seen > ?3)",
-            (object, steady.minus(DAY), steady.plus(DAY)),
-        )
     }
 
     /// Makes removals hide no answer any more: from now on, they only count. The condition may use `?2` and on.
