@@ -262,19 +262,19 @@ impl Writer {
         let doing = "rewrite the file without the values of excluded fields";
         let mut rewrite = || -> Result<bool> {
             let built = BuiltFrom::read(&self.conn)?;
-            if self.killed || !built.owes_erasure() {
+            let is_erased = built.options.exclude.iter().all(|column| built.erased.contains(column));
+            if self.killed || is_erased {
                 return Ok(true);
             }
             if !wal::empty(&self.conn)? {
                 return Ok(false);
             }
             let chances = built.erasure_chances.saturating_add(1);
-            let is_due = chances.is_power_of_two();
-            let rewritten = if is_due { self.conn.execute_batch("VACUUM").doing(doing) } else { Ok(()) };
-            if !is_due || rewritten.is_err() {
-                self.tx(|tx| tx.derived().now_built_from(|built| built.erasure_chances = chances))?;
-                return rewritten.map(|()| true);
+            self.tx(|tx| tx.derived().now_built_from(|built| built.erasure_chances = chances))?;
+            if !chances.is_power_of_two() {
+                return Ok(true);
             }
+            self.conn.execute_batch("VACUUM").doing(doing)?;
             if !wal::empty(&self.conn)? {
                 return Ok(false);
             }

@@ -83,11 +83,6 @@ impl BuiltFrom {
     pub(in crate::store) fn read(conn: &Connection) -> Result<BuiltFrom> {
         Ok(read_state(conn, &StateKey::BuiltFrom)?.unwrap_or_default())
     }
-
-    /// Whether unused parts of the file may hold values of excluded fields.
-    pub(in crate::store) fn owes_erasure(&self) -> bool {
-        self.options.exclude.iter().any(|column| !self.erased.contains(column))
-    }
 }
 
 impl DerivedTx<'_> {
