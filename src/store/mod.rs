@@ -38,7 +38,7 @@ pub use derived::indexes::MAX_INDEXED;
 pub use derived::options::{LabelColumns, SearchForm, ViewOptions};
 pub(crate) use error::Doing;
 pub use error::{Result, StoreError};
-pub use file::{FileId, OpenFiles, backup, beside, lock, migrate, open, remove_database, wal};
+pub use file::{FileId, backup, beside, lock, migrate, open, remove_database, wal};
 pub use outbox::steps::{EditStep, RECORD_REMOVED, record_removed};
 pub use outbox::{delays, editable, queue, report as outbox_report};
 pub use publishing::queue::{CopyDifference, CopyDifferenceKind, CopyProof, PublishLag, PublishProgress, RefusedRow};

@@ -11,7 +11,7 @@ use rusqlite::{Connection, Statement, Transaction};
 
 pub use super::file::open::Reader;
 use crate::store::read::untrusted;
-use crate::store::{OpenFiles, Result, Statements, StoreError, WithheldColumns, functions, open};
+use crate::store::{FileId, Result, Statements, StoreError, WithheldColumns, functions, open, wal};
 
 impl Reader {
     pub fn open(path: &Path) -> Result<Reader> {
@@ -81,7 +81,9 @@ pub struct KeptReader<T = ()>(Option<OpenReader<T>>);
 #[derive(Debug)]
 struct OpenReader<T> {
     reader: Reader,
-    files: OpenFiles,
+    /// The database, its WAL and the index of that. SQLite finds a WAL by its name: what takes the place of a database would
+    /// share its WAL.
+    files: [Option<FileId>; 3],
     /// The version of the data, and what was found in it.
     found: Option<(i64, T)>,
 }
@@ -116,7 +118,8 @@ impl<T> KeptReader<T> {
     }
 
     fn with<A>(&mut self, path: &Path, read: impl Fn(&mut OpenReader<T>) -> Result<A>) -> Result<A> {
-        let files = OpenFiles::of(path);
+        let [log, index] = wal::files_beside(path);
+        let files = [path, &log, &index].map(FileId::of);
         if let Some(mut kept) = self.0.take()
             && kept.files == files
             && let Ok(read) = read(&mut kept)

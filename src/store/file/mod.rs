@@ -49,18 +49,6 @@ impl FileId {
     }
 }
 
-/// A database and the files of its WAL, as a connection has them open. SQLite finds a WAL by its name: what takes the place
-/// of a database would share its WAL.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OpenFiles([Option<FileId>; 3]);
-
-impl OpenFiles {
-    pub fn of(path: &Path) -> OpenFiles {
-        let [log, index] = wal::files_beside(path);
-        OpenFiles([path, &log, &index].map(FileId::of))
-    }
-}
-
 impl From<Metadata> for FileId {
     fn from(meta: Metadata) -> FileId {
         FileId { device: meta.dev(), inode: meta.ino() }
