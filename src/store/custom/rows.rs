@@ -106,8 +106,10 @@ fn extras(conn: &Connection, object: Object) -> Result<Vec<ViewColumn>> {
         {
             continue;
         }
-        let name = free_name(&column.label(), &taken);
-        taken.insert(name.clone());
+        // Terminates: `taken` is finite and every number makes another name.
+        let numbered = (2_u64..).map(|n| format!("{}_{n}", column.label()));
+        let mut names = std::iter::once(column.label()).chain(numbered);
+        let name = names.find(|name| taken.insert(name.clone())).unwrap_or_default();
         let source = archived.map_or_else(|| From::List(column.as_str().into()).sql(), |archived| archived.from.sql());
         let expression = labels_of(object, column.as_str(), &source, row.definition.data_type);
         labels.push(ViewColumn::new(&name, From::Labels { of: column.as_str().into(), expression }));
@@ -134,14 +136,6 @@ fn labels_of(object: Object, column: &str, source: &str, data_type: DataType) ->
          FROM json_each({source}) AS e ORDER BY e.key) AS v) END",
         label("e.value")
     )
-}
-
-fn free_name(name: &str, taken: &BTreeSet<String>) -> String {
-    if !taken.contains(name) {
-        return name.into();
-    }
-    // Terminates: `taken` is finite and every number makes another name.
-    (2_u64..).map(|n| format!("{name}_{n}")).find(|name| !taken.contains(name)).unwrap_or_default()
 }
 
 pub(in crate::store) fn exclusions(conn: &Connection) -> Result<Exclusions> {

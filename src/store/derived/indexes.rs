@@ -45,7 +45,9 @@ impl DerivedTx<'_> {
         self.batch(standard(object))?;
         self.batch(SHARED)?;
         let editable = self.tx.edits().editable(object)?;
-        let configured = self.configured_indexes(object)?;
+        let entries = BuiltFrom::read(&self.tx.conn)?.options.indexes;
+        let configured = entries.iter().filter_map(|entry| configured(&self.tx.conn, entry).transpose());
+        let configured: Vec<_> = configured.collect::<Result<_>>()?;
         for table in [object.table(), object.detail_table()] {
             let mut columns = if table == object.table() { self.indexed_columns(object)? } else { Vec::new() };
             columns.extend(configured.iter().filter(|(of, _)| *of == table).map(|(_, column)| column.clone()));
@@ -67,13 +69,6 @@ impl DerivedTx<'_> {
             }
         }
         Ok(())
-    }
-
-    fn configured_indexes(&self, object: Object) -> Result<Vec<(&'static str, String)>> {
-        let options = BuiltFrom::read(&self.tx.conn)?.options;
-        let named = options.indexes.iter().filter_map(|entry| configured(&self.tx.conn, entry).transpose());
-        let named: Result<Vec<_>> = named.collect();
-        Ok(named?.into_iter().filter(|(table, _)| [object.table(), object.detail_table()].contains(table)).collect())
     }
 
     pub(in crate::store) fn drop_index(&self, table: &str, column: &str) -> Result<()> {

@@ -10,9 +10,6 @@ use crate::store::outbox::fields_of;
 use crate::store::table_shapes::From;
 use crate::store::{OPEN, ReadTx, Result, Shapes, Statements, known_values, shapes_of};
 
-/// Columns that the mirror computes.
-const OWN: [&str; 5] = ["extra", "detail_extra", "synced_at", "fetched_at", "details_current"];
-
 /// Every column of an object's `_full` view, in order, and whether it can be edited.
 pub(in crate::store) fn columns(
     conn: &Connection,
@@ -32,8 +29,6 @@ pub(in crate::store) fn columns(
     for (name, derived) in shown.chain([("details_current".to_string(), None)]) {
         let editability = if let Some(derived) = derived {
             derived
-        } else if OWN.contains(&name.as_str()) {
-            Editability::Derived(None)
         } else if let Some(editability) = custom.remove(&name) {
             editability
         } else if let Some(field) = Editable::standard(object, &name) {
@@ -41,7 +36,7 @@ pub(in crate::store) fn columns(
         } else if object.fields().iter().any(|field| field.column == name) {
             Editability::ReadOnly
         } else {
-            // The remaining columns are the companions of decimals and values.
+            // The mirror's own columns, and the companions of decimals and values.
             Editability::Derived(name.strip_suffix("_num").map(Into::into))
         };
         columns.push((name, editability));

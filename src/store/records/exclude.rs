@@ -70,8 +70,13 @@ impl CustomTx<'_> {
     fn erase_excluded(&self, options: &ViewOptions) -> Result<()> {
         let layout = layout(&self.tx.conn)?;
         for object in Object::ALL {
-            self.erase_columns(object, &layout.exclusions)?;
             for table in [object.table(), object.detail_table()] {
+                // Columns of custom fields are dropped with the new layout.
+                let names: Vec<String> = self.column("SELECT name FROM pragma_table_info(?1)", [table])?;
+                let is_standard = |name: &&String| !plain_name(name).starts_with("cf_");
+                for name in names.iter().filter(is_standard).filter(|name| layout.exclusions.takes(table, name)) {
+                    self.run(&format!("UPDATE {table} SET {name} = NULL WHERE {name} IS NOT NULL"), [])?;
+                }
                 let select = format!("SELECT rowid, extra FROM {table} WHERE extra IS NOT NULL");
                 let update = format!("UPDATE {table} SET extra = nullif(?2, '{{}}') WHERE rowid = ?1");
                 self.rewrite(&select, &update, |text| {
@@ -92,19 +97,6 @@ impl CustomTx<'_> {
         self.tx.derived().now_built_from(|built| built.rewrites = built.rewrites.wrapping_add(1))?;
         // An answer may quote any value of its record.
         self.run("UPDATE outbox SET answer = NULL WHERE answer IS NOT NULL", [])
-    }
-
-    /// Empties the columns of standard fields; those of custom fields are dropped with the new layout.
-    fn erase_columns(&self, object: Object, exclusions: &Exclusions) -> Result<()> {
-        for table in [object.table(), object.detail_table()] {
-            let names: Vec<String> = self.column("SELECT name FROM pragma_table_info(?1)", [table])?;
-            let is_standard = |name: &&String| !plain_name(name).starts_with("cf_");
-            for name in names.iter().filter(is_standard).filter(|name| exclusions.takes(table, name)) {
-                let sql = format!("UPDATE {table} SET {name} = NULL WHERE {name} IS NOT NULL");
-                self.run(&sql, [])?;
-            }
-        }
-        Ok(())
     }
 
     /// Changes the texts of a select of key and text, where `change` gives another one.

@@ -50,7 +50,10 @@ impl FeedTx<'_> {
         let mut fields = Map::new();
         for FieldDifference { column, mut here, there } in differences {
             if has_ended && here.is_null() {
-                here = self.take_ended_value(object, id, &column)?.unwrap_or(here);
+                let ended = "DELETE FROM ended_values WHERE object_type = ?1 AND record_id = ?2 AND column_name = ?3
+                     RETURNING value";
+                let ended: Option<String> = self.find_value(ended, (object, id, &column))?;
+                here = ended.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or(here);
             }
             fields.insert(column, vec![here, there].into());
         }
@@ -67,15 +70,6 @@ impl FeedTx<'_> {
     ) -> Result<()> {
         let sql = "INSERT INTO changes (object_type, record_id, kind, fields, seen_at) VALUES (?1, ?2, ?3, ?4, ?5)";
         self.run(sql, params![object, id, kind, fields.to_string(), seen_at])
-    }
-
-    fn take_ended_value(&self, object: Object, id: &str, column: &str) -> Result<Option<serde_json::Value>> {
-        let text: Option<String> = self.find_value(
-            "DELETE FROM ended_values WHERE object_type = ?1 AND record_id = ?2 AND column_name = ?3
-                 RETURNING value",
-            (object, id, column),
-        )?;
-        Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
     }
 }
 

@@ -71,9 +71,7 @@ impl RecordsTx<'_> {
         self.run(&format!("DELETE FROM {} WHERE id = ?1", object.table()), [id])?;
         Ok(true)
     }
-}
 
-impl RecordsTx<'_> {
     /// Empties the tables of an object, with its history: the mirror becomes that of another workspace. Who follows it
     /// starts again.
     pub fn forget_all(&self, object: Object) -> Result<()> {
@@ -159,7 +157,13 @@ impl FeedTx<'_> {
         marks.retain(|mark| mark.clock.time() <= clock.time());
         let due = marks.last().is_none_or(|last| clock.time().since(last.clock.time()) >= retention / MARKS);
         if due {
-            marks.push(self.history_mark(&clock)?);
+            let newest = |sql: &str| -> Result<i64> { self.value(sql, []) };
+            marks.push(HistoryMark {
+                clock,
+                changes: newest("SELECT coalesce(max(seq), 0) FROM changes")?,
+                audits: newest("SELECT coalesce(max(id), 0) FROM audits")?,
+                runs: newest("SELECT coalesce(max(id), 0) FROM sync_runs")?,
+            });
         }
         // The newest mark that is old enough covers all before it.
         let old = marks.iter().rposition(|mark| mark.is_older_than(retention, &clock, now, date));
@@ -171,16 +175,6 @@ impl FeedTx<'_> {
             return Ok(());
         }
         self.tx.set_state(&StateKey::HistoryMarks, &marks)
-    }
-
-    fn history_mark(&self, clock: &ElapsedClock) -> Result<HistoryMark> {
-        let newest = |sql: &str| -> Result<i64> { self.value(sql, []) };
-        Ok(HistoryMark {
-            clock: *clock,
-            changes: newest("SELECT coalesce(max(seq), 0) FROM changes")?,
-            audits: newest("SELECT coalesce(max(id), 0) FROM audits")?,
-            runs: newest("SELECT coalesce(max(id), 0) FROM sync_runs")?,
-        })
     }
 
     fn forget_up_to(&self, mark: &HistoryMark, before: Instant) -> Result<()> {

@@ -259,7 +259,11 @@ impl UnreadTx<'_> {
         if lacking.is_empty() {
             return Ok(());
         }
-        let (lacking, has_room) = (json_list(lacking), self.has_room_for(object, &record.id)?);
+        let has_room = self.value(
+            "SELECT count(*) < ?3 OR coalesce(max(record_id = ?2), 0) FROM doubts WHERE object_type = ?1 AND why = 'lacks'",
+            params![object, record.id, MAX_RECORDS],
+        )?;
+        let lacking = json_list(lacking);
         let noted =
             "INSERT OR IGNORE INTO doubts (object_type, why, record_id) SELECT ?1, ?2, value FROM json_each(?3)";
         for why in ["lacked", "lacked now", "lacked by more"].into_iter().take(if has_room { 2 } else { 3 }) {
@@ -272,13 +276,6 @@ impl UnreadTx<'_> {
             self.run(sql, params![object, record.id, lacking])?;
         }
         Ok(())
-    }
-
-    fn has_room_for(&self, object: Object, id: &RecordId) -> Result<bool> {
-        self.value(
-            "SELECT count(*) < ?3 OR coalesce(max(record_id = ?2), 0) FROM doubts WHERE object_type = ?1 AND why = 'lacks'",
-            params![object, id, MAX_RECORDS],
-        )
     }
 
     /// What must be read again, now that the definitions were read and their columns updated.

@@ -73,6 +73,10 @@ pub(super) fn views(conn: &Connection, files: &AppliedFiles) -> Result<Vec<Broke
         .collect())
 }
 
+fn view_files(built: &BuiltFrom) -> ViewFiles {
+    built.options.folder.as_ref().map(|folder| files::read(Path::new(folder))).unwrap_or_default()
+}
+
 impl DerivedTx<'_> {
     pub(in crate::store) fn remove_user_objects(&self) -> Result<()> {
         let mut aside = self.tx.pending.aside.borrow_mut();
@@ -84,27 +88,19 @@ impl DerivedTx<'_> {
 
     pub(in crate::store) fn restore_user_objects(&self) -> Result<()> {
         let Some(mut views) = self.tx.pending.aside.take() else { return Ok(()) };
-        let known = BuiltFrom::read(&self.tx.conn)?.files;
-        views.retain(|view| known.file_of(&view.name).is_none());
+        let built = BuiltFrom::read(&self.tx.conn)?;
+        views.retain(|view| built.files.file_of(&view.name).is_none());
         objects::restore(&self.tx.conn, &views);
-        self.apply_view_files(&known, &self.view_files()?)
+        self.apply_view_files(&built.files, &view_files(&built))
     }
 
     pub(in crate::store) fn refresh_view_files(&self) -> Result<()> {
-        let known = BuiltFrom::read(&self.tx.conn)?.files;
-        let found = self.view_files()?;
+        let built = BuiltFrom::read(&self.tx.conn)?;
+        let (known, found) = (&built.files, view_files(&built));
         if known.digest == files::digest(&found) || known.digest.is_empty() && found.is_empty() {
             return Ok(());
         }
-        self.apply_view_files(&known, &found)
-    }
-
-    fn view_files(&self) -> Result<ViewFiles> {
-        Ok(BuiltFrom::read(&self.tx.conn)?
-            .options
-            .folder
-            .map(|folder| files::read(Path::new(&folder)))
-            .unwrap_or_default())
+        self.apply_view_files(known, &found)
     }
 
     fn apply_view_files(&self, known: &AppliedFiles, found: &ViewFiles) -> Result<()> {
