@@ -88,14 +88,13 @@ impl MirrorTx<'_> {
         let here = FileIdentity::of(path)?;
         let last: Option<LockedBy> = self.state(&StateKey::LastWriter)?;
         let locked = lock.writer();
-        let locked = locked.as_ref();
         let copied = match &last {
-            Some(last) => is_copy(last, locked, &here),
+            Some(last) => is_copy(last, locked.as_ref(), &here),
             // A new file has no id yet. In another one, somebody deleted the entry.
             None => self.state::<String>(&StateKey::MirrorId)?.is_some(),
         };
         // A machine that stopped may have lost the last changes, whose numbers are given again.
-        let is_cut = locked.is_some_and(|locked| !locked.closed && !locked.file.is_of_boot(&here));
+        let is_cut = locked.as_ref().is_some_and(|locked| !locked.closed && !locked.file.is_of_boot(&here));
         if copied || is_cut {
             self.renew_mirror_id()?;
         }
@@ -113,7 +112,7 @@ impl MirrorTx<'_> {
         }
         let requests = last.as_ref().map_or(0, |last| last.requests);
         let is_new = last.is_none() && !copied;
-        let known = locked.filter(|_| !copied).or(last.as_ref()).cloned().unwrap_or_default();
+        let known = locked.filter(|_| !copied).or(last).unwrap_or_default();
         let log = FileIdentity::of(&wal::beside(path)).unwrap_or_default();
         let current = LockedBy { requests, file: here, log, ..known }.renewed();
         if is_new {

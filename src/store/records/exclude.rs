@@ -8,9 +8,7 @@ use crate::store::records::doubts::key_type;
 use crate::store::{CustomTx, Goal, OPEN, ReadTx, Result, StateKey, Statements, StoreError, ViewOptions};
 
 /// Table, column with documents, the key of a row among those of its object, and the condition on those to change.
-type Documents = (&'static str, &'static str, &'static str, &'static str);
-
-const DOCUMENTS: [Documents; 4] = [
+const DOCUMENTS: [(&str, &str, &str, &str); 4] = [
     ("changes", "fields", "seq", "kind <> 'schema'"),
     ("removed_records", "record", "id", "true"),
     ("outbox", "fields", "id", "true"),

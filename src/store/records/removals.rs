@@ -336,8 +336,7 @@ impl ClaimsTx<'_> {
             return self.run(sql, [object]);
         };
         let sql = "INSERT OR REPLACE INTO goals (object, kind, since, steady, open) VALUES (?1, 'refused removals', ?2, ?3, ?4)";
-        let values = params![object, seen_at, sampled_at, going.cast_signed()];
-        self.run(sql, values)
+        self.run(sql, params![object, seen_at, sampled_at, going.cast_signed()])
     }
 }
 

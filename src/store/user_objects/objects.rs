@@ -98,10 +98,8 @@ pub(in crate::store) fn drop_indexes_on(conn: &Connection, table: &str, column: 
         "type = 'index' AND tbl_name = '{table}'
          AND EXISTS (SELECT 1 FROM pragma_index_info(sqlite_schema.name) AS i WHERE i.name = '{column}')"
     );
-    for index in read(conn, &condition)? {
-        drop_for_good(conn, &index, &format!("its column {column} goes"))?;
-    }
-    Ok(())
+    let why = format!("its column {column} goes");
+    read(conn, &condition)?.iter().try_for_each(|index| drop_for_good(conn, index, &why))
 }
 
 /// Call it before the first write after a change of the schema.
