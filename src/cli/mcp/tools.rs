@@ -45,6 +45,7 @@ pub(super) struct MirrorTools {
     database: PathBuf,
     write_back: bool,
     limit: Duration,
+    exclude: Vec<String>,
     withheld: WithheldColumns,
     log: Option<PathBuf>,
 }
@@ -69,6 +70,7 @@ impl MirrorTools {
             database: config.database.clone(),
             write_back: config.write_back.enabled,
             limit,
+            exclude: config.mcp.exclude.clone(),
             withheld: WithheldColumns::new(&config.mcp.exclude),
             log: config.mcp.log.clone(),
         }
@@ -139,6 +141,12 @@ impl MirrorTools {
         Ok(answer)
     }
 
+    /// What is withheld by the fields that there are now.
+    fn withheld(&self) -> Result<WithheldColumns, CallError> {
+        let excluded = guide::kept_back(&Reader::open(&self.database)?.begin()?, &self.exclude)?;
+        Ok(self.withheld.with(excluded))
+    }
+
     fn describe(&self, arguments: &Value, watchdog: &Watchdog) -> Result<Value, CallError> {
         let reader = Reader::open(&self.database)?;
         watchdog.watch(&reader);
@@ -153,7 +161,7 @@ impl MirrorTools {
             )));
         };
         let mut columns = guide::columns(&moment, name)?;
-        let withheld = self.withheld.of(&moment)?;
+        let withheld = self.withheld()?;
         columns.retain(|column| !withheld.takes(name, &column.name));
         Ok(json!({"table": table, "columns": columns}))
     }
@@ -162,7 +170,7 @@ impl MirrorTools {
         if sql.len() > MAX_SQL {
             return Err(CallError::Failed(format!("the statement is longer than {MAX_SQL} bytes")));
         }
-        let reader = Reader::open_for_strangers(&self.database, &self.withheld)?;
+        let reader = Reader::open_for_strangers(&self.database, &self.withheld()?)?;
         watchdog.watch(&reader);
         let mut stmt = reader.prepare(sql).map_err(|error| match error.to_string() {
             text if text.contains("vtable constructor failed") => CallError::Failed(WITHHELD_SEARCH.into()),
@@ -234,7 +242,7 @@ impl MirrorTools {
         let (object, id) = (object(arguments)?, text(arguments, "id")?);
         let fields = arguments.get("fields").and_then(Value::as_object).filter(|fields| !fields.is_empty());
         let fields = fields.ok_or_else(|| CallError::Failed("`fields` must name at least one column".into()))?;
-        let withheld = self.withheld.of(&Reader::open(&self.database)?.begin()?)?;
+        let withheld = self.withheld()?;
         if let Some(name) = fields.keys().find(|name| withheld.takes(object.table(), name)) {
             return Err(CallError::Failed(format!("`mcp.exclude` withholds {name}: it cannot be changed unseen")));
         }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::exclusions::object_of;
 use crate::model::{Choice, Exclusions, Object};
+use crate::store::custom::rows;
 use crate::store::{ReadTx, Result, Statements, quoted};
 
 /// The purpose of each table and view with a row per record or item of the service, in the order of the documentation.
@@ -99,6 +100,11 @@ pub fn internal_tables(tx: &ReadTx<'_>) -> Result<Vec<String>> {
 
 pub fn rows(tx: &ReadTx<'_>, table: &str) -> Result<u64> {
     tx.count(&format!("SELECT count(*) FROM {}", quoted(table)), [])
+}
+
+/// What these entries keep back, by the fields that there are.
+pub fn kept_back(tx: &ReadTx<'_>, entries: &[String]) -> Result<Exclusions> {
+    rows::kept_back(&tx.conn, entries)
 }
 
 pub fn columns(tx: &ReadTx<'_>, table: &str) -> Result<Vec<ColumnLine>> {

@@ -16,8 +16,6 @@ use rusqlite::{Connection, Result};
 
 use crate::model::exclusions::{object_of, table_of};
 use crate::model::{Exclusions, Object};
-use crate::store::ReadTx;
-use crate::store::custom::rows::kept_back;
 use crate::store::statements::words;
 
 /// The longest value and row, in bytes. No record of the service comes near.
@@ -112,7 +110,6 @@ const DOCUMENTS: [(&str, &[&str]); 9] = [
 
 #[derive(Clone, Debug, Default)]
 pub struct WithheldColumns {
-    entries: Arc<Vec<String>>,
     excluded: Arc<Exclusions>,
     asked: Arc<Mutex<BTreeSet<String>>>,
 }
@@ -120,13 +117,13 @@ pub struct WithheldColumns {
 impl WithheldColumns {
     /// Withholds entries such as `notes` and `contacts.notes`, with what is computed from them.
     pub fn new(entries: &[String]) -> WithheldColumns {
-        let (entries, excluded) = (entries.to_vec().into(), Exclusions::new(entries).into());
-        WithheldColumns { entries, excluded, asked: Arc::default() }
+        WithheldColumns::default().with(Exclusions::new(entries))
     }
 
-    /// By the fields that there are now.
-    pub fn of(&self, tx: &ReadTx<'_>) -> crate::store::Result<WithheldColumns> {
-        Ok(WithheldColumns { excluded: kept_back(&tx.conn, &self.entries)?.into(), ..self.clone() })
+    /// Withholds these instead, and goes on noting what was asked for.
+    #[must_use]
+    pub fn with(&self, excluded: Exclusions) -> WithheldColumns {
+        WithheldColumns { excluded: excluded.into(), ..self.clone() }
     }
 
     pub fn takes(&self, table: &str, column: &str) -> bool {

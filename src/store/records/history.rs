@@ -23,7 +23,7 @@ const MARKS: u32 = 128;
 const AGREEMENT: Duration = Duration::from_secs(3_600);
 
 impl RecordsTx<'_> {
-    pub(in crate::store) fn was_inserted(&self, object: Object, id: &RecordId) -> Result<bool> {
+    pub(in crate::store) fn was_inserted(&self, object: Object, id: &str) -> Result<bool> {
         self.value(
             "SELECT EXISTS (SELECT 1 FROM changes WHERE object_type = ?1 AND record_id = ?2 AND kind = 'insert')",
             params![object, id],
