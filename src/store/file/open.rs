@@ -11,7 +11,7 @@ use rusqlite::{Connection, OpenFlags};
 use rustix::fs::{Access, AtFlags, CWD, StatxAttributes, StatxFlags, access, statx};
 
 use super::folder_of;
-use super::lock::{MODE, has_log_of_another};
+use super::lock::{MODE, current_writer, has_log_of_another};
 use crate::store::file::migrate::APPLICATION_ID;
 use crate::store::{Doing, Lock, Result, StoreError, migrate, wal};
 
@@ -151,7 +151,8 @@ pub(in crate::store) fn editor(path: &Path) -> Result<Connection> {
     if has_log_of_another(path) {
         return Err(StoreError::Replaced { path: path.into() });
     }
-    expect_one_name(path)?;
+    // A writer's lock beside this name means that its WAL is here too.
+    current_writer(path).map_or_else(|| expect_one_name(path), |_| Ok(()))?;
     edited(path).map_err(StoreError::opening(path))
 }
 
@@ -280,7 +281,6 @@ mod tests {
     use rusqlite::StatementStatus;
 
     use super::*;
-    use crate::store::file::lock::current_writer;
 
     /// Removes what SQLite's last connection removes.
     fn put_to_rest(path: &Path) {

@@ -46,17 +46,15 @@ impl LockedBy {
     }
 
     /// Leaves no WAL to a file that it does not belong to, once nobody has it open. What a writer that was killed or a reader
-    /// kept in it is not lost: the database may have another name now.
+    /// kept in it is not lost: the database may have another name now. An empty one has nothing, and a program may be using it.
     pub(super) fn set_log_aside(&self, path: &Path) -> Result<()> {
-        if !self.left_its_log(path) {
+        let [log, index] = wal::files_beside(path);
+        if !self.left_its_log(path) || log.metadata().is_ok_and(|meta| meta.len() == 0) {
             return Ok(());
         }
-        let [log, index] = wal::files_beside(path);
         // Without the WAL it says nothing.
         let _ = fs::remove_file(index);
-        let is_empty = log.metadata().is_ok_and(|meta| meta.len() == 0);
-        let moved = if is_empty { fs::remove_file(&log) } else { fs::rename(&log, beside(&log, ".left")) };
-        moved.map_err(StoreError::using(&log))
+        fs::rename(&log, beside(&log, ".left")).map_err(StoreError::using(&log))
     }
 }
 

@@ -192,7 +192,9 @@ impl FeedTx<'_> {
         self.run(&forget, values)?;
         // What is left may begin long after, or be nothing.
         let horizon = "(SELECT seen_at FROM changes WHERE seq <= ?1 ORDER BY seq DESC LIMIT 1)";
-        let move_horizon = format!("UPDATE goals SET finished = coalesce({horizon}, finished) WHERE kind = 'copied'");
+        let move_horizon = format!(
+            "UPDATE goals SET finished = {horizon} WHERE kind = 'copied' AND coalesce(finished, '') < {horizon}"
+        );
         for (sql, newest) in [
             (move_horizon.as_str(), mark.changes),
             ("DELETE FROM changes WHERE seq <= ?1", mark.changes),
