@@ -99,7 +99,9 @@ impl Runner {
 
     pub(super) fn clear_hold(&self) {
         self.task(LoopMessage::Input(Input::Maintained), |mirror| async move {
-            mirror.meter().clear_hold().await;
+            if let Err(error) = mirror.meter().clear_hold().await {
+                tracing::warn!("The end of a hold could not be stored: {}", error_chain(&error));
+            }
             LoopMessage::Input(Input::Maintained)
         });
     }

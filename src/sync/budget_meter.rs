@@ -210,12 +210,11 @@ impl BudgetMeter {
     }
 
     /// Ends the hold, for a person who knows that the service answers again.
-    pub async fn clear_hold(&self) {
+    pub async fn clear_hold(self: Arc<Self>) -> Result<(), StoreError> {
         self.set_hold(|_| None);
-        let ledger = self.book().ledger;
-        if let Err(error) = self.store.write(move |tx| tx.set_state(&LEDGER, &ledger)).await {
-            tracing::warn!(%error, "The end of a hold could not be stored: {error}");
-        }
+        self.note(&self.book().ledger)?;
+        let meter = self.clone();
+        self.store.write(move |tx| meter.enter(tx)).await
     }
 
     fn set_hold(&self, next: impl FnOnce(&Ledger) -> Option<Hold>) {

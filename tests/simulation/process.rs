@@ -73,7 +73,8 @@ impl Process {
 
     /// Ends the hold: a person knows that the service answers again.
     pub async fn clear_hold(&self) {
-        self.meter.clear_hold().await;
+        // It may be killed meanwhile.
+        let _ = self.meter.clone().clear_hold().await;
     }
 
     pub async fn close(self) {

@@ -1,6 +1,7 @@
 //! The service: whether it answers, and what the key may read. One list with one row per resource, 1 RU each, without
 //! retries, because the check should report the current state.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -46,7 +47,14 @@ pub(super) async fn ask(
     let mirror = &setup.config.database;
     let scratch = if has_mirror { None } else { Some(ScratchFolder::in_place_of(mirror)?) };
     let database = scratch.as_ref().map_or(mirror.clone(), ScratchFolder::mirror);
-    let store = Store::open_with(&database, StoreOptions { leaves_no_wal: true, ..StoreOptions::default() })?;
+    let report = ask_from(&database, setup, wanted).await;
+    let handed_back = scratch.map_or(Ok(()), |scratch| scratch.hand_back(mirror));
+    let report = report?;
+    handed_back.map(|()| report)
+}
+
+async fn ask_from(database: &Path, setup: &MirrorSettings, wanted: &[Resource]) -> Result<ServiceReport, StoreError> {
+    let store = Store::open_with(database, StoreOptions { leaves_no_wal: true, ..StoreOptions::default() })?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let meter =
         BudgetMeter::open(store.clone(), clock.clone(), limits(&setup.config.budget), Duration::ZERO, Arc::new(Silent))
@@ -59,10 +67,9 @@ pub(super) async fn ask(
         Ok(client) => lists(&client, wanted).await,
     };
     let spent = meter.ledger().total.saturating_sub(before).get();
-    store.write(move |tx| meter.enter(tx)).await?;
+    let entered = store.write(move |tx| meter.enter(tx)).await;
     store.close().await;
-    scratch.map_or(Ok(()), |scratch| scratch.hand_back(mirror))?;
-    Ok(ServiceReport { answers, spent })
+    entered.map(|_| ServiceReport { answers, spent })
 }
 
 async fn lists(client: &Client, wanted: &[Resource]) -> Vec<(Resource, Result<Option<u64>, ApiError>)> {

@@ -86,9 +86,10 @@ async fn resume_now(config: &Config) -> Result<Exit, Failure> {
 async fn clear_stored_hold(config: &Config) -> Result<(), StoreError> {
     let store = Store::open(&config.database)?;
     let (clock, limits) = (Arc::new(SystemClock), limits(&config.budget));
-    BudgetMeter::open(store.clone(), clock, limits, Duration::ZERO, Arc::new(Silent)).await?.clear_hold().await;
+    let meter = BudgetMeter::open(store.clone(), clock, limits, Duration::ZERO, Arc::new(Silent)).await?;
+    let cleared = Arc::new(meter).clear_hold().await;
     store.close().await;
-    Ok(())
+    cleared
 }
 
 async fn daemon(config: &Config) -> Result<DaemonClient, Failure> {

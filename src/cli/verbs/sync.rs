@@ -98,8 +98,9 @@ fn forecast(config: &Config, job: &Job, args: &RunArgs) -> Result<Exit, Failure>
         mirror.close().await;
         Ok::<_, Failure>(forecast?)
     });
-    scratch.map_or(Ok(()), |scratch| scratch.hand_back(&config.database))?;
+    let handed_back = scratch.map_or(Ok(()), |scratch| scratch.hand_back(&config.database));
     let (forecast, allowance) = estimated?;
+    handed_back?;
     let cost = Cost::new(forecast, &allowance, config.budget.limit);
     Ok(output::report(args.json, &cost, || cost.text())?)
 }
