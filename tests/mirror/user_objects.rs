@@ -264,6 +264,17 @@ async fn what_another_program_dropped_is_made_again() {
         assert_eq!(of_the_program(&mirror), before, "{dropped}");
     }
     assert_eq!(mirror.one("SELECT cf_a FROM contacts_full"), "'x'");
+    // A table in a view's place is a person's: it stays, and stops no run.
+    let table = "DROP VIEW contacts_full; CREATE TABLE Contacts_Full AS SELECT id FROM contacts";
+    own_connection(&mirror).execute_batch(table).unwrap();
+    crm.sandbox.with_world(|world| world.edit(Object::Contact, "ct0", &json!({"name": "One"})));
+    crm.wait(60);
+    mirror.sync(&crm).await;
+    assert_eq!(mirror.one("SELECT name FROM contacts"), "'One'");
+    assert_eq!(mirror.one("SELECT id FROM contacts_full"), "'ct0'");
+    own_connection(&mirror).execute_batch("DROP TABLE contacts_full").unwrap();
+    mirror.sync(&crm).await;
+    assert_eq!(of_the_program(&mirror), before);
 }
 
 /// SQLite reads the text of every object of the file when a column changes.

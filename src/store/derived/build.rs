@@ -10,7 +10,7 @@ use rusqlite::params;
 use sha2::{Digest, Sha256};
 
 use crate::model::{CustomField, DataType, Object};
-use crate::store::program_objects::make_missing;
+use crate::store::program_objects::{is_program_view, make_missing};
 use crate::store::{BuiltFrom, DerivedTx, Goal, ReadTx, Result, Statements, ViewOptions, migrate, objects, open};
 
 /// SQLite's page cache for sequential reads, in KiB.
@@ -55,13 +55,18 @@ impl DerivedTx<'_> {
         self.fit_cache()
     }
 
-    /// Makes the program's views, triggers and indexes again if another program has dropped any.
+    /// Makes the program's views, triggers and indexes again if another program has dropped or added any.
     pub(in crate::store) fn mend_objects(&self) -> Result<()> {
         let built = BuiltFrom::read(&self.tx.conn)?;
         if built.revision != *REVISION || built.objects == objects::count_own(&self.tx.conn)? {
             return Ok(());
         }
-        tracing::warn!("Another program has dropped views, triggers or indexes of the mirror: they are made again");
+        let tables: Vec<String> = self.column("SELECT lower(name) FROM sqlite_schema WHERE type = 'table'", [])?;
+        if let Some(table) = tables.iter().find(|table| is_program_view(table)) {
+            tracing::warn!("Another program's table {table} is in the place of a view of the mirror, and stays");
+            return Ok(());
+        }
+        tracing::warn!("Another program has dropped or added views, triggers or indexes: they are made again");
         make_missing(&self.tx.conn)?;
         for object in Object::ALL {
             if self.tx.is_copied(object)? {

@@ -60,10 +60,11 @@ impl DerivedTx<'_> {
                 wanted.insert(name(table, &column), column);
             }
             let there = objects::own_indexes(&self.tx.conn, table)?;
-            for index in there.iter().filter(|index| !wanted.contains_key(*index)) {
+            for (index, sql) in there.iter().filter(|(index, _)| !wanted.contains_key(*index)) {
+                tracing::info!("The index {index} is dropped: no field or setting asks for it. It was: {sql}");
                 self.batch(&format!("DROP INDEX {index}"))?;
             }
-            for (index, column) in wanted.iter().filter(|(index, _)| !there.contains(*index)) {
+            for (index, column) in wanted.iter().filter(|(index, _)| !there.contains_key(*index)) {
                 // A person's index may have the name, of another table too.
                 self.batch(&format!("CREATE INDEX IF NOT EXISTS {index} ON {table} ({column})"))?;
             }

@@ -1,6 +1,6 @@
 //! Finds users' objects in the file, and removes and restores them.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use rusqlite::Connection;
 
@@ -46,10 +46,10 @@ fn is_own(object: &UserObject) -> bool {
     }
 }
 
-/// The indexes of columns of a table that the program made.
-pub(in crate::store) fn own_indexes(conn: &Connection, table: &str) -> Result<BTreeSet<String>> {
+/// The indexes of columns of a table that the program made, or might have made, with their text.
+pub(in crate::store) fn own_indexes(conn: &Connection, table: &str) -> Result<BTreeMap<String, String>> {
     let indexes = read(conn, &format!("type = 'index' AND tbl_name = '{table}' AND name GLOB 'ix_*'"))?;
-    Ok(indexes.into_iter().filter(is_own).map(|index| index.name).collect())
+    Ok(indexes.into_iter().filter(is_own).map(|index| (index.name, index.sql)).collect())
 }
 
 pub(in crate::store) fn count_own(conn: &Connection) -> Result<usize> {
