@@ -4,6 +4,7 @@
 //! while pages are fetched and decoded. The queue is bounded, and therefore memory too.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -32,6 +33,7 @@ pub struct Store {
     file: Option<FileId>,
     lock: Arc<Lock>,
     requests: RequestRegister,
+    is_replaced: Arc<AtomicBool>,
     thread: Arc<Mutex<Option<JoinHandle<()>>>>,
 }
 
@@ -47,7 +49,7 @@ struct Writer {
     killed: bool,
     lock: Arc<Lock>,
     /// Other contents were written over those of the file: it has to be opened again.
-    is_replaced: bool,
+    is_replaced: Arc<AtomicBool>,
 }
 
 /// Called before each commit; if it returns false, the writer ends there as by a kill: nothing is committed or cleaned
@@ -83,10 +85,20 @@ impl Store {
         let wal = wal::Keeper::of(path);
         let requests = RequestRegister::default();
         let rows = RowOrder::new(requests.clone());
-        let [killed, is_replaced] = [false; 2];
-        let (before_commit, looked_at, held) = (None, None, lock.clone());
-        let mut writer =
-            Writer { conn, shapes, layout: now, wal, rows, before_commit, looked_at, killed, lock: held, is_replaced };
+        let (before_commit, looked_at, killed) = (None, None, false);
+        let (held, is_replaced) = (lock.clone(), Arc::<AtomicBool>::default());
+        let mut writer = Writer {
+            conn,
+            shapes,
+            layout: now,
+            wal,
+            rows,
+            before_commit,
+            looked_at,
+            killed,
+            lock: held,
+            is_replaced: is_replaced.clone(),
+        };
         let taken = writer.durably(|writer| {
             writer.tx(|tx| {
                 let taken = tx.take_over(&lock, path, Instant::system_now())?;
@@ -112,7 +124,7 @@ impl Store {
             .spawn(move || {
                 while let Some(Some(work)) = work.blocking_recv() {
                     work(&mut writer);
-                    if writer.is_replaced {
+                    if writer.is_replaced.load(Relaxed) {
                         break;
                     }
                 }
@@ -132,7 +144,7 @@ impl Store {
             })
             .map_err(StoreError::using(&path))?;
         let thread = Arc::new(Mutex::new(Some(thread)));
-        Ok(Store { queue, layout, path, file, lock, requests, thread })
+        Ok(Store { queue, layout, path, file, lock, requests, is_replaced, thread })
     }
 
     /// Executes `work` in one transaction: it is committed if `work` succeeds, and rolled back if it fails.
@@ -186,8 +198,13 @@ impl Store {
                 writer.wal.after_commit(&writer.conn);
             }
         }));
-        self.queue.send(work).await.map_err(|_| StoreError::Closed)?;
-        answered.await.map_err(|_| StoreError::Closed)?
+        // If the writer has ended, nobody answers.
+        let _ = self.queue.send(work).await;
+        match answered.await {
+            Ok(done) => done,
+            Err(_) if self.is_replaced.load(Relaxed) => Err(StoreError::Replaced { path: self.path.to_path_buf() }),
+            Err(_) => Err(StoreError::Closed),
+        }
     }
 
     /// Ends a run: empties the WAL, as far as readers allow, and releases memory. Returns whether the WAL is empty.
@@ -229,7 +246,7 @@ impl Store {
     }
 
     /// Closes the file for all clones, and then lets another one take its place: from here on they get
-    /// [`StoreError::Closed`], and the lock may be another process's.
+    /// [`StoreError::Closed`], or what ended it before, and the lock may be another process's.
     pub async fn end(&self) {
         // It may have ended before.
         let _ = self.queue.send(None).await;
@@ -315,7 +332,7 @@ impl Writer {
 
     fn tx<T>(&mut self, work: impl FnOnce(&MirrorTx<'_>) -> Result<T>) -> Result<T> {
         let done = self.attempt(work);
-        self.is_replaced |= matches!(done, Err(StoreError::Replaced { .. }));
+        self.is_replaced.fetch_or(matches!(done, Err(StoreError::Replaced { .. })), Relaxed);
         if let Err(error) = &done
             && error.is_of_a_damaged_index()
         {
