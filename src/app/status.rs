@@ -46,8 +46,8 @@ pub struct MirrorStatus {
     #[serde(serialize_with = "instant::utc")]
     pub paused_since: Option<Instant>,
     pub running: Option<RunningRun>,
-    /// The time since which `changes` is complete, UTC: since the first run, or since the oldest entry kept by
-    /// `history.retention`.
+    /// The time since which `changes` is complete, UTC: since the last entry that `history.retention` pruned, or the end of
+    /// the first copy.
     pub history_since: Option<String>,
     pub edits: EditCounts,
     /// Whether everything that is mirrored was copied, and is not known to lack anything.
