@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::Serialize;
+use tokio_postgres::error::SqlState;
 
 use super::PublishError;
 use super::compare::{self, Comparison};
@@ -150,21 +151,25 @@ pub(super) async fn note_failure(settings: &PublishSettings, why: String, now: I
 
 /// Does what a publish does before its first row, and takes it back: what ends that, or blocks a table, is the error.
 pub async fn probe(url: &PublishUrl, settings: &PublishSettings, now: Instant) -> Result<(), PublishError> {
-    use PublishError::{Empty, Exclude, Store, Unsettled};
+    use PublishError::{Busy, Empty, Exclude, Lock, Store, Unsettled};
     let mut database = Database::connect(url, &settings.schema).await?;
     database.is_rehearsal = true;
     database.start("begin a rehearsal").await?;
-    database.prepare(&tables::names()).await?;
-    let state = database.state().await?;
     let reconciled = async {
+        // Without the file, nobody publishes; a person who may not use it does not wait.
+        let lock = beside(&settings.mirror, LOCK).exists().then(|| PublishLock::take(settings));
+        let _lock = lock.filter(|taken| !matches!(taken, Err(Lock { .. }))).transpose()?;
+        database.prepare(&tables::names()).await?;
+        let state = database.state().await?;
         let mirror = &PublishedMirror::open(&settings.mirror).await?;
         let publisher = Publisher { url, settings, mirror, now };
         let (sides, ..) = publisher.reconciled(&database, state).await?;
         sides.refused.into_iter().next().map_or(Ok(()), |(_, error)| Err(error))
     };
     match reconciled.await {
-        // What is wrong with the mirror, other checks report.
-        Ok(()) | Err(Empty | Exclude { .. } | Store(_) | Unsettled) => database.roll_back().await,
+        // What is wrong with the mirror, other checks report; another publisher at work finds the same.
+        Ok(()) | Err(Busy { .. } | Empty | Exclude { .. } | Store(_) | Unsettled) => database.roll_back().await,
+        Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => database.roll_back().await,
         refused => refused,
     }
 }
@@ -176,6 +181,8 @@ pub fn expect_columns(tx: &ReadTx<'_>, settings: &PublishSettings) -> Result<(),
         _ => Ok(()),
     }
 }
+
+const LOCK: &str = ".publish.lock";
 
 struct PublishLock(File);
 
@@ -194,7 +201,7 @@ impl PublishLock {
         if !settings.mirror.exists() {
             return Err(StoreError::Missing { path: settings.mirror.clone() }.into());
         }
-        let path = beside(&settings.mirror, ".publish.lock");
+        let path = beside(&settings.mirror, LOCK);
         let failed = |source| PublishError::Lock { path: path.clone(), source };
         let file = regular_file::open_or_create_own(&path, 0o600).map_err(failed)?;
         match file.try_lock() {
