@@ -22,7 +22,7 @@ use crate::store::{CopyDifference, CopyDifferenceKind, Moment, PageQuery, Source
 const NAMED: usize = 10_000;
 
 /// When the mirror was last written and when a detail was last read: not a part of the record.
-const STAMPS: [&str; 2] = ["synced_at", "fetched_at"];
+pub(super) const STAMPS: [&str; 2] = ["synced_at", "fetched_at"];
 
 /// How often in a row the mirror may have changed when a page is compared.
 const UNSETTLED: u32 = 10;
@@ -59,7 +59,9 @@ pub(super) async fn compare(sides: &mut Sides<'_>, repairs: bool) -> Result<Comp
         let before = found.differences;
         compare_table(sides, table, &mut found).await?;
         let differences = found.differences - before;
-        if repairs && differences > 0 {
+        let is_open = sides.publication.table(table.name).is_some_and(|table| sides.state.is_loaded(table));
+        // A row that is listed as refused need not differ.
+        if repairs && (differences > 0 || is_open && sides.database.refused().await?.0 > 0) {
             let why = "it differs from the mirror".into();
             sides.load(&Reloads::from([(table.name, Reload { why, replaces: false })])).await?;
             sides.send_all().await?;

@@ -1,5 +1,6 @@
 //! The statements.
 
+use super::compare::STAMPS;
 use super::ddl::{ExistingColumn, SchemaStep};
 use super::tables::{PgType, PublishedColumn, PublishedTable, pg_name};
 
@@ -159,7 +160,7 @@ pub(super) fn copy_in(schema: &str, table: &PublishedTable, name: &str) -> Strin
     format!("COPY {} ({}) FROM STDIN", qualified(schema, name), names(&table.columns))
 }
 
-/// Writes rows that differ, whose columns are passed as one array of texts each.
+/// Writes rows that differ in more than when they were read, whose columns are passed as one array of texts each.
 pub(super) fn upsert(schema: &str, table: &PublishedTable, name: &str) -> String {
     let count = table.columns.len();
     let values = table.columns.iter().enumerate().map(|(n, column)| format!("u.c{n}::{}", column.pg_type.as_sql()));
@@ -168,7 +169,8 @@ pub(super) fn upsert(schema: &str, table: &PublishedTable, name: &str) -> String
     let sets = joined(others.map(|column| format!("{0} = excluded.{0}", ident(&column.name))), ", ");
     let conflict = if sets.is_empty() { "NOTHING".into() } else { format!("UPDATE SET {sets}") };
     let name = qualified(schema, name);
-    let differ = table.columns.iter().enumerate().map(|(n, column)| differs(column, &format!("u.c{n}")));
+    let compared = table.columns.iter().enumerate().filter(|(_, column)| !STAMPS.contains(&column.source.as_str()));
+    let differ = compared.map(|(n, column)| differs(column, &format!("u.c{n}")));
     format!(
         "INSERT INTO {name} ({}) SELECT {values} FROM unnest({}) AS u({places}) \
          WHERE NOT EXISTS (SELECT FROM {name} AS t WHERE {} AND NOT ({})) ON CONFLICT ({}) DO {conflict}",
