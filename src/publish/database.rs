@@ -294,7 +294,7 @@ impl Database {
             if from == to {
                 continue;
             }
-            match self.in_savepoint(WRITING, self.write_some(rows, from, to)).await? {
+            match self.patiently(WRITING, || self.write_some(rows, from, to)).await? {
                 Ok(()) => {}
                 Err(error) if !error.is_of_rows() => return Err(error.of_table(rows.table)),
                 Err(error) if to - from == 1 => {

@@ -65,7 +65,8 @@ impl Sides<'_> {
                 replaced.push(table);
                 self.fill_shadow(table, by_copy).await
             } else {
-                self.merge(table).await
+                let has_policies = existing.get(table.name).is_some_and(|there| there.has_row_security);
+                self.merge(table, by_copy && !has_policies).await
             };
             let loaded = loaded.map_err(|error| error.of_table(table.name))?;
             if table.is_chosen {
@@ -92,18 +93,19 @@ impl Sides<'_> {
         Ok(rows)
     }
 
-    /// Brings a table to the mirror's rows: deletes those that the mirror does not have, and writes those that differ. A row
-    /// that the database refuses is left out. Returns the number of rows.
-    async fn merge(&self, table: &PublishedTable) -> Result<u64, PublishError> {
+    /// Brings a table to the mirror's rows: deletes those that the mirror does not have, and writes those that differ. An
+    /// empty one is copied, but with row-level security, which refuses COPY. Returns the number of rows.
+    async fn merge(&self, table: &PublishedTable, mut by_copy: bool) -> Result<u64, PublishError> {
         let (database, name) = (self.database, table.name);
         let mut after = None;
         loop {
             let (keys, next) = database.page_of_keys(table, after.as_deref()).await?;
+            by_copy &= keys.is_empty() && after.is_none();
             let extra = self.read(move |moment, publication, state| Ok(extra(moment, publication, state, name, keys)?));
             database.delete_keys(table, &extra.await?).await?;
             after = next;
             if after.is_none() {
-                return self.copy(table, name, false).await;
+                return self.copy(table, name, by_copy).await;
             }
         }
     }
@@ -151,7 +153,7 @@ impl Sides<'_> {
 
 const DOING: &str = "replace a table";
 
-/// How often the locks for replacing tables are requested, each time for two seconds, and the delay in between: readers
+/// How often the locks of tables and rows are requested, each time for two seconds, and the delay in between: readers
 /// that wait behind the request get on meanwhile.
 const LOCK_TRIES: u32 = 10;
 const LOCK_DELAY: Duration = Duration::from_secs(1);
@@ -173,22 +175,31 @@ type LeftBehind = (Vec<String>, Vec<Lost>);
 impl Database {
     /// Locks all of them or none.
     async fn lock_tables(&self, names: &[&'static str]) -> Result<(), PublishError> {
-        let lock = async || {
+        let lock = || async {
             for name in names {
                 let statement = format!("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE", sql::qualified(&self.schema, name));
                 self.run(DOING, &statement).await.map_err(|error| error.of_table(name))?;
             }
             Ok(())
         };
+        self.patiently(DOING, lock).await?
+    }
+
+    /// As [`Database::in_savepoint`], and again while something is locked.
+    pub(super) async fn patiently<W: Future<Output = Result<(), PublishError>>>(
+        &self,
+        doing: &'static str,
+        work: impl Fn() -> W,
+    ) -> Result<Result<(), PublishError>, PublishError> {
         for _ in 1..LOCK_TRIES {
-            match self.in_savepoint(DOING, lock()).await? {
+            match self.in_savepoint(doing, work()).await? {
                 Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
                     tokio::time::sleep(LOCK_DELAY).await;
                 }
-                done => return done,
+                done => return Ok(done),
             }
         }
-        lock().await
+        self.in_savepoint(doing, work()).await
     }
 
     /// The new table takes the place of the old one, as that is now that it is locked.
@@ -199,12 +210,12 @@ impl Database {
         let (mut kept, mut lost, mut moved) = (Vec::new(), Vec::new(), Vec::new());
         let there = self.tables().await?.remove(name);
         if let Some(there) = &there {
-            let emptied = format!("TRUNCATE ONLY {new}; DROP TABLE {shadow}");
-            // Only its rows have to go, also those that its policies hide.
-            if !table.is_chosen && self.attempt(DOING, &emptied).await?.is_ok() {
-                return Ok((kept, lost));
-            }
             if there.has_row_security {
+                let emptied = format!("TRUNCATE ONLY {new}; DROP TABLE {shadow}");
+                // Only its rows have to go, also those that its policies hide.
+                if !table.is_chosen && self.attempt(DOING, &emptied).await?.is_ok() {
+                    return Ok((kept, lost));
+                }
                 return Err(PublishError::RowSecurity { schema: schema.into(), table: name });
             }
             let carried = ddl::carried(table, there, layout);

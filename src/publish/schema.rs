@@ -74,7 +74,7 @@ impl Sides<'_> {
             let is_refilled = |column: &PublishedColumn| refilled.contains(&(name, column.source.clone()));
             let refills = plan.refills || table.columns.iter().any(is_refilled);
             if let Some(object) =
-                table.object().filter(|_| refills && !replaces && whole.is_none() && !database.is_rehearsal)
+                table.object().filter(|_| refills && !replaces && !is_owed && whole.is_none() && !database.is_rehearsal)
             {
                 self.requeue(object).await?;
             }
@@ -126,9 +126,16 @@ impl Sides<'_> {
         Ok(())
     }
 
-    /// Updates indexes and comments that are out of date.
+    /// Updates indexes and comments that are out of date, and forgets what was lost and is there again.
     pub(super) async fn finish(&mut self) -> Result<(), PublishError> {
         let (database, publication) = (self.database, self.publication.clone());
+        for table in &publication.tables {
+            if self.state.lost.iter().any(|lost| lost.table == table.name) {
+                let there = database.attachments(table).await?;
+                let is_there = |lost: &Lost| there.iter().any(|of| of.kind == lost.kind && of.name == lost.name);
+                self.state.lost.retain(|lost| lost.table != table.name || !is_there(lost));
+            }
+        }
         let appearance = state::appearance(&publication);
         if self.state.digests.get(APPEARANCE) == Some(&appearance) {
             return Ok(());
@@ -150,13 +157,6 @@ impl Sides<'_> {
     /// no rows.
     pub(super) async fn name_left_behind(&mut self) -> Result<(), PublishError> {
         let (database, publication) = (self.database, self.publication.clone());
-        for table in &publication.tables {
-            if self.state.lost.iter().any(|lost| lost.table == table.name) {
-                let there = database.attachments(table).await?;
-                let is_there = |lost: &Lost| there.iter().any(|of| of.kind == lost.kind && of.name == lost.name);
-                self.state.lost.retain(|lost| lost.table != table.name || !is_there(lost));
-            }
-        }
         self.left_behind.extend(self.state.lost.iter().map(|lost| lost.sentence.clone()));
         let mut kept = database.tables().await?;
         kept.retain(|_, table| table.is_left_behind);
