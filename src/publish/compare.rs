@@ -21,9 +21,6 @@ use crate::store::{CopyDifference, CopyDifferenceKind, Moment, PageQuery, Source
 /// The maximum number of differences that a report names.
 const NAMED: usize = 10_000;
 
-/// When the mirror was last written and when a detail was last read: not a part of the record.
-pub(super) const STAMPS: [&str; 2] = ["synced_at", "fetched_at"];
-
 /// How often in a row the mirror may have changed when a page is compared.
 const UNSETTLED: u32 = 10;
 
@@ -148,7 +145,7 @@ async fn note_differing(
     has_names: bool,
     found: &mut Comparison,
 ) -> Result<(), PublishError> {
-    let is_compared = |column: &str| !STAMPS.contains(&column) && (has_names || column != "company_name");
+    let is_compared = |column: &str| !sql::STAMPS.contains(&column) && (has_names || column != "company_name");
     let compared = (0..table.columns.len()).filter(|n| is_compared(&table.columns[*n].source));
     let compared: Vec<usize> = compared.collect();
     let statement = sql::compare(&sides.database.schema, table, &compared);

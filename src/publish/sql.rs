@@ -1,8 +1,10 @@
 //! The statements.
 
-use super::compare::STAMPS;
 use super::ddl::{ExistingColumn, SchemaStep};
 use super::tables::{PgType, PublishedColumn, PublishedTable, pg_name};
+
+/// When the mirror was last written and when a detail was last read: not a part of the record.
+pub(super) const STAMPS: [&str; 2] = ["synced_at", "fetched_at"];
 
 /// The private table with the cursor.
 pub(super) const STATE_TABLE: &str = "publish_state";

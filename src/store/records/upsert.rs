@@ -225,19 +225,14 @@ impl RecordsTx<'_> {
                 });
             }
         }
-        let is_same = |place: usize, is_same: fn(&str, &str, DataType) -> bool| {
-            let new = incoming[place].and_then(|new| new.as_str().ok());
-            let old = row.get_ref(place).ok().and_then(|old| old.as_str().ok());
-            let texts = shape.columns[place].data_type.zip(new).zip(old);
-            texts.is_some_and(|((of, new), old)| is_same(new, old, of))
-        };
-        let [etag, updated_at] = ["etag", "updated_at"].map(|name| shape.own_field(name));
-        if updated_at.is_some_and(|at| !changed.contains(&at) || is_same(at, is_coarser)) {
-            // An answer without an etag says nothing against the version of its moment.
-            changed.retain(|place| Some(*place) != etag || incoming[*place] != Some(ValueRef::Null));
-        }
         if shape.place("etag").is_none_or(|etag| !changed.contains(&etag)) {
             // Within one version, a value in another spelling is the same one. In another version its author may have meant it.
+            let is_same = |place: usize, is_same: fn(&str, &str, DataType) -> bool| {
+                let new = incoming[place].and_then(|new| new.as_str().ok());
+                let old = row.get_ref(place).ok().and_then(|old| old.as_str().ok());
+                let texts = shape.columns[place].data_type.zip(new).zip(old);
+                texts.is_some_and(|((of, new), old)| is_same(new, old, of))
+            };
             changed.retain(|place| !is_same(*place, is_coarser));
             if shape.place("updated_at").is_none_or(|updated_at| !changed.contains(&updated_at)) {
                 changed.retain(|place| !is_same(*place, |new, old, of| field_value::is_same(of, new, old)));

@@ -41,25 +41,25 @@ impl<'a> Version<'a> {
 
     /// How the version of a detail fits that of its row, which a list has shown.
     ///
-    /// An earlier one may come from a lagging replica, also if the row is dated in the future; or the service has dated the record
-    /// back, which is a doubt. So is another version if only one of the two is dated: nothing says which is later. Lists may show
-    /// etags of their own: the version is the same one then if the `updatedAt` is equal to a fraction of a second, in which nobody
-    /// changes a record twice. An answer without an etag says nothing against the version that it was asked for.
+    /// An earlier one may come from a lagging replica, also if the row is dated in the future; or the service has dated
+    /// the record back, which is a doubt. So is another version if only one of the two is dated: nothing says which is
+    /// later. Lists may show etags of their own: weak ones, or of what they contain. The version is the same one then
+    /// if the `updatedAt` is equal to a fraction of a second, in which nobody changes a record twice.
     pub(in crate::store) fn fit(&self, row: &Version<'_>) -> VersionFit {
         let is_earlier = self.order(row) == Some(Ordering::Less);
         let times = self.updated_at.zip(row.updated_at);
         let is_one_moment = times.is_some_and(|(new, old)| new == old && precision(new) > PRECISIONS[0]);
-        let Some(of_lists) = row.etag else {
-            return if is_earlier { VersionFit::Doubtful } else { VersionFit::Other };
+        let (Some(new), Some(of_lists)) = (self.etag, row.etag) else {
+            return match row.etag {
+                Some(of_lists) if is_one_moment => VersionFit::OtherEtag(of_lists.to_string()),
+                _ if is_earlier => VersionFit::Doubtful,
+                _ => VersionFit::Other,
+            };
         };
-        if self.etag == row.etag {
+        if new == of_lists {
             return VersionFit::SameEtag { is_earlier };
         }
-        let same_time = times.map(|(new, old)| are_same_time(new, old));
-        let is_weakly_equal = match self.etag {
-            Some(new) => strong(new) == strong(of_lists) && same_time != Some(false),
-            None => same_time == Some(true) || self.updated_at.is_none() && row.updated_at.is_none(),
-        };
+        let is_weakly_equal = strong(new) == strong(of_lists) && times.is_none_or(|(new, old)| are_same_time(new, old));
         if is_weakly_equal || is_one_moment {
             return VersionFit::OtherEtag(of_lists.to_string());
         }
