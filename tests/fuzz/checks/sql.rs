@@ -11,7 +11,7 @@ use rusqlite::types::Value as Sql;
 use rusqlite::{Connection, params_from_iter};
 use serde_json::{Value, json};
 
-use super::mirrored::{OPTIONS, key, mirrored};
+use super::mirrored::{OPTIONS, key, mirrored, triggers};
 use super::{SEPARATOR, choice};
 
 const CALLS: [&str; 2] =
@@ -37,7 +37,9 @@ pub fn check(data: &[u8]) {
     }
     let value = values.next().unwrap_or(Sql::Null);
     OPEN.with(|conn| {
+        triggers(conn, false);
         conn.execute_batch("BEGIN IMMEDIATE; DELETE FROM outbox_events; DELETE FROM outbox").unwrap();
+        triggers(conn, true);
         update(conn, which - 32, &value);
         conn.execute_batch("ROLLBACK").unwrap();
     });
