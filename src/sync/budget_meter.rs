@@ -275,6 +275,15 @@ impl Meter for BudgetMeter {
     fn hold(&self, wait: Option<Duration>) -> MeterFuture<'_, ()> {
         Box::pin(async move {
             self.set_hold(|ledger| Some(Hold::after(ledger.hold, ledger.steady_time(), wait)));
+            // Durably, too: nothing flushes the note, and the next page may come after the hold.
+            let ledger = self.book().ledger;
+            let stored = self.store.write(move |tx| match stored_ledger(tx)?.total > ledger.total {
+                true => Ok(()),
+                false => tx.set_state(&LEDGER, &ledger),
+            });
+            if let Err(error) = stored.await {
+                tracing::warn!(%error, "A hold could not be stored: {error}");
+            }
         })
     }
 }
