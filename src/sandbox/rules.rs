@@ -124,7 +124,7 @@ fn must(is_valid: bool, be: &str) -> Result<(), String> {
 fn equal(wire: &str, value: &str, known: &[&str]) -> Result<Condition, String> {
     must(known.contains(&value), &known.join(" or "))?;
     let name = ValueName::Owned(wire.to_string());
-    Ok(Condition { name, data_type: DataType::ShortText, op: Op::Eq, values: vec![value.to_string()] })
+    Ok(Condition::new(name, DataType::ShortText, Op::Eq, vec![value.to_string()]))
 }
 
 fn limit(value: &str) -> Result<usize, String> {
@@ -167,9 +167,17 @@ pub(crate) struct Condition {
     pub(crate) op: Op,
     /// Of the type; one, unless the operator takes a list.
     pub(crate) values: Vec<String>,
+    /// The timestamps that a record's time is compared with, parsed once: a list compares thousands.
+    times: Vec<Instant>,
 }
 
 impl Condition {
+    fn new(name: ValueName, data_type: DataType, op: Op, values: Vec<String>) -> Condition {
+        let is_timed = data_type == DataType::DateTime && op != Op::IsNull;
+        let times = values.iter().filter(|_| is_timed).filter_map(|value| value.parse().ok()).collect();
+        Condition { name, data_type, op, values, times }
+    }
+
     /// Parses `filter[field]`, `filter[field][op]` and `filter[customFields.KEY][op]`.
     fn read(world: &World, query: &ListRequest, name: &str, value: &str) -> Result<Condition, String> {
         let resource = query.resource;
@@ -212,13 +220,11 @@ impl Condition {
                 *value = whole_second(value);
             }
         }
-        Ok(Condition { name, data_type, op, values })
+        Ok(Condition::new(name, data_type, op, values))
     }
 
-    /// The timestamp that a record's time is compared with.
     pub(crate) fn time(&self) -> Option<Instant> {
-        let is_timed = self.data_type == DataType::DateTime && self.op != Op::IsNull;
-        self.values.first().filter(|_| is_timed)?.parse().ok()
+        self.times.first().copied()
     }
 
     /// A missing value meets only `isNull=true`.
@@ -230,6 +236,10 @@ impl Condition {
                 items.iter().any(|item| self.values.contains(item))
             }
             Op::Contains => record.text(&self.name).is_some_and(|text| text.to_lowercase().contains(&self.values[0])),
+            _ if self.data_type == DataType::DateTime => record.time(&self.name).is_some_and(|at| {
+                let at = if query.is_coarse { at.whole_second() } else { at };
+                self.times.iter().any(|time| agrees(self.op, at.cmp(time)))
+            }),
             _ => {
                 let Some(text) = query.value(record, &self.name, self.data_type) else { return false };
                 let holds =

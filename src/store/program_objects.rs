@@ -1,5 +1,8 @@
 //! The names of the views, tables and indexes that the program makes. What has another name belongs to other people.
 
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
+
 use rusqlite::Connection;
 
 use crate::model::Object;
@@ -26,14 +29,24 @@ pub(in crate::store) const GUARDED_TABLES: [(&str, Option<Object>); 10] = [
 /// What the text of each of the program's own triggers has.
 pub(in crate::store) const OWN_TRIGGER: &str = "BEGIN -- of crm-mirror";
 
+/// What the statements of the schema make, such as `TABLE contacts`.
+static MADE: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
+    let files = [migrate::TABLES, SHARED, standard(Object::Contact), standard(Object::Company)];
+    let made = files.iter().flat_map(|sql| sql.split("CREATE ").skip(1)).filter_map(|statement| {
+        let (kind, rest) = statement.trim_start_matches("UNIQUE ").split_once(' ')?;
+        Some(format!("{kind} {}", rest.trim_start_matches("IF NOT EXISTS ").split_whitespace().next()?))
+    });
+    made.collect()
+});
+
 /// Whether a table is one of the program's, except those of the search.
 pub(in crate::store) fn is_program_table(name: &str) -> bool {
-    migrate::TABLES.contains(&format!("CREATE TABLE {name} ("))
+    MADE.contains(&format!("TABLE {name}"))
 }
 
 pub(in crate::store) fn is_program_view(name: &str) -> bool {
     let of_object = |object: Object| [object.full_view(), history_view(object)].contains(&name);
-    Object::ALL.into_iter().any(of_object) || migrate::TABLES.contains(&format!("CREATE VIEW {name} ("))
+    Object::ALL.into_iter().any(of_object) || MADE.contains(&format!("VIEW {name}"))
 }
 
 /// The indexes that do not depend on the fields.
@@ -47,12 +60,8 @@ pub(in crate::store) const fn standard(object: Object) -> &'static str {
 }
 
 pub(in crate::store) fn is_program_index(table: &str, name: &str) -> bool {
-    let named = format!(" {name} ON ");
     let is_of_column = |of: &str| name.strip_prefix(of).is_some_and(|rest| rest.starts_with(&format!("{table}_")));
-    ["ix_", "ix_full_"].into_iter().any(is_of_column)
-        || [SHARED, standard(Object::Contact), standard(Object::Company), migrate::TABLES]
-            .iter()
-            .any(|sql| sql.contains(&named))
+    ["ix_", "ix_full_"].into_iter().any(is_of_column) || MADE.contains(&format!("INDEX {name}"))
 }
 
 /// Makes the views and indexes of the schema that are not there.
