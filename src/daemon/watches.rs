@@ -29,6 +29,7 @@ use super::timetable::{ScheduleKind, Timetable};
 use crate::error_chain::error_chain;
 use crate::model::Instant;
 use crate::outbox::EditWatch;
+use crate::store::beside;
 
 const LOOK_EVERY: Duration = Duration::from_secs(15);
 
@@ -36,6 +37,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(15);
 const MAX_READ_ONLY: Duration = Duration::from_secs(5 * 60);
 
 pub(super) async fn watch_file_system(database: PathBuf, inbox: mpsc::Sender<LoopMessage>) {
+    let database = beside(&database, "");
     let folder = database.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let folder = folder.to_path_buf();
     let looked_at = folder.clone();

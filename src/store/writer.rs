@@ -16,7 +16,8 @@ use crate::model::{Instant, Layout, Object, RequestRegister};
 use crate::store::tx::RowOrder;
 use crate::store::user_objects::objects::drop_indexes_in_the_way;
 use crate::store::{
-    BuiltFrom, Doing, FileId, Lock, MirrorTx, ReadTx, Result, Shapes, StoreError, ViewOptions, open, shapes_of, wal,
+    BuiltFrom, Doing, FileId, Lock, MirrorTx, ReadTx, Result, Shapes, StoreError, ViewOptions, beside, open, shapes_of,
+    wal,
 };
 
 /// `None` ends the writer.
@@ -76,6 +77,7 @@ impl Store {
     }
 
     pub fn open_with(path: &Path, options: StoreOptions) -> Result<Store> {
+        let path = &beside(path, "");
         let [log, index] = wal::files_beside(path);
         let removes_log = options.leaves_no_wal && !(log.exists() && index.exists());
         let (conn, lock) = open::writer(path)?;

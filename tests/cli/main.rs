@@ -25,6 +25,7 @@ mod interfaces;
 mod log;
 mod mcp;
 mod network;
+mod original;
 mod outbox;
 mod page;
 mod paths;

@@ -142,7 +142,7 @@ pub(super) fn check_readers(database: &Path) -> Vec<Finding> {
 
 /// The directory of a file, as an absolute path, because the output may be read elsewhere.
 fn folder_of(file: &Path) -> PathBuf {
-    let file = std::path::absolute(file).unwrap_or_else(|_| file.into());
+    let file = std::path::absolute(beside(file, "")).unwrap_or_else(|_| file.into());
     file.parent().unwrap_or(Path::new("/")).into()
 }
 

@@ -22,7 +22,7 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
 use super::original::IN_A_COPY;
-use super::{folder_of, remove_database, remove_pages_beside};
+use super::{folder_of, remove_database, remove_pages_beside, with_suffix};
 use crate::model::Instant;
 use crate::regular_file;
 use crate::store::{Doing, FileId, Requests, Result, StateKey, StoreError, beside, hold_open_edits, lock, open};
@@ -101,7 +101,7 @@ impl Unfinished {
     fn make(target: &Path) -> io::Result<Unfinished> {
         Unfinished::remove_others(target);
         loop {
-            let path = beside(target, &format!(".{:016x}.new", fastrand::u64(..)));
+            let path = with_suffix(target, &format!(".{:016x}.new", fastrand::u64(..)));
             let file = File::options().write(true).create_new(true).mode(lock::MODE).open(&path)?;
             // Another backup may have found it before it was locked. Where files cannot be locked, none removes it.
             let is_taken = matches!(file.try_lock(), Err(TryLockError::WouldBlock));

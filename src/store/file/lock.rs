@@ -11,12 +11,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::boot_number;
 use crate::regular_file;
-use crate::store::{FileId, Result, StoreError, json};
+use crate::store::{FileId, Result, StoreError, beside, json};
 
 /// Files created here can be written by their owner and read by their group; SQLite gives the WAL and its index the
 /// same mode. A stricter umask reduces it. Directories are never created or changed: in a directory that readers can
 /// write, they would leave files that the writer cannot open.
 pub(super) const MODE: u32 = 0o640;
+
+const SUFFIX: &str = ".lock";
 
 /// The file also contains a note of one line, which needs no transaction: data that must survive a kill and changes
 /// with every request.
@@ -39,7 +41,7 @@ const WRITER_AT: usize = NOTE_AT + NOTE_WIDTH + 1;
 
 impl Lock {
     pub(super) fn take(mirror: &Path) -> Result<Lock> {
-        let path = beside(mirror);
+        let path = beside(mirror, SUFFIX);
         let io = StoreError::using(&path);
         let file = loop {
             let file = regular_file::open_or_create_own(&path, MODE).map_err(&io)?;
@@ -128,18 +130,6 @@ impl Lock {
     }
 }
 
-/// The path of a mirror's lock: next to the file itself, so that a path through a symlink has the same lock.
-fn beside(mirror: &Path) -> PathBuf {
-    let file = std::fs::canonicalize(mirror).or_else(|_| {
-        // If the file does not exist yet, it is created at the target of a dangling link.
-        let linked = std::fs::read_link(mirror).map(|to| super::folder_of(mirror).join(to));
-        let target = linked.unwrap_or_else(|_| mirror.to_path_buf());
-        let name = target.file_name().unwrap_or_default();
-        std::fs::canonicalize(super::folder_of(&target)).map(|folder| folder.join(name))
-    });
-    super::beside(&file.unwrap_or_else(|_| mirror.to_path_buf()), ".lock")
-}
-
 #[derive(Debug)]
 struct LockLines {
     pid: Option<u32>,
@@ -164,7 +154,7 @@ impl LockLines {
     }
 
     fn beside(mirror: &Path) -> Option<LockLines> {
-        LockLines::of(&regular_file::open_own(&beside(mirror)).ok()?).ok()
+        LockLines::of(&regular_file::open_own(&beside(mirror, SUFFIX)).ok()?).ok()
     }
 }
 
@@ -180,7 +170,7 @@ pub fn carry_note(from: &Path, to: &Path) -> Result<bool> {
 
 /// The process that writes a mirror now, without disturbing it: `None` if there is none, else its id if it is known.
 pub fn current_writer(mirror: &Path) -> Option<Option<u32>> {
-    let file = regular_file::open_own(&beside(mirror)).ok()?;
+    let file = regular_file::open_own(&beside(mirror, SUFFIX)).ok()?;
     let pid = LockLines::of(&file).ok().and_then(|lines| lines.pid);
     // A shared lock, for an instant: only a writer that starts at this moment could notice it.
     match file.try_lock_shared() {

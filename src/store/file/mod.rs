@@ -12,7 +12,18 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-pub fn beside(path: &Path, suffix: &str) -> PathBuf {
+/// What belongs to a mirror is beside the file itself, whatever links lead there, as SQLite's own files are.
+pub fn beside(mirror: &Path, suffix: &str) -> PathBuf {
+    let mut file = mirror.to_path_buf();
+    // As many links as the system follows.
+    for _ in 0..40 {
+        let Ok(target) = fs::read_link(&file) else { break };
+        file = folder_of(&file).join(target);
+    }
+    with_suffix(&file, suffix)
+}
+
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()
@@ -25,7 +36,7 @@ pub fn remove_database(path: &Path) -> io::Result<()> {
 }
 
 fn remove_pages_beside(path: &Path) -> io::Result<()> {
-    ["-wal", "-shm", "-journal"].into_iter().try_for_each(|suffix| match fs::remove_file(beside(path, suffix)) {
+    ["-wal", "-shm", "-journal"].into_iter().try_for_each(|suffix| match fs::remove_file(with_suffix(path, suffix)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     })

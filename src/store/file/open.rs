@@ -13,7 +13,7 @@ use rustix::fs::{Access, AtFlags, CWD, StatxAttributes, StatxFlags, access, stat
 use super::folder_of;
 use super::lock::{MODE, current_writer, has_log_of_another};
 use crate::store::file::migrate::APPLICATION_ID;
-use crate::store::{Doing, Lock, Result, StoreError, migrate, wal};
+use crate::store::{Doing, Lock, Result, StoreError, beside, migrate, wal};
 
 /// What a path contains that needs no encoding in a URI.
 const IN_PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -34,9 +34,9 @@ fn is_mirror(path: &Path) -> Result<bool> {
         let is_empty = id == 0 && conn.query_row("SELECT count(*) = 0 FROM sqlite_schema", [], |row| row.get(0))?;
         Ok((id, version, is_empty))
     };
-    for beside in wal::files_beside(path) {
-        if std::fs::metadata(&beside).is_ok_and(|meta| !meta.is_file()) {
-            return Err(StoreError::using(&beside)(std::io::Error::other("it is not a regular file")));
+    for file in wal::files_beside(path) {
+        if std::fs::metadata(&file).is_ok_and(|meta| !meta.is_file()) {
+            return Err(StoreError::using(&file)(std::io::Error::other("it is not a regular file")));
         }
     }
     // This check creates no file. If it fails, for example because another process starts to write, the file is opened
@@ -73,6 +73,7 @@ fn require(path: &Path) -> Result<()> {
 
 /// What is no mirror, of a newer version or locked, stays unchanged.
 pub(in crate::store) fn writer(path: &Path) -> Result<(Connection, Lock)> {
+    let path = &beside(path, "");
     is_mirror(path)?;
     let lock = Lock::take(path)?;
     make(path)?;
@@ -238,7 +239,7 @@ pub(in crate::store) fn reader(path: &Path) -> Result<Reader> {
 }
 
 fn can_write(path: &Path) -> bool {
-    [folder_of(path), path].into_iter().all(|path| access(path, Access::WRITE_OK).is_ok())
+    [folder_of(&beside(path, "")), path].into_iter().all(|path| access(path, Access::WRITE_OK).is_ok())
 }
 
 /// Opens a mirror without creating a file; later writes are not seen.
