@@ -11,6 +11,14 @@ fn editing(service: &Service) -> TestDir {
     TestDir::of(service).set("CRM_MIRROR_WRITE_BACK__ENABLED", "true")
 }
 
+/// A mirror after a clean end.
+fn mirrored() -> (Service, TestDir) {
+    let service = Service::with(30, 5);
+    let place = editing(&service);
+    place.run("sync").done();
+    (service, place)
+}
+
 const EDITS: &str = "SELECT count(*) FROM outbox";
 const EDIT: &str = "UPDATE contacts_full SET timezone = 'Europe/Rome' WHERE id IN (SELECT id FROM contacts LIMIT 3)";
 /// A program that has the mirror open and does nothing.
@@ -68,4 +76,55 @@ fn mirror_at_a_link_is_the_file_that_the_link_names() {
     place.run("verify --full").done();
     assert_eq!(place.ask("SELECT DISTINCT state FROM outbox"), "held");
     assert_eq!(std::fs::read_dir(place.path("links")).unwrap().count(), 2, "nothing is beside a link");
+}
+
+/// Of two files of one name, one after the other, each keeps its own WAL and index.
+#[test]
+fn program_that_has_the_former_file_open_shares_nothing_with_the_next_one() {
+    let (_service, place) = mirrored();
+    let file = place.path("mirror.db");
+    let mut clients = Vec::new();
+    for gone in ["first.db", "second.db"] {
+        place.run("backup next.db --force").done();
+        place.run("sync").done();
+        let client = idle(&file);
+        assert_eq!(bytes(&place.path("mirror.db-wal")), 0);
+        std::fs::rename(&file, place.path(gone)).unwrap();
+        std::fs::rename(place.path("next.db"), &file).unwrap();
+        place.run("sync").done();
+        client.execute_batch(EDIT).unwrap();
+        clients.push(client);
+        place.run("sync").done();
+        assert_eq!(place.ask(EDITS), "0");
+        assert_eq!(place.ask("PRAGMA integrity_check"), "ok");
+    }
+    for client in &clients {
+        assert_eq!((found(client, EDITS), found(client, "PRAGMA integrity_check")), ("3".into(), "ok".into()));
+    }
+    drop(clients);
+    place.run("verify --full").done();
+    // Both are kept, and belong to the files that were moved away.
+    for (left, gone) in [("mirror.db-wal.left", "first.db"), ("mirror.db-wal.left.left", "second.db")] {
+        std::fs::rename(place.path(left), place.path(&format!("{gone}-wal"))).unwrap();
+        assert_eq!(found(&idle(&place.path(gone)), EDITS), "3");
+    }
+}
+
+/// It has the WAL of the former file, and would go on with it.
+#[test]
+fn file_that_is_open_with_the_wal_of_another_is_not_written() {
+    let (_service, place) = mirrored();
+    place.run("backup next.db").done();
+    assert_eq!(found(&idle(&place.path("next.db")), "PRAGMA journal_mode = wal"), "wal");
+    std::fs::rename(place.path("mirror.db"), place.path("gone.db")).unwrap();
+    std::fs::rename(place.path("next.db"), place.path("mirror.db")).unwrap();
+    assert_eq!(bytes(&place.path("mirror.db-wal")), 0);
+    let client = idle(&place.path("mirror.db"));
+    let refused = place.run("sync").code(74).err;
+    assert!(refused.contains("mirror.db-wal") && refused.contains("another program"), "{refused}");
+    client.execute_batch(EDIT).unwrap();
+    drop(client);
+    place.run("sync").done();
+    place.run("verify --full").done();
+    assert_eq!(place.ask("SELECT DISTINCT state FROM outbox"), "held");
 }

@@ -36,10 +36,11 @@ pub fn remove_database(path: &Path) -> io::Result<()> {
 }
 
 fn remove_pages_beside(path: &Path) -> io::Result<()> {
-    ["-wal", "-shm", "-journal"].into_iter().try_for_each(|suffix| match fs::remove_file(with_suffix(path, suffix)) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    })
+    ["-wal", "-shm", "-journal"].into_iter().try_for_each(|suffix| remove_if_there(&with_suffix(path, suffix)))
+}
+
+fn remove_if_there(path: &Path) -> io::Result<()> {
+    fs::remove_file(path).or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })
 }
 
 fn folder_of(path: &Path) -> &Path {

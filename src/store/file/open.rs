@@ -73,7 +73,6 @@ fn require(path: &Path) -> Result<()> {
 
 /// What is no mirror, of a newer version or locked, stays unchanged.
 pub(in crate::store) fn writer(path: &Path) -> Result<(Connection, Lock)> {
-    let path = &beside(path, "");
     is_mirror(path)?;
     let lock = Lock::take(path)?;
     make(path)?;

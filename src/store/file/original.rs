@@ -10,21 +10,21 @@
 //!   that were written over the file have another nonce, or lack requests: only the program that sends them raises their
 //!   number. The writer looks when it opens the file, when a run begins, and whenever another program has committed.
 //! - *A WAL* belongs to the file that its writer had. The WAL of the lock file beside another file than that of the lock file
-//!   was left by a writer that was killed: nobody reads it, and the next writer renames it. A folder that was copied as a whole
-//!   has another WAL, which belongs to the copy.
+//!   is the former file's: nobody reads it, and the next writer renames it. A folder that was copied as a whole has another WAL.
 //!
 //! What looks the same in every respect, such as a machine that was set back to a snapshot as a whole or contents of a moment
-//! ago in the same run, cannot be told from the original; nor can contents that were written over the file of a killed writer
-//! while its WAL stayed.
+//! ago in the same run, cannot be told from the original; nor can what was written over a killed writer's file beside its WAL.
 
 use std::fs;
 use std::path::Path;
 
+use rustix::process::{FlockType, fcntl_getlk};
 use uuid::Uuid;
 
-use super::beside;
 use super::lock::{FileIdentity, LockedBy};
+use super::{remove_if_there, with_suffix};
 use crate::model::{HELD_COMMANDS, Instant};
+use crate::regular_file;
 use crate::store::{Lock, MirrorTx, Requests, Result, StateKey, StoreError, hold_open_edits, wal};
 
 pub(super) const IN_A_COPY: &str = "held in a copy of the mirror: the original may have sent it, or may still do so";
@@ -45,16 +45,28 @@ impl LockedBy {
         is(&self.log, &wal::beside(path)) == Some(true) && is(&self.file, path) == Some(false)
     }
 
-    /// Leaves no WAL to a file that it does not belong to, once nobody has it open. What a writer that was killed or a reader
-    /// kept in it is not lost: the database may have another name now. An empty one has nothing, and a program may be using it.
+    /// Leaves no WAL and no index to a file that they do not belong to, not even empty ones: a program that has the former
+    /// file open goes on with them. Its database may have another name now, and is complete with that WAL.
     pub(super) fn set_log_aside(&self, path: &Path) -> Result<()> {
-        let [log, index] = wal::files_beside(path);
-        if !self.left_its_log(path) || log.metadata().is_ok_and(|meta| meta.len() == 0) {
+        if !self.left_its_log(path) {
             return Ok(());
         }
-        // Without the WAL it says nothing.
-        let _ = fs::remove_file(index);
-        fs::rename(&log, beside(&log, ".left")).map_err(StoreError::using(&log))
+        let [log, index] = wal::files_beside(path);
+        let io = StoreError::using(&log);
+        let new = regular_file::open(path).map_err(&io)?;
+        // SQLite keeps a lock on a database with a WAL; this process reads it without one, as long as that is not its own.
+        if fcntl_getlk(&new, &FlockType::WriteLock.into()).is_ok_and(|lock| lock.is_some()) {
+            return Err(io(std::io::Error::other(
+                "another program has it open with a file that it does not belong to",
+            )));
+        }
+        // First, since all this is repeated while the WAL is there.
+        remove_if_there(&index).map_err(&io)?;
+        let mut left = with_suffix(&log, ".left");
+        while left.exists() {
+            left = with_suffix(&left, ".left");
+        }
+        fs::rename(&log, left).map_err(io)
     }
 }
 
@@ -185,7 +197,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let [path, other, away] = ["mirror.db", "other.db", "away.db"].map(|name| dir.path().join(name));
         let [log, index] = wal::files_beside(&path);
-        let left = beside(&log, ".left");
+        let left = with_suffix(&log, ".left");
         [&path, &log, &index, &other].iter().for_each(|file| fs::write(file, "pages").unwrap());
         let there = || [&log, &index, &left].map(|file| file.exists());
         let last = writer(&path);
