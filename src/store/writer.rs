@@ -16,8 +16,8 @@ use crate::model::{Instant, Layout, Object, RequestRegister};
 use crate::store::tx::RowOrder;
 use crate::store::user_objects::objects::drop_indexes_in_the_way;
 use crate::store::{
-    BuiltFrom, Doing, FileId, Lock, MirrorTx, ReadTx, Result, Shapes, StoreError, ViewOptions, beside, open, shapes_of,
-    wal,
+    BuiltFrom, Doing, FileId, Lock, MirrorTx, ReadTx, Result, Shapes, StoreError, ViewOptions, beside, lock, open,
+    shapes_of, wal,
 };
 
 /// `None` ends the writer.
@@ -393,5 +393,7 @@ pub fn write_beside<T, E: From<StoreError>>(
     let mut tx = MirrorTx::new(tx, shapes, &rows);
     let out = work(&mut tx)?;
     tx.commit()?;
+    // What is at rest is in the file itself, which may be moved without its WAL. If a reader prevents that, nothing is lost.
+    let _ = lock::current_writer(path).is_none().then(|| wal::empty(&conn));
     Ok(out)
 }

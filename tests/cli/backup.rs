@@ -133,6 +133,12 @@ fn copy_that_somebody_edited_is_replaced_and_removed_with_its_wal() {
     let (service, place) = mirrored();
     let contact = place.ask("SELECT id FROM contacts ORDER BY id LIMIT 1");
     let edit = |file: &str| {
+        // What a program reads keeps the edit in the WAL, and its end too.
+        let reading = rusqlite::Connection::open(place.path(file)).unwrap();
+        reading.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).unwrap();
+        reading.pragma_update(None, "journal_mode", "wal").unwrap();
+        reading.execute_batch("BEGIN").unwrap();
+        reading.query_row("SELECT count(*) FROM contacts", [], |_| Ok(())).unwrap();
         let args = ["edit", "contact", &contact, "position=CTO", "--database", file];
         Ended::from(place.command(&args).output().unwrap()).done();
         assert!(std::fs::metadata(place.path(&format!("{file}-wal"))).unwrap().len() > 0);

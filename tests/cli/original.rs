@@ -128,3 +128,22 @@ fn file_that_is_open_with_the_wal_of_another_is_not_written() {
     place.run("verify --full").done();
     assert_eq!(place.ask("SELECT DISTINCT state FROM outbox"), "held");
 }
+
+/// Under timers no process has the mirror open between two runs.
+#[test]
+fn edit_that_no_writer_takes_over_is_in_the_file_itself() {
+    let (_service, place) = mirrored();
+    place.run("backup next.db").done();
+    // The last connection of another program removes the WAL; the edit makes another one.
+    drop(idle(&place.path("mirror.db")));
+    assert!(!place.path("mirror.db-wal").exists());
+    let id = place.ask("SELECT id FROM contacts ORDER BY id LIMIT 1");
+    place.run(&format!("edit contact {id} position=CTO")).done();
+    assert_eq!(bytes(&place.path("mirror.db-wal")), 0);
+    std::fs::rename(place.path("mirror.db"), place.path("gone.db")).unwrap();
+    std::fs::rename(place.path("next.db"), place.path("mirror.db")).unwrap();
+    place.run("sync").done();
+    place.run("verify --full").done();
+    assert_eq!((place.ask(EDITS).as_str(), place.ask("PRAGMA integrity_check").as_str()), ("0", "ok"));
+    assert_eq!(found(&idle(&place.path("gone.db")), EDITS), "1");
+}
