@@ -4,6 +4,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
 use rusqlite::Connection;
+use serde_json::{Value, json};
 
 use crate::binary::{Service, TestDir};
 
@@ -21,6 +22,8 @@ fn mirrored() -> (Service, TestDir) {
 
 const EDITS: &str = "SELECT count(*) FROM outbox";
 const EDIT: &str = "UPDATE contacts_full SET timezone = 'Europe/Rome' WHERE id IN (SELECT id FROM contacts LIMIT 3)";
+const MIRROR_ID: &str = "SELECT value FROM state WHERE name = 'mirror_id'";
+
 /// A program that has the mirror open and does nothing.
 fn idle(file: &Path) -> Connection {
     let client = Connection::open(file).unwrap();
@@ -39,6 +42,24 @@ fn found(conn: &Connection, sql: &str) -> String {
 
 fn bytes(path: &Path) -> u64 {
     std::fs::metadata(path).unwrap().len()
+}
+
+/// What the lock file says of the last writer.
+fn last_writer(place: &TestDir) -> Value {
+    let text = std::fs::read_to_string(place.path("mirror.db.lock")).unwrap();
+    serde_json::from_str(text.lines().last().unwrap()).unwrap()
+}
+
+/// As if the machine had been started again since then.
+fn reboot(place: &TestDir) {
+    let mut last = last_writer(place);
+    for of in ["file", "log"] {
+        last[of]["boot"] = json!(last[of]["boot"].as_u64().unwrap() ^ 1);
+    }
+    let text = std::fs::read_to_string(place.path("mirror.db.lock")).unwrap();
+    let before: usize = text.lines().take(2).map(|line| line.len() + 1).sum();
+    let width = text.len() - before - 1;
+    std::fs::write(place.path("mirror.db.lock"), format!("{}{last:<width$}\n", &text[..before])).unwrap();
 }
 
 /// SQLite keeps the WAL beside the file itself, and so is everything else.
@@ -146,4 +167,20 @@ fn edit_that_no_writer_takes_over_is_in_the_file_itself() {
     place.run("verify --full").done();
     assert_eq!((place.ask(EDITS).as_str(), place.ask("PRAGMA integrity_check").as_str()), ("0", "ok"));
     assert_eq!(found(&idle(&place.path("gone.db")), EDITS), "1");
+}
+
+/// Such as one that replicates the mirror: what it keeps in the WAL is on the disk.
+#[test]
+fn mirror_that_was_closed_while_another_program_read_it_stays_the_same_after_a_reboot() {
+    let (_service, place) = mirrored();
+    let reading = idle(&place.path("mirror.db"));
+    reading.execute_batch("BEGIN").unwrap();
+    found(&reading, "SELECT count(*) FROM contacts");
+    place.run("sync").done();
+    assert!(bytes(&place.path("mirror.db-wal")) > 0);
+    drop(reading);
+    let id = place.ask(MIRROR_ID);
+    reboot(&place);
+    let said = place.run("sync").done().err;
+    assert_eq!(place.ask(MIRROR_ID), id, "{said}");
 }

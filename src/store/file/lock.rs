@@ -119,8 +119,9 @@ impl Lock {
     pub(in crate::store) fn end(&self, mirror: &Path, was_killed: bool) -> Result<()> {
         let Some(last) = self.writer() else { return Ok(()) };
         last.set_log_aside(mirror)?;
-        let is_written = super::wal::beside(mirror).metadata().map_or(true, |log| log.len() == 0);
-        if is_written && !was_killed {
+        // What readers kept out of the file is in its WAL.
+        let log = regular_file::open_own(&super::wal::beside(mirror)).and_then(|log| log.sync_data());
+        if !was_killed && log.map_or_else(|error| error.kind() == std::io::ErrorKind::NotFound, |()| true) {
             // A failure is ignored: followers start again then, once.
             let _ = self.store_writer(LockedBy { closed: true, ..last });
         }
