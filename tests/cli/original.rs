@@ -2,11 +2,12 @@
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
+use std::process::Command;
 
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
-use crate::binary::{Service, TestDir};
+use crate::binary::{Ended, Service, TestDir};
 
 fn editing(service: &Service) -> TestDir {
     TestDir::of(service).set("CRM_MIRROR_WRITE_BACK__ENABLED", "true")
@@ -183,4 +184,36 @@ fn mirror_that_was_closed_while_another_program_read_it_stays_the_same_after_a_r
     reboot(&place);
     let said = place.run("sync").done().err;
     assert_eq!(place.ask(MIRROR_ID), id, "{said}");
+}
+
+/// What the kernel numbers anew with each mount, for many file systems, says nothing of a file.
+#[test]
+fn mirror_whose_file_system_was_mounted_again_stays_the_same() {
+    let service = Service::with(30, 5);
+    let place = editing(&service).set("CRM_MIRROR_DATABASE__PATH", "here/mirror.db");
+    let script = r#"
+        mkdir disk here taken
+        mount -t tmpfs none disk && mkdir disk/upper disk/work disk/lower || exit 99
+        mount -t overlay -o lowerdir=disk/lower,upperdir=disk/upper,workdir=disk/work none here || exit 99
+        "$0" sync && stat -c %d here/mirror.db > before
+        "$0" sql --format csv "$1" >> before
+        umount here
+        mount -t tmpfs none taken
+        mount -t overlay -o lowerdir=disk/lower,upperdir=disk/upper,workdir=disk/work none here
+        "$0" sync && stat -c %d here/mirror.db > after
+        "$0" sql --format csv "$1" >> after"#;
+    let ours = place.command(&[]);
+    let mut apart = Command::new("unshare");
+    apart.args(["-rm", "sh", "-c", script]).arg(ours.get_program()).arg(MIRROR_ID).current_dir(place.path(""));
+    apart.env("PATH", std::env::var_os("PATH").unwrap_or_default());
+    apart.envs(ours.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let Ok(output) = apart.output() else { return };
+    let ended = Ended::from(output);
+    if ended.code == Some(99) || ended.err.starts_with("unshare:") {
+        return eprintln!("skipped: no file system can be mounted: {}", ended.err);
+    }
+    let [before, after] = ["before", "after"].map(|name| std::fs::read_to_string(place.path(name)).unwrap());
+    let parts = |text: &str| text.split_once('\n').map(|(device, id)| (device.to_string(), id.to_string())).unwrap();
+    let [(device, id), (other_device, id_after)] = [before, after].map(|text| parts(&text));
+    assert_eq!((device != other_device, id), (true, id_after), "{}", ended.done().err);
 }

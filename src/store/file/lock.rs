@@ -5,8 +5,8 @@ use std::fs::{File, TryLockError};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
 
+use rustix::fs::{AtFlags, CWD, StatxFlags, statvfs, statx};
 use serde::{Deserialize, Serialize};
 
 use crate::model::boot_number;
@@ -17,8 +17,6 @@ use crate::store::{FileId, Result, StoreError, beside, json};
 /// same mode. A stricter umask reduces it. Directories are never created or changed: in a directory that readers can
 /// write, they would leave files that the writer cannot open.
 pub(super) const MODE: u32 = 0o640;
-
-const SUFFIX: &str = ".lock";
 
 /// The file also contains a note of one line, which needs no transaction: data that must survive a kill and changes
 /// with every request.
@@ -41,7 +39,7 @@ const WRITER_AT: usize = NOTE_AT + NOTE_WIDTH + 1;
 
 impl Lock {
     pub(super) fn take(mirror: &Path) -> Result<Lock> {
-        let path = beside(mirror, SUFFIX);
+        let path = beside(mirror, ".lock");
         let io = StoreError::using(&path);
         let file = loop {
             let file = regular_file::open_or_create_own(&path, MODE).map_err(&io)?;
@@ -155,7 +153,7 @@ impl LockLines {
     }
 
     fn beside(mirror: &Path) -> Option<LockLines> {
-        LockLines::of(&regular_file::open_own(&beside(mirror, SUFFIX)).ok()?).ok()
+        LockLines::of(&regular_file::open_own(&beside(mirror, ".lock")).ok()?).ok()
     }
 }
 
@@ -171,7 +169,7 @@ pub fn carry_note(from: &Path, to: &Path) -> Result<bool> {
 
 /// The process that writes a mirror now, without disturbing it: `None` if there is none, else its id if it is known.
 pub fn current_writer(mirror: &Path) -> Option<Option<u32>> {
-    let file = regular_file::open_own(&beside(mirror, SUFFIX)).ok()?;
+    let file = regular_file::open_own(&beside(mirror, ".lock")).ok()?;
     let pid = LockLines::of(&file).ok().and_then(|lines| lines.pid);
     // A shared lock, for an instant: only a writer that starts at this moment could notice it.
     match file.try_lock_shared() {
@@ -200,50 +198,38 @@ pub(super) fn has_log_of_another(path: &Path) -> bool {
     LockLines::beside(path).and_then(|lines| lines.writer).is_some_and(|locked| locked.left_its_log(path))
 }
 
+/// What another version did not know, or a file system does not say, tells no file from another.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct FileIdentity {
     pub(super) inode: u64,
-    /// When it was created, if the file system keeps that: numbers of deleted files are used again.
+    /// When it was created: numbers of deleted files are used again.
     pub(super) born: Option<String>,
-    pub(super) device: u64,
-    /// When the machine was booted, in seconds: numbers of devices are those of one boot.
-    pub(super) booted: u64,
+    /// The id of its file system, which most keep when they are mounted again, unlike the number of the device.
+    pub(super) volume: Option<u64>,
+    /// Some derive that id from the device, whose number is that of one boot.
     pub(super) boot: Option<u32>,
 }
 
 impl FileIdentity {
     pub(super) fn of(path: &Path) -> Result<FileIdentity> {
-        let meta = std::fs::metadata(path).map_err(StoreError::using(path))?;
-        let born = meta.created().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
-        Ok(FileIdentity {
-            inode: meta.ino(),
-            born: born.map(|at| at.as_nanos().to_string()),
-            device: meta.dev(),
-            booted: booted(),
-            boot: boot_number(),
-        })
+        let inode = std::fs::metadata(path).map_err(StoreError::using(path))?.ino();
+        // The standard library of a static program does not say when.
+        let asked = statx(CWD, path, AtFlags::empty(), StatxFlags::BTIME).ok();
+        let known = asked.filter(|found| found.stx_mask & StatxFlags::BTIME.bits() != 0).map(|found| found.stx_btime);
+        let born = known.map(|at| format!("{}{:09}", at.tv_sec, at.tv_nsec));
+        Ok(FileIdentity { inode, born, volume: statvfs(path).ok().map(|disk| disk.f_fsid), boot: boot_number() })
     }
 
     pub(super) fn is(&self, other: &FileIdentity) -> bool {
-        self.inode == other.inode && self.born == other.born && (self.device == other.device || !self.is_of_boot(other))
+        let born = self.born.as_ref().zip(other.born.as_ref()).is_none_or(|(one, other)| one == other);
+        let volume = self.volume.zip(other.volume).is_none_or(|(one, other)| one == other);
+        self.inode == other.inode && born && (volume || !self.is_of_boot(other))
     }
 
     pub(super) fn is_of_boot(&self, other: &FileIdentity) -> bool {
-        match (self.boot, other.boot) {
-            (Some(one), Some(other)) => one == other,
-            _ => self.booted.abs_diff(other.booted) < SAME_BOOT,
-        }
+        self.boot.is_some() && self.boot == other.boot
     }
-}
-
-/// By how many seconds the time of one boot may seem to change: the wall clock is corrected meanwhile.
-const SAME_BOOT: u64 = 600;
-
-fn booted() -> u64 {
-    let up = rustix::time::clock_gettime(rustix::time::ClockId::Boottime).tv_sec;
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    now.saturating_sub(u64::try_from(up).unwrap_or_default())
 }
 
 #[cfg(test)]

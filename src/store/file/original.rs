@@ -155,13 +155,14 @@ fn random_id() -> String {
 mod tests {
     use super::*;
 
-    fn file(inode: u64, born: &str, device: u64, booted: u64) -> FileIdentity {
-        FileIdentity { inode, born: Some(born.into()), device, booted, boot: None }
+    fn file(inode: u64, born: &str, volume: u64, boot: u32) -> FileIdentity {
+        FileIdentity { inode, born: Some(born.into()), volume: Some(volume), boot: Some(boot) }
     }
 
     #[test]
     fn copy_is_another_file_or_has_older_contents() {
         let here = file(7, "1", 3, 5000);
+        let unknown = FileIdentity { born: None, volume: None, ..here.clone() };
         let locked = |nonce: &str, requests, file: &FileIdentity| LockedBy {
             nonce: nonce.into(),
             requests,
@@ -174,10 +175,11 @@ mod tests {
             ("a kill before the lock file was written", Some(locked("n1", 5, &here)), here.clone(), 5, false),
             ("no lock file", None, here.clone(), 5, true),
             ("renamed over another mirror", Some(locked("x", 9, &file(8, "1", 3, 5000))), here.clone(), 5, true),
-            ("another boot numbers its devices anew", Some(locked("n2", 5, &here)), file(7, "1", 4, 9000), 5, false),
+            ("an id of the device, after a boot", Some(locked("n2", 5, &here)), file(7, "1", 4, 9000), 5, false),
+            ("what another version did not know", Some(locked("n2", 5, &here)), unknown, 5, false),
             ("another file", Some(locked("n2", 5, &file(8, "1", 3, 5000))), file(8, "1", 3, 5000), 5, true),
             ("a number that was used again", Some(locked("n2", 5, &here)), file(7, "2", 3, 5000), 5, true),
-            ("another device", Some(locked("n2", 5, &here)), file(7, "1", 4, 5000), 5, true),
+            ("another file system", Some(locked("n2", 5, &here)), file(7, "1", 4, 5000), 5, true),
             ("contents of an earlier writer", Some(locked("n3", 5, &here)), here.clone(), 5, true),
             ("contents from before a request", Some(locked("n2", 6, &here)), here.clone(), 5, true),
         ] {
