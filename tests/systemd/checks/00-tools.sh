@@ -12,13 +12,13 @@ is() { [ "$(property "$1" "${3:-crm-mirror.service}")" = "$2" ]; }
 
 main_process() { property MainPID "$@"; }
 
-# The journal of the daemon after a cursor, as documents: `journal CURSOR [FIELD=VALUE…]`. Filtered here, because
-# journalctl of systemd 252 skips the first match after a cursor.
+# The journal of the daemon, or of the unit `$of`, after a cursor, as documents: `journal CURSOR [FIELD=VALUE…]`. Filtered here,
+# because journalctl of systemd 252 skips the first match after a cursor.
 journal() {
     local after="$1" documents match
     shift
     documents="$(inside journalctl --quiet --no-pager --output json --after-cursor "$after")"
-    for match in _SYSTEMD_UNIT=crm-mirror.service "$@"; do
+    for match in "_SYSTEMD_UNIT=${of:-crm-mirror.service}" "$@"; do
         documents="$(grep -F -- "\"${match%%=*}\":\"${match#*=}\"" <<<"$documents" || true)"
     done
     [ -z "$documents" ] || echo "$documents"

@@ -4,6 +4,7 @@ inside systemctl stop crm-mirror.service
 runs() { ask "SELECT count(*) FROM sync_runs WHERE kind = '$1' AND outcome = 'done'"; }
 configure "$often"
 before="$(runs sync)"
+since="$(place)"
 inside systemctl enable --now crm-mirror-sync.timer crm-mirror-resync.timer 2>"$work/enabled" || fail "$(cat "$work/enabled")"
 for timer in crm-mirror-sync.timer crm-mirror-resync.timer; do
     is ActiveState active "$timer" || fail "$timer is $(property ActiveState "$timer")"
@@ -13,7 +14,8 @@ inside systemctl start crm-mirror-sync.service || fail "a run of the timer fails
 is Result success crm-mirror-sync.service || fail "the run ends with $(property Result crm-mirror-sync.service)"
 [ "$(runs sync)" -gt "$before" ] || fail "no run was made"
 [ "$(inside stat -c %U "$mirror")" = crmmirror ] || fail "the mirror belongs to $(inside stat -c %U "$mirror")"
-ok "without the daemon a timer starts crm-mirror sync as crmmirror"
+of=crm-mirror-sync.service until_ 10 "the line of the run in the journal" has 1 "$since" CRM_KIND=sync CRM_OUTCOME=done CRM_TRIGGER=schedule
+ok "without the daemon a timer starts crm-mirror sync as crmmirror, and the journal has its line"
 
 inside systemctl start --no-block crm-mirror-resync.service
 under_way() { inside test -d /run/crm-mirror-resync && [ "$(property SubState crm-mirror-resync.service)" = start ]; }
