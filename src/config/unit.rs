@@ -58,13 +58,14 @@ fn name_in(ours: &Path, file: &Path) -> Option<String> {
     }
 }
 
-/// The unit's file and its drop-ins, as `systemctl cat` shows them. `None` if there is none, or it is masked.
+/// The unit's file and its drop-ins, as `systemctl cat` shows them. A mask forbids starting and moves no data: what is empty,
+/// such as the link to `/dev/null`, hides nothing.
 fn installed(root: &Path, name: &str) -> Option<String> {
     let template = name.split_once('@').map(|(prefix, _)| format!("{prefix}@.service"));
     let names: Vec<&str> = std::iter::once(name).chain(template.as_deref()).collect();
     let folders: Vec<PathBuf> = SEARCHED.iter().map(|folder| root.join(folder.trim_start_matches('/'))).collect();
-    let file = names.iter().find_map(|name| folders.iter().map(|dir| dir.join(name)).find(|file| file.exists()))?;
-    let mut text = fs::read_to_string(file).ok().filter(|text| !text.is_empty())?;
+    let files = names.iter().flat_map(|name| folders.iter().map(move |folder| folder.join(name)));
+    let mut text = files.filter_map(|file| fs::read_to_string(file).ok()).find(|text| !text.is_empty())?;
     // The name of a drop-in decides its order; of those with the same name, the first one found counts.
     let mut drop_ins = BTreeMap::new();
     for name in names.iter().copied().chain(["crm-.service", "service"]) {
@@ -184,8 +185,11 @@ mod tests {
         write("run/systemd/system/crm-mirror@acme.service.d/20.conf", "[Service]\nStateDirectory=hidden\n");
         assert_eq!(state("crm-mirror@acme.service"), Some(Some("/var/lib/b".into())));
         assert_eq!(state("crm-mirror@other.service"), Some(Some("/var/lib/a".into())));
-        write("etc/systemd/system/crm-mirror.service", "");
-        assert_eq!(state("crm-mirror.service"), None, "masked");
+        for mask in ["etc/systemd/system/crm-mirror.service", "run/systemd/system/crm-mirror@acme.service"] {
+            std::os::unix::fs::symlink("/dev/null", root.path().join(mask)).unwrap();
+        }
+        assert_eq!(state("crm-mirror.service"), Some(Some("/var/lib/crm-mirror".into())), "masked");
+        assert_eq!(state("crm-mirror@acme.service"), Some(Some("/var/lib/b".into())), "masked");
     }
 
     #[test]
