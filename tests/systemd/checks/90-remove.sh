@@ -1,4 +1,4 @@
-# Removing the package keeps the user's data; a purge removes everything except the user and mirrors with unsent edits.
+# Removing the package keeps the user's data; a purge removes everything except the user, mirrors with unsent edits, and backups.
 
 # An edit that nobody sends: the daemon, which lets the mirror take it, is stopped before it could.
 inside systemctl stop crm-mirror.service
@@ -12,6 +12,10 @@ chmod 644 "$tree/edit.sql"
 inside runuser -u crmmirror -- sqlite3 "$mirror" ".read /edit.sql" >"$work/edited" 2>&1 || fail "$(cat "$work/edited")"
 [ "$(ask "SELECT count(*) FROM outbox WHERE state = 'queued'")" = 1 ] || fail "no edit waits: $(cat "$work/edited")"
 
+# Wherever the mirror is.
+elsewhere=/var/lib/crm-mirror/de/ep.db
+inside runuser -u crmmirror -- sh -c 'mkdir /var/lib/crm-mirror/de && cd /var/lib/crm-mirror && cp mirror.db de/ep.db'
+
 inside dpkg --remove crm-mirror >"$work/removed" 2>&1 || fail "$(cat "$work/removed")"
 [ ! -e "$tree/usr/bin/crm-mirror" ] || fail "the program is still there"
 inside pgrep -x crm-mirror >/dev/null && fail "the daemon still runs"
@@ -22,7 +26,9 @@ done
 ok "removing stops the daemon and keeps mirror, configuration and key"
 
 inside dpkg --purge crm-mirror >"$work/purged" 2>&1 || fail "$(cat "$work/purged")"
-grep -qF "$mirror" "$work/purged" || fail "a purge does not name the mirror with an unsent edit: $(cat "$work/purged")"
+for named in "$mirror" "$elsewhere"; do
+    grep -qF "$named" "$work/purged" || fail "a purge does not name $named, which has an unsent edit: $(cat "$work/purged")"
+done
 [ "$(ask "SELECT count(*) FROM outbox WHERE state = 'queued'")" = 1 ] || fail "a purge took an unsent edit away"
 [ ! -e "$tree/etc/crm-mirror" ] || fail "a purge left /etc/crm-mirror"
 ok "a purge keeps a mirror with an edit that was never sent, and says so"
@@ -31,9 +37,13 @@ ok "a purge keeps a mirror with an edit that was never sent, and says so"
 inside dpkg --install /crm-mirror.deb >"$work/installed" 2>&1 || fail "$(cat "$work/installed")"
 inside runuser -u crmmirror -- env CRM_MIRROR_DATABASE__PATH="$mirror" crm-mirror outbox drop --all --yes \
     >"$work/dropped" 2>&1 || fail "$(cat "$work/dropped")"
+inside rm -r /var/lib/crm-mirror/de
 inside dpkg --purge crm-mirror >"$work/purged" 2>&1 || fail "$(cat "$work/purged")"
-for gone in /var/lib/crm-mirror /etc/crm-mirror /etc/systemd/system/multi-user.target.wants/crm-mirror.service; do
+[ "$(copies | wc -l)" = 2 ] || fail "a purge took backups away"
+grep -qF /var/lib/crm-mirror/backup "$work/purged" || fail "a purge does not name the backups: $(cat "$work/purged")"
+[ "$(inside ls -A /var/lib/crm-mirror)" = backup ] || fail "a purge left $(inside ls -A /var/lib/crm-mirror)"
+for gone in /etc/crm-mirror /etc/systemd/system/multi-user.target.wants/crm-mirror.service; do
     if inside test -e "$gone" || inside test -L "$gone"; then fail "a purge left $gone"; fi
 done
 [ -z "$(inside find /etc/systemd /var/lib/systemd -name '*crm-mirror*')" ] || fail "a purge left traces with systemd"
-ok "a purge removes mirror, configuration and key"
+ok "a purge removes mirror, configuration and key, and keeps and names backups"
