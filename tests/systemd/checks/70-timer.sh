@@ -35,3 +35,24 @@ inside systemctl start crm-mirror-backup.service || fail "the backup fails: $(in
 copies() { inside find /var/lib/crm-mirror/backup -name 'mirror-*Z.db' -user crmmirror -perm 640; }
 [ "$(copies | wc -l)" = 1 ] || fail "the copies are: $(inside ls -l /var/lib/crm-mirror/backup)"
 ok "crm-mirror-backup.service makes a copy beside the running daemon, as crmmirror"
+
+# As in docs/operations.md: another workspace. A mirror that is not there is not passed over.
+inside systemctl stop crm-mirror.service
+inside sh -c 'mkdir /var/lib/crm-mirror/aside && mv /var/lib/crm-mirror/mirror.db* /var/lib/crm-mirror/aside/'
+inside systemctl start crm-mirror-backup.service 2>/dev/null && fail "the backup of no mirror succeeds"
+is Result exit-code crm-mirror-backup.service || fail "without a mirror the backup ends with $(property Result crm-mirror-backup.service)"
+inside mkdir -p /etc/systemd/system/crm-mirror-backup.service.d
+cat >"$tree/etc/systemd/system/crm-mirror-backup.service.d/acme.conf" <<'UNIT'
+[Service]
+StateDirectory=crm-mirror/backup/acme
+ExecStart=
+ExecStart=/usr/bin/crm-mirror -c /etc/crm-mirror/acme.toml backup --keep 7 /var/lib/crm-mirror/backup/acme
+UNIT
+inside systemctl daemon-reload
+inside systemctl start crm-mirror-backup.service || fail "the backup of another workspace fails: $(inside systemctl status crm-mirror-backup.service)"
+[ "$(copies | wc -l)" = 2 ] || fail "there is no copy of the other workspace: $(inside ls -lR /var/lib/crm-mirror/backup)"
+inside rm -r /etc/systemd/system/crm-mirror-backup.service.d
+inside systemctl daemon-reload
+inside sh -c 'mv /var/lib/crm-mirror/aside/* /var/lib/crm-mirror/ && rmdir /var/lib/crm-mirror/aside'
+inside systemctl start crm-mirror.service
+ok "the backup fails where there is no mirror, and copies that of another workspace where it is told to"
