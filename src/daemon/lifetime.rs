@@ -184,6 +184,8 @@ async fn until_open(mut settings: MirrorSettings, control: &Control) -> Result<(
 async fn attempt(settings: MirrorSettings, control: Control) -> Result<(Mirror, PastRuns), MirrorError> {
     let (path, clock) = (settings.config.database.clone(), control.clock.clone());
     let mirror = Mirror::open(settings, clock.clone(), Arc::new(control)).await?;
+    // No other process has the lock.
+    mirror.store().write(|tx| tx.end_killed_runs()).await?;
     let ledger = mirror.meter().ledger();
     let past = tokio::task::spawn_blocking(move || runner::read(&path, clock.now(), &ledger)).await;
     Ok((mirror, past.unwrap_or(Err(StoreError::Closed))?))

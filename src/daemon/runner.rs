@@ -333,22 +333,23 @@ async fn store_pause(
     }
 }
 
-/// Reads the past runs, of which those of the ledger's window count as polls. A kind that has never run is due by its schedule,
-/// changes at once.
+/// Reads the past runs, of which those of the ledger's window count as polls. A tick is covered by a run that ended, and one that
+/// failed, was cut off or stopped leaves it due. A kind that has never run is due by its schedule, changes at once.
 pub(super) fn read(path: &Path, now: Instant, ledger: &Ledger) -> Result<PastRuns, StoreError> {
     let reader = Reader::open(path)?;
     let moment = reader.begin()?;
-    let begun = |kind| report::last_begun(&moment, kind);
-    let mut swept = begun("resync")?;
+    let [sync, verify, resync] = ["sync", "verify", "resync"].map(|kind| report::attempts(&moment, kind));
+    let runs = [sync?, verify?, resync?];
+    let [[synced, changes], [_, audited], [resynced, mut swept]] = runs.map(|(times, _)| times);
     let mut under_way = false;
     for object in Object::ALL {
         swept = swept.max(moment.goals().last_read(Goal::Sweep(object))?.map(|fresh| fresh.finished));
         under_way |= moment.goals().is_set(Goal::Sweeping(object))?;
     }
-    let synced = begun("sync")?;
-    let changes = synced.filter(|_| !under_way);
+    // The next sync goes on with the sweep that is under way.
+    let (changes, swept) = if under_way { (None, swept.max(resynced)) } else { (changes, swept) };
     // A mirror that was never audited is due for an audit at the first tick after its copy, even across restarts.
-    let audited = begun("verify")?.or(swept);
+    let audited = audited.or(swept);
     // A clock that was set back must not delay anything.
     let at = |kind: ScheduleKind| match kind {
         ScheduleKind::Changes => changes.unwrap_or(Instant::EPOCH),
@@ -360,6 +361,7 @@ pub(super) fn read(path: &Path, now: Instant, ledger: &Ledger) -> Result<PastRun
     Ok(PastRuns {
         part: part_of_mirror(&cursor::mirror_id(&moment)?),
         covered: ScheduleKind::ALL.map(|kind| at(kind).min(now)),
+        unended: runs.map(|([begun, ended], failed)| Some((begun.filter(|_| begun > ended)?.min(now), failed))),
         paused_since: moment.state(&StateKey::PausedSince)?,
         is_empty: synced.is_none() && swept.is_none(),
         last_change: report::last_change(&moment)?,
@@ -375,7 +377,7 @@ fn part_of_mirror(id: &str) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::{LastRead, Store};
+    use crate::store::{LastRead, RunOutcome, Store, Tally};
 
     #[tokio::test]
     async fn mirrors_have_delays_of_their_own_that_stay() {
@@ -408,7 +410,8 @@ mod tests {
             .write(move |tx| {
                 let fresh = LastRead::between(copied, copied);
                 tx.claims().reach(Goal::Sweep(Object::Contact), fresh)?;
-                tx.begin_run("sync", "manual", synced)
+                let run = tx.begin_run("sync", "manual", synced)?;
+                tx.end_run(run, synced, RunOutcome::Done, &Tally::default(), None)
             })
             .await
             .unwrap();
@@ -418,5 +421,49 @@ mod tests {
         assert_eq!((known.covered, known.is_empty), ([synced, copied, copied], false));
         let set_back = read(&path, at("2026-02-01T00:00:00Z"), &Ledger::default()).unwrap();
         assert_eq!(set_back.covered, [at("2026-02-01T00:00:00Z"); 3]);
+    }
+
+    /// Of a changes run, an audit and a sweep; of each the second one ends in this way.
+    #[tokio::test]
+    async fn tick_is_covered_by_a_run_that_ended() {
+        use RunOutcome::{Done, Failed, Refused, Suspended};
+        let at = |minute: u64| Instant::EPOCH.plus(Duration::from_secs(60 * minute));
+        for (outcome, ru, is_under_way, covered, unended) in [
+            (Some(Done), 2, false, [2, 2, 2], [None; 3]),
+            (Some(Refused), 2, false, [2, 2, 2], [None; 3]),
+            (Some(Failed), 2, false, [1, 1, 1], [Some(1); 3]),
+            (Some(Failed), 0, false, [1, 1, 1], [Some(1); 3]),
+            // It was killed.
+            (None, 0, false, [1, 1, 1], [Some(1); 3]),
+            // A full verification would begin anew, and a sweep that was stopped by a person, too.
+            (Some(Suspended), 2, false, [1, 2, 2], [Some(0), None, None]),
+            (Some(Suspended), 0, false, [1, 1, 1], [None; 3]),
+            // What was stored of a sweep is continued by the next sync.
+            (Some(Failed), 2, true, [0, 1, 2], [Some(1); 3]),
+            (Some(Suspended), 2, true, [0, 2, 2], [Some(0), None, None]),
+        ] {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("mirror.db");
+            let store = Store::open(&path).unwrap();
+            let history = move |tx: &MirrorTx<'_>| {
+                for kind in ["sync", "verify", "resync"] {
+                    for (minute, outcome) in [(1, Some(Done)), (2, outcome)] {
+                        let run = tx.begin_run(kind, "schedule", at(minute))?;
+                        let tally = Tally { ru: Ru::new(ru), ..Tally::default() };
+                        outcome.map_or(Ok(()), |outcome| tx.end_run(run, at(minute), outcome, &tally, None))?;
+                    }
+                }
+                if is_under_way {
+                    tx.claims().reach(Goal::Sweeping(Object::Contact), LastRead::between(at(2), at(2)))?;
+                }
+                tx.end_killed_runs()
+            };
+            store.write(history).await.unwrap();
+            store.close().await;
+            let past = read(&path, at(3), &Ledger::default()).unwrap();
+            let case = format!("{outcome:?} {ru} {is_under_way}");
+            assert_eq!(past.covered, covered.map(at), "{case}");
+            assert_eq!(past.unended, unended.map(|failed| failed.map(|failed| (at(2), failed))), "{case}");
+        }
     }
 }

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use super::inputs_and_effects::{DaemonAnswer, DaemonRequest, Effect, Input};
 use super::job::{self, QueuedJob, Trigger};
 use super::timetable::{ScheduleKind, Timetable};
-use crate::model::{Instant, Ru, instant};
+use crate::model::{Instant, Ru, growing, instant};
 use crate::sync::Job;
 
 /// How long a run is not preempted for due changes.
@@ -104,6 +104,8 @@ pub struct PastRuns {
     pub part: f64,
     /// The time up to which each kind has run, in the order of [`ScheduleKind::ALL`].
     pub covered: [Instant; 3],
+    /// When the last run of each kind began, where it did not end, and how many have failed in a row.
+    pub unended: [Option<(Instant, u32)>; 3],
     pub paused_since: Option<Instant>,
     pub is_empty: bool,
     /// When a run last found a change.
@@ -145,7 +147,7 @@ impl StateMachine {
     pub fn new(timetable: Timetable, past: PastRuns, now: Instant) -> StateMachine {
         StateMachine {
             settles_at: if past.is_empty { now } else { now.plus(timetable.delay) },
-            due_at: due_at(&timetable, past.covered),
+            due_at: due_at(&timetable, past.covered, past.unended),
             timetable,
             covered: past.covered,
             last_change: Some(past.last_change.unwrap_or(now)),
@@ -266,7 +268,7 @@ impl StateMachine {
 
     fn reloaded(&mut self, timetable: Timetable, now: Instant, effects: &mut Vec<Effect>) {
         self.timetable = timetable;
-        self.due_at = due_at(&self.timetable, self.covered);
+        self.due_at = due_at(&self.timetable, self.covered, [None; 3]);
         self.trouble = None;
         self.edits_wait_until = None;
         // The budget may be larger now. If it is still exhausted, the next run ends at once without a request.
@@ -417,7 +419,7 @@ impl StateMachine {
             *covered = (*covered).min(now);
         }
         self.last_change = self.last_change.map(|at| at.min(now));
-        self.due_at = due_at(&self.timetable, self.covered);
+        self.due_at = due_at(&self.timetable, self.covered, [None; 3]);
         // The engine checks the hold and the budget; if they still apply, the next run ends at once without a request.
         self.hold = None;
         self.edits_wait_until = None;
@@ -475,6 +477,13 @@ impl StateMachine {
     }
 }
 
-fn due_at(timetable: &Timetable, covered: [Instant; 3]) -> [Option<Instant>; 3] {
-    [0, 1, 2].map(|place| timetable.next_run(ScheduleKind::ALL[place], covered[place]))
+/// When each kind is due. What did not end is due again, after the delay of its failures and before the next tick: a daemon that is
+/// restarted over and over asks no more often than one that runs on.
+fn due_at(timetable: &Timetable, covered: [Instant; 3], unended: [Option<(Instant, u32)>; 3]) -> [Option<Instant>; 3] {
+    [0, 1, 2].map(|place| {
+        let next = |after| timetable.next_run(ScheduleKind::ALL[place], after);
+        let due = next(covered[place])?;
+        let Some((begun, failed)) = unended[place] else { return Some(due) };
+        Some(due.max(begun.plus(growing(PASSING, failed))).min(next(begun)?))
+    })
 }

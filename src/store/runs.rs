@@ -62,12 +62,6 @@ pub enum RunOutcome {
     Failed,
 }
 
-impl RunOutcome {
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
-}
-
 impl ReadTx<'_> {
     /// When the last run began that went on to its end, whatever failed in it.
     pub fn last_mirrored(&self) -> Result<Option<Instant>> {
@@ -86,6 +80,12 @@ impl MirrorTx<'_> {
         Ok(self.conn.last_insert_rowid())
     }
 
+    /// Ends the runs of processes that were killed; nobody knows when that was.
+    pub fn end_killed_runs(&self) -> Result<()> {
+        let sql = "UPDATE sync_runs SET outcome = 'failed', error = 'its process was killed' WHERE outcome IS NULL";
+        self.run(sql, [])
+    }
+
     pub fn end_run(
         &self,
         id: i64,
@@ -101,7 +101,7 @@ impl MirrorTx<'_> {
         self.run(
             "UPDATE sync_runs SET finished_at = ?2, outcome = ?3, \"rows\" = ?4, ru = ?5, inserted = ?6,
                         updated = ?7, removed = ?8, details = ?9, warnings = ?10, error = ?11 WHERE id = ?1",
-            params![id, now, outcome.as_str(), rows, ru, inserted, updated, removed, details, warnings, error],
+            params![id, now, <&str>::from(outcome), rows, ru, inserted, updated, removed, details, warnings, error],
         )?;
         self.run(
             "DELETE FROM sync_runs WHERE id = ?1 AND kind = 'sync' AND \"trigger\" = 'schedule' AND outcome = 'done'

@@ -34,7 +34,7 @@ impl RunLine<'_> {
                     run,
                     kind = self.kind,
                     trigger = self.trigger,
-                    outcome = outcome.as_str(),
+                    outcome = <&str>::from(outcome),
                     error = error.as_deref(),
                     hint,
                     rows = tally.rows,
@@ -77,7 +77,7 @@ impl RunLine<'_> {
         format!(
             "{kind}, run {run} ({trigger}): {} after {} ms; {} new, {} changed, {} removed, {} details; {edits}{} RU spent, \
              {} left{why}",
-            outcome.as_str(),
+            <&str>::from(outcome),
             self.took.as_millis(),
             tally.inserted,
             tally.updated,

@@ -7,7 +7,7 @@ use crm_mirror::model::Object;
 use crm_mirror::sandbox::{Fault, Rule};
 use serde_json::{Value, json};
 
-use crate::fixture::{Daemon, DaemonFixture};
+use crate::fixture::{Daemon, DaemonFixture, verb};
 
 const CONTACTS: usize = 250;
 
@@ -81,6 +81,42 @@ fn during_a_hold() {
         fixture.service.sandbox.faults().add(Rule::new(held).records().after(20));
         begun(daemon, "/sync", |event| event["event"] == "holding");
     });
+}
+
+/// The tick that it was due by is long past, and the next one a year away.
+#[test]
+fn first_copy_that_was_cut_off_goes_on_after_a_restart() {
+    // In the lists, and in the details.
+    for (requests, kill) in [(4, false), (4, true), (60, false), (60, true)] {
+        let fixture = DaemonFixture::with(CONTACTS, 12).set("CRM_MIRROR_SYNC__SCHEDULE", "0 0 3 1 1 *");
+        fixture.service.sandbox.configure(|settings| settings.latency = Duration::from_millis(15));
+        let daemon = fixture.start();
+        crate::socket::until("its requests", || (fixture.requests() >= requests).then_some(()));
+        if kill {
+            daemon.kill()
+        } else {
+            drop(daemon.stop())
+        }
+        let ended = || fixture.column("SELECT coalesce(outcome, 'running') FROM sync_runs");
+        assert_eq!(ended(), [if kill { "running" } else { "suspended" }]);
+        let an_hour_ago = "UPDATE sync_runs SET started_at = strftime('%Y-%m-%dT%H:%M:%SZ', 'now', '-1 hour')";
+        rusqlite::Connection::open(fixture.place.path("mirror.db")).unwrap().execute(an_hour_ago, []).unwrap();
+
+        // A daemon that has nothing to do is not what a run of the last one is running in.
+        let fixture = fixture.set("CRM_MIRROR_SYNC__SCHEDULE", "off");
+        let daemon = fixture.start();
+        assert_eq!(verb(&fixture, "status --json").json()["running"], Value::Null);
+        assert_eq!(fixture.column("SELECT outcome FROM sync_runs"), [if kill { "failed" } else { "suspended" }]);
+        daemon.stop();
+
+        let fixture = fixture.set("CRM_MIRROR_SYNC__SCHEDULE", "0 0 3 1 1 *");
+        let daemon = fixture.start();
+        let done = || fixture.column("SELECT outcome FROM sync_runs WHERE id = 2").first().is_some_and(|o| o == "done");
+        crate::socket::until("the rest of the first copy", || done().then_some(()));
+        daemon.stop();
+        fixture.assert_exact();
+        assert_eq!(fixture.column("SELECT kind || ' ' || \"trigger\" FROM sync_runs"), ["sync schedule"; 2]);
+    }
 }
 
 #[test]

@@ -51,7 +51,15 @@ fn with_schedules(script: &Script, [changes, audit, sweep]: [&str; 3]) -> Timeta
 
 /// Every kind has run up to then.
 fn past(until: Instant, paused_since: Option<Instant>) -> PastRuns {
-    PastRuns { part: 0.0, covered: [until; 3], paused_since, is_empty: false, last_change: None, polled: (0, Ru::ZERO) }
+    PastRuns {
+        part: 0.0,
+        covered: [until; 3],
+        unended: [None; 3],
+        paused_since,
+        is_empty: false,
+        last_change: None,
+        polled: (0, Ru::ZERO),
+    }
 }
 
 impl Daemon {

@@ -97,12 +97,16 @@ pub fn scheduled_polls(tx: &ReadTx<'_>, since: Instant) -> Result<u64> {
     tx.count(sql, [since])
 }
 
-/// A run that asked the service nothing has not begun.
-pub fn last_begun(tx: &ReadTx<'_>, kind: &str) -> Result<Option<Instant>> {
-    tx.find_time(
-        "SELECT max(started_at) FROM sync_runs WHERE kind = ?1 AND NOT (outcome IS 'suspended' AND ru = 0)",
-        [kind],
-    )
+/// When the last run of a kind began, when the last one that leaves nothing to catch up on, and how many failed since. One that
+/// asked the service nothing has not begun. Only a sync goes on where a suspended one stopped.
+pub fn attempts(tx: &ReadTx<'_>, kind: &str) -> Result<([Option<Instant>; 2], u32)> {
+    let sql = "WITH runs AS (SELECT id, started_at, outcome = 'failed' AS failed, outcome IN ('done', 'refused')
+                   OR outcome = 'suspended' AND kind <> 'sync' AS ended
+                 FROM sync_runs WHERE kind = ?1 AND NOT (outcome IS 'suspended' AND ru = 0))
+               SELECT max(started_at), max(iif(ended, started_at, NULL)),
+                 count(iif(failed AND id > (SELECT coalesce(max(id), 0) FROM runs WHERE ended), 1, NULL)) FROM runs";
+    let (begun, ended, failed): (StoredTime, StoredTime, _) = tx.find_tuple(sql, [kind])?.unwrap_or_default();
+    Ok(([begun.0, ended.0], failed))
 }
 
 pub fn last_success(tx: &ReadTx<'_>) -> Result<Option<Instant>> {

@@ -1,11 +1,41 @@
 //! What is due is done, whatever interrupts it, and whatever else runs.
 
 use super::*;
+use crate::config::ChangesSchedule;
 
 /// The end of a run that had read nothing.
 fn not_begun(why: Suspension) -> Input {
     let end = RunEnd::Suspended(why);
     Input::Ended(RunEnding { end, empty_until: None, requested: false, began: false, polled: None })
+}
+
+/// A process that dies in each run, 30 seconds before the next one starts: as a running daemon, it waits longer each time.
+#[test]
+fn daemon_that_is_restarted_for_ever_asks_no_more_often_than_one_that_runs_on() {
+    let starts = |daily: bool, suspended: bool| {
+        let mut table = timetable(0.0);
+        if daily {
+            table.sync.schedule = ChangesSchedule::Cron(table.sync.sweep_schedule.clone().unwrap());
+        }
+        let yesterday = at(0).minus(Duration::from_secs(86_400));
+        let (mut begun, mut unended) = (Vec::new(), None);
+        for restart in 0..240 {
+            let now = at(30 * restart);
+            let past = PastRuns { unended: [unended, None, None], ..past([yesterday, at(0), at(0)]) };
+            if !started(&StateMachine::new(table.clone(), past, now).on(Input::Tick, now)).is_empty() {
+                begun.push(restart / 2);
+                unended = Some((now, if suspended { 0 } else { begun.len() as u32 }));
+            }
+        }
+        begun
+    };
+    assert_eq!(starts(true, false), [0, 1, 3, 7, 15, 31, 63]);
+    let ticks = (7..24).map(|tick| 5 * tick);
+    assert_eq!(
+        starts(false, false),
+        [0, 1, 3].into_iter().chain([5, 10, 15, 20, 25, 30]).chain(ticks).collect::<Vec<_>>()
+    );
+    assert_eq!(starts(true, true), (0..120).collect::<Vec<_>>());
 }
 
 #[test]
