@@ -18,4 +18,4 @@ pub use mirror::{EngineSettings, Mirror, MirrorError, RunResult, assemble_engine
 pub use schedule::{Allowance, EditBudget, edit_budget, holds_new_edits};
 pub use settings::{MirrorSettings, limits, publish_settings};
 pub use summary::{MissingScope, Summary};
-pub use user_names::{group_of, person};
+pub use user_names::{ids_of, person};

@@ -20,9 +20,11 @@ fn user_name(id: u32) -> String {
     line_with(&table, 2, &id.to_string()).map_or_else(|| id.to_string(), |fields| fields[0].to_string())
 }
 
-pub fn group_of(user: u32) -> Option<u32> {
+/// The numbers of a user and of its group, by its name or number.
+pub fn ids_of(user: &str) -> Option<(u32, u32)> {
     let table = std::fs::read_to_string("/etc/passwd").ok()?;
-    line_with(&table, 2, &user.to_string())?.get(3)?.parse().ok()
+    let fields = line_with(&table, 0, user).or_else(|| line_with(&table, 2, user))?;
+    Some((fields.get(2)?.parse().ok()?, fields.get(3)?.parse().ok()?))
 }
 
 /// The fields of the line of a table that has this text in one of them.
@@ -40,6 +42,6 @@ mod tests {
         assert_eq!(line_with(table, 2, "117").unwrap()[..4], ["crm", "x", "117", "116"]);
         assert_eq!(line_with(table, 0, "crm").unwrap()[3], "116");
         assert_eq!(line_with(table, 2, "11"), None);
-        assert_eq!(group_of(0), Some(0));
+        assert_eq!(["0", "root", "nobody at all"].map(ids_of), [Some((0, 0)), Some((0, 0)), None]);
     }
 }

@@ -7,9 +7,10 @@ use std::sync::Once;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
+use super::Failure;
+use super::identity::{self, Owner};
 use super::ui::output;
-use super::{Failure, identity};
-use crate::config::{Config, ConfigError, LOCAL_FILE, LogConfig, Sources};
+use crate::config::{Config, ConfigError, LOCAL_FILE, LogConfig, ServiceUnit, Sources};
 use crate::model::Object;
 
 pub(super) fn one_of<T, const N: usize>(words: [&'static str; N]) -> impl TypedValueParser<Value = T>
@@ -23,11 +24,11 @@ pub(super) fn objects() -> impl TypedValueParser<Value = Object> {
     one_of(Object::ALL.map(Object::as_str))
 }
 
-/// Takes the identity of the mirror's owner.
-pub(super) fn as_owner(mut config: Config) -> Result<Config, Failure> {
-    if let Some(owner) = identity::needed_for(&config.database) {
+/// Takes the identity of the mirror's owner, or of a unit's user before its first start, when there is no folder.
+pub(super) fn as_owner(mut config: Config, unit: Option<&ServiceUnit>) -> Result<Config, Failure> {
+    if let Some(owner) = identity::needed_for(&config.database).or_else(|| Owner::named(&unit?.user)) {
         // The files of the secrets may be readable for root only.
-        config.hold_secrets();
+        config.hold_secrets(unit.is_some());
         owner.take(&config.database)?;
     }
     Ok(config)
@@ -62,7 +63,7 @@ impl Global {
     /// Reads the configuration, overridden by these options, perhaps with another mirror, and takes the identity of the
     /// mirror's owner.
     pub fn load(&self, database: Option<&Path>) -> Result<Config, Failure> {
-        as_owner(Config::load(&self.sources(database))?)
+        as_owner(Config::load(&self.sources(database))?, None)
     }
 
     /// The mirror that a verb reads: the given one, or that of the configuration. Takes the identity of its owner.

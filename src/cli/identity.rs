@@ -19,7 +19,7 @@ use std::path::{Component, Path, PathBuf};
 use rustix::process::{Gid, Uid, geteuid};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
-use crate::app::group_of;
+use crate::app::ids_of;
 use crate::cli::Failure;
 use crate::exit::Exit;
 
@@ -29,7 +29,7 @@ const MAX_LINKS: usize = 40;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cli) struct Owner {
     user: u32,
-    group: u32,
+    pub(in crate::cli) group: u32,
 }
 
 /// Who this process must be to open a file and what lies beside it; `None` to stay who it is.
@@ -58,6 +58,12 @@ pub(in crate::cli) fn acting_as_owner<T: Send>(
 }
 
 impl Owner {
+    /// The user that a unit names; `None` for root, and where this process is not root.
+    pub(in crate::cli) fn named(user: &str) -> Option<Owner> {
+        let (user, group) = ids_of(user).filter(|(user, _)| *user != 0 && geteuid().is_root())?;
+        Some(Owner { user, group })
+    }
+
     fn of(meta: &Metadata) -> Owner {
         Owner { user: meta.uid(), group: meta.gid() }
     }
@@ -65,8 +71,8 @@ impl Owner {
     pub(in crate::cli) fn take(self, path: &Path) -> Result<(), Failure> {
         let (user, group) = (Uid::from_raw(self.user), Gid::from_raw(self.group));
         // The user's own group too: a folder of views, for example, may be readable for it only.
-        let own = group_of(self.user);
-        let groups: Vec<Gid> = std::iter::once(group).chain(own.map(Gid::from_raw)).collect();
+        let own = ids_of(&self.user.to_string()).map(|(_, own)| Gid::from_raw(own));
+        let groups: Vec<Gid> = std::iter::once(group).chain(own).collect();
         let taken = set_thread_groups(&groups)
             .and_then(|()| set_thread_res_gid(group, group, group))
             // Last: it also ends the privilege to change groups, and every other one.

@@ -75,8 +75,10 @@ impl Secret {
 
     /// Reads it now, if that is possible: later the process may not be allowed to. What cannot be read is read when it is
     /// needed, with its error.
-    pub(super) fn hold(&mut self) {
-        self.text = self.read(ConfigError::NoKey).ok();
+    pub(super) fn hold(&mut self, as_unit: bool) {
+        if !as_unit || matches!(self.place, SecretPlace::Unit(..)) {
+            self.text = self.read(ConfigError::NoKey).ok();
+        }
     }
 
     /// The text without white space around it, such as a final newline. `missing` is the error if it is nowhere.

@@ -142,7 +142,7 @@ pub struct PublishConfig {
     #[serde(deserialize_with = "values::columns")]
     pub exclude: Vec<String>,
     #[serde(skip)]
-    url: Secret,
+    pub(super) url: Secret,
 }
 
 impl PublishConfig {
@@ -159,10 +159,6 @@ impl PublishConfig {
 
     pub fn url_file(&self) -> Option<&Path> {
         self.url.place.path()
-    }
-
-    pub(super) fn hold(&mut self) {
-        self.url.hold();
     }
 
     pub fn url(&self) -> Result<SecretString, ConfigError> {

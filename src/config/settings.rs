@@ -125,10 +125,10 @@ impl Config {
         self.sync.objects.as_deref().is_none_or(|named| named.contains(&object))
     }
 
-    /// Reads the files of secrets now: later the process may not be allowed to.
-    pub fn hold_secrets(&mut self) {
-        self.key.hold();
-        self.publish.hold();
+    /// Reads the files of secrets now: later the process may not be allowed to. With `as_unit` only what systemd reads for it.
+    pub fn hold_secrets(&mut self, as_unit: bool) {
+        self.key.hold(as_unit);
+        self.publish.url.hold(as_unit);
     }
 
     pub fn base_url(&self) -> Option<&BaseUrl> {

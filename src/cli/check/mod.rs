@@ -4,7 +4,8 @@
 //! They look at the setup; what becomes of it (the budget's window, the published copy) is in `status`.
 //!
 //! # Invariants
-//! - Root checks as the user who owns the mirror's folder, with the key that the unit loads.
+//! - Root checks as the user who owns the mirror's folder, or whom the unit names, with the key that the unit loads: what the
+//!   service cannot read fails here, too.
 //! - Nothing is changed and no file is created. The cost of requests (1 RU per resource) is recorded in the mirror's
 //!   ledger; if that is not possible, no request is sent: while another process writes the mirror, and during a hold.
 //! - Every warning and every failure has a fix.
@@ -22,7 +23,7 @@ use serde::Serialize;
 
 use crate::cli::args::as_owner;
 use crate::cli::{Failure, Global, logging, output};
-use crate::config::{Config, ConfigError, Sources};
+use crate::config::{Config, ConfigError, Sources, unit};
 use crate::exit::Exit;
 use crate::format::{counted, plain};
 
@@ -40,8 +41,13 @@ pub struct CheckArgs {
 
 pub fn run(global: &Global, args: &CheckArgs) -> Result<Exit, Failure> {
     let sources = global.sources(None);
+    let unit = unit::of_file(sources.main_file());
     let read = match Config::load(&sources) {
-        Ok(config) => Ok(as_owner(config)?),
+        Ok(config) => {
+            let config = as_owner(config, unit.as_ref())?;
+            // Again, as the service.
+            unit.map_or(Ok(()), |_| sources.read().map(drop)).map(|()| config)
+        }
         Err(error) => Err(error),
     };
     if let Ok(config) = &read {

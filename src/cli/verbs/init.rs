@@ -2,12 +2,13 @@
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 use crate::api::BaseUrl;
-use crate::cli::{Failure, identity, output};
-use crate::config::{DEFAULT_TOML, LOCAL_FILE, ServiceUnit, unit};
+use crate::cli::identity::{self, Owner};
+use crate::cli::{Failure, output};
+use crate::config::{DEFAULT_TOML, ServiceUnit, Sources, unit};
 use crate::exit::Exit;
 use crate::format::shell_word;
 
@@ -47,7 +48,7 @@ pub fn run(args: &InitArgs) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     }
     identity::take(&args.path)?;
-    write(&args.path, &text).map_err(|source| {
+    write(&args.path, &text, unit.as_ref()).map_err(|source| {
         let exists = source.kind() == io::ErrorKind::AlreadyExists;
         let message = format!("could not write {}: {source}", args.path.display());
         Failure::hinted(Exit::Storage, exists.then_some("remove it first, or name another file"), message)
@@ -104,24 +105,23 @@ fn quoted(text: &str) -> String {
 fn next_steps(args: &InitArgs, key: Option<&Path>, unit: Option<&ServiceUnit>) -> String {
     let path = args.path.display();
     let of_unit = || unit.and_then(|unit| Some(unit.credential.as_ref()?.path.clone()));
-    let place = key.map(|key| beside(&args.path, key)).or_else(of_unit);
+    let place = key.map(|key| args.path.with_file_name(key)).or_else(of_unit);
     let key = match place {
         Some(place) if place.exists() => String::new(),
         Some(place) => format!("put the API key into {}, then ", place.display()),
         None => "put the API key into the unit's credential, then ".into(),
     };
     let url = if args.base_url.is_none() { "set `api.base_url` in it, then " } else { "" };
-    let is_found = args.path.file_name().is_some_and(|name| name == LOCAL_FILE) || unit.is_some();
+    let found = Sources::of_process(None, Vec::new()).main_file().canonicalize().ok();
+    let is_found = found.is_some() && found == args.path.canonicalize().ok();
     let option = if is_found { String::new() } else { format!("-c {} ", shell_word(&path.to_string())) };
     format!("wrote {path}\nnext: {url}{key}run `crm-mirror {option}check`")
 }
 
-fn beside(configuration: &Path, path: &Path) -> PathBuf {
-    configuration.parent().unwrap_or(Path::new("")).join(path)
-}
-
-fn write(path: &Path, text: &str) -> io::Result<()> {
+/// A file for a unit gets the unit's group, which must read it.
+fn write(path: &Path, text: &str, unit: Option<&ServiceUnit>) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(MODE).open(path)?;
+    fchown(&file, None, unit.and_then(|unit| Owner::named(&unit.user)).map(|owner| owner.group))?;
     file.write_all(text.as_bytes())?;
     file.sync_all()
 }

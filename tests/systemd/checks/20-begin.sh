@@ -3,6 +3,29 @@
 
 serve --contacts 3000 --companies 200 --latency 100ms --key "narrow=contacts:read"
 
+# Root can read every file, and the service cannot: a check says so before the first start.
+cp "$tree/etc/crm-mirror/config.toml" "$work/packaged.toml"
+configure "$often" /etc/crm-mirror/own.key
+printf '[publish]\nurl_file = "/etc/crm-mirror/publish-url"\n' >>"$tree/etc/crm-mirror/config.toml"
+for name in own.key publish-url; do
+    install -m 600 /dev/stdin "$tree/etc/crm-mirror/$name" <<<"postgres://crm@127.0.0.1:1/none"
+done
+chmod 600 "$tree/etc/crm-mirror/config.toml"
+inside crm-mirror check --offline >"$work/check" 2>&1 && fail "a configuration that only root can read passes the check"
+grep -q 'FAIL .*config.toml.*ermission denied' "$work/check" || fail "crm-mirror check: $(cat "$work/check")"
+chmod 644 "$tree/etc/crm-mirror/config.toml"
+for name in own.key publish-url; do
+    inside crm-mirror check --offline >"$work/check" 2>&1 && fail "a $name that only root can read passes the check"
+    grep -q "FAIL  .*/etc/crm-mirror/$name.*ermission denied" "$work/check" || fail "crm-mirror check: $(cat "$work/check")"
+    inside install -o root -g crmmirror -m 640 "/etc/crm-mirror/$name" /etc/crm-mirror/given
+    inside mv /etc/crm-mirror/given "/etc/crm-mirror/$name"
+done
+inside crm-mirror check --offline >"$work/check" 2>&1 || fail "files of the group fail the check: $(cat "$work/check")"
+[ ! -e "$tree/var/lib/crm-mirror" ] || fail "crm-mirror check made the folder of the mirror"
+rm "$tree/etc/crm-mirror/own.key" "$tree/etc/crm-mirror/publish-url"
+cp "$work/packaged.toml" "$tree/etc/crm-mirror/config.toml"
+ok "crm-mirror check by root names each file that the service cannot read"
+
 ends_with_78() {
     local since errors
     since="$(place)"

@@ -5,6 +5,10 @@ one="$base_url"
 serve --contacts 200 --companies 20 --seed 9
 # By name: the sandbox of the unit must permit name resolution.
 base_url="${base_url/127.0.0.1/localhost}"
+inside crm-mirror init /etc/crm-mirror/acme.toml >"$work/init" || fail "crm-mirror init: $(cat "$work/init")"
+[ "$(inside stat -c '%U:%G %a' /etc/crm-mirror/acme.toml)" = "root:crmmirror 640" ] ||
+    fail "init makes a file that the service cannot read: $(inside ls -l /etc/crm-mirror)"
+grep -qF 'crm-mirror -c /etc/crm-mirror/acme.toml check' "$work/init" || fail "init names another file: $(cat "$work/init")"
 configure "$often" "" acme.toml
 install -m 600 /dev/stdin "$tree/etc/crm-mirror/acme.key" <<<"$api_key"
 inside systemctl enable --now crm-mirror@acme.service 2>"$work/enabled" || fail "$(cat "$work/enabled")"
