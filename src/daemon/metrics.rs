@@ -127,14 +127,9 @@ fn of_jobs(page: &mut MetricsText, known: &WorkKnown) {
     }
     page.family("run_duration_seconds");
     for work in JOBS {
-        let durations = known.durations.get(work).cloned().unwrap_or_default();
-        let of_work = ("work", work);
-        for (bound, runs) in durations.buckets() {
-            page.line("run_duration_seconds_bucket", &[of_work, ("le", &bound.to_string())], runs as f64);
-        }
-        page.line("run_duration_seconds_bucket", &[of_work, ("le", "+Inf")], durations.runs as f64);
-        page.line("run_duration_seconds_sum", &[of_work], durations.seconds);
-        page.line("run_duration_seconds_count", &[of_work], durations.runs as f64);
+        let (runs, took) = known.durations.get(work).copied().unwrap_or_default();
+        page.line("run_duration_seconds_sum", &[("work", work)], took.as_secs_f64());
+        page.line("run_duration_seconds_count", &[("work", work)], f64::from(runs));
     }
 }
 

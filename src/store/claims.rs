@@ -353,11 +353,8 @@ impl ClaimsTx<'_> {
             [object],
         )?;
         let layout = self.tx.layout();
-        layout
-            .of(object)
-            .fields()
-            .iter()
-            .try_for_each(|field| self.add_column(object, "filled", &field.definition, None))
+        let mut fields = layout.of(object).fields().iter();
+        fields.try_for_each(|field| self.add_column(object, "filled", &field.definition, None))
     }
 
     /// A detail shows its value if it is read later than now, and later than all that there are, whose clock may have

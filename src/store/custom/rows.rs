@@ -48,11 +48,8 @@ pub(in crate::store) fn layout_without(conn: &Connection, exclusions: Exclusions
         let rows = rows_without(conn, object, &exclusions)?;
         let excluded = rows.iter().filter(|r| r.excluded).map(|r| r.definition.key.clone()).collect();
         let columns = rows.iter().filter_map(|r| Some(r.column.as_ref()?.as_str().to_string())).collect();
-        let unplaced = rows
-            .iter()
-            .filter(|r| r.definition.active && (r.column.is_none() || !r.readable))
-            .map(|r| r.definition.key.clone());
-        let unplaced = unplaced.collect();
+        let is_unplaced = |r: &&DefinitionRow| r.definition.active && (r.column.is_none() || !r.readable);
+        let unplaced = rows.iter().filter(is_unplaced).map(|r| r.definition.key.clone()).collect();
         let fields = rows
             .into_iter()
             .filter(DefinitionRow::is_shown)
