@@ -238,9 +238,11 @@ pub(super) fn extra(
     let here = rows.iter().filter(|row| published.keeps(row)).map(|row| narrow.key_of(&published.convert(row)));
     let here: BTreeSet<Vec<String>> = here.map(|key| key.into_iter().flatten().collect()).collect();
     let forgotten = feed::span(moment.tx)?.forgotten;
-    let is_pruned = |key: &[String]| name == "changes" && key[0].parse::<i64>().is_ok_and(|seq| seq <= forgotten);
-    keys.retain(|key| !here.contains(key) && !is_pruned(key));
-    let place = id_in_key(&narrow);
-    leave_out_changed(moment, state, &mut keys, |key| place.map(|place| key[place].as_str()))?;
+    let is_pruned = |seq: i64| state.pruned() < seq && seq <= forgotten;
+    keys.retain(|key| !here.contains(key) && !(name == "changes" && key[0].parse().is_ok_and(is_pruned)));
+    let (place, of_object) = (id_in_key(&narrow), narrow.key.iter().position(|key| *key == "object_type"));
+    // Nothing is sent of the others.
+    let is_sent = |key: &[String]| of_object.is_none_or(|at| state.loaded.iter().any(|of| of.as_str() == key[at]));
+    leave_out_changed(moment, state, &mut keys, |key| place.filter(|_| is_sent(key)).map(|at| key[at].as_str()))?;
     Ok(keys)
 }

@@ -178,15 +178,22 @@ impl Database {
     }
 
     pub(super) async fn transaction(&self, doing: &'static str, statements: &str) -> Result<(), PublishError> {
+        self.in_transaction(doing, self.run(doing, statements)).await
+    }
+
+    pub(super) async fn in_transaction(
+        &self,
+        doing: &'static str,
+        work: impl Future<Output = Result<(), PublishError>>,
+    ) -> Result<(), PublishError> {
         if self.is_rehearsal {
-            return self.in_savepoint(doing, self.run(doing, statements)).await?;
+            return self.in_savepoint(doing, work).await?;
         }
         self.start(doing).await?;
-        if let Err(error) = self.run(doing, statements).await {
-            self.roll_back().await?;
-            return Err(error);
+        match work.await {
+            Ok(()) => self.commit().await,
+            Err(error) => Err(self.give_up(error).await),
         }
-        self.commit().await
     }
 
     /// Does something in a transaction that goes on if the database refuses it.
@@ -202,18 +209,21 @@ impl Database {
             return done.map(Ok);
         }
         self.run(doing, "RELEASE SAVEPOINT crm_mirror_try").await?;
-        Ok(done)
+        Ok(done.map_err(PublishError::of_statement))
     }
 
     pub(super) async fn roll_back(&self) -> Result<(), PublishError> {
         self.run("end a transaction", "ROLLBACK").await
     }
 
-    /// Ends a transaction that failed because of a row, and makes the next one check deferred constraints at once.
-    /// Returns whether that is new.
-    pub(super) async fn retry_checking_at_once(&self) -> Result<bool, PublishError> {
-        self.roll_back().await?;
-        Ok(!self.checks_at_once.swap(true, Ordering::Relaxed))
+    /// Ends a transaction that failed. If that works, the session answers, and the error is one of a statement.
+    pub(super) async fn give_up(&self, error: PublishError) -> PublishError {
+        if self.roll_back().await.is_ok() { error.of_statement() } else { error }
+    }
+
+    /// Makes the next transactions check deferred constraints at once. Returns whether that is new.
+    pub(super) fn check_at_once(&self) -> bool {
+        !self.checks_at_once.swap(true, Ordering::Relaxed)
     }
 
     pub(super) async fn commit(&self) -> Result<(), PublishError> {
@@ -248,7 +258,7 @@ pub(super) struct RowStatement<'a> {
     pub(super) table: &'static str,
     /// The name of each row, under which it is listed if it is refused.
     pub(super) names: Vec<String>,
-    /// The first parameters: arrays with an element per row; without any, the statement cannot be divided, and has one name.
+    /// The first parameters: arrays with an element per row.
     pub(super) arrays: Vec<Vec<Option<&'a str>>>,
     pub(super) fixed: Vec<Param<'a>>,
 }
@@ -283,8 +293,22 @@ impl Database {
         // As `row_name` has it.
         let named = if table.name == "custom_multi_values" { 2 } else { table.key.len() };
         let names = keys.iter().map(|key| key[..named].join(" ")).collect();
-        let statement = sql::delete_keys(&self.schema, table, false);
+        let statement = sql::delete_keys(&self.schema, table);
         self.write(&RowStatement { statement, table: table.name, names, arrays, fixed: Vec::new() }).await
+    }
+
+    /// Executes a statement for any number of rows. Returns whether the database refuses one of them: none is written then.
+    pub(super) async fn write_any(
+        &self,
+        table: &'static str,
+        statement: &str,
+        params: &[Param<'_>],
+    ) -> Result<bool, PublishError> {
+        let written = self.patiently(WRITING, || async { self.execute(WRITING, statement, params).await.map(drop) });
+        match written.await? {
+            Err(error) if !error.is_of_rows() => Err(error.of_table(table)),
+            done => Ok(done.is_err()),
+        }
     }
 
     pub(super) async fn write(&self, rows: &RowStatement<'_>) -> Result<(), PublishError> {

@@ -121,11 +121,19 @@ impl PublishError {
         matches!(self, PublishError::Database { failure: DatabaseFailure::Rows, .. })
     }
 
-    /// Whether what looks unavailable is a matter of the statement: a prerequisite, or an error within a function.
-    pub(super) fn fails_again(&self) -> bool {
-        self.code().is_some_and(|code| {
-            *code == SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE || ["58", "XX"].contains(&&code.code()[..2])
-        })
+    /// The error of a statement of a session that has answered since. What looked unavailable is a matter of the statement,
+    /// but for locks, conflicts, resources, operators and a standby.
+    pub(super) fn of_statement(mut self) -> PublishError {
+        let passes = |code: &SqlState| {
+            [SqlState::LOCK_NOT_AVAILABLE, SqlState::READ_ONLY_SQL_TRANSACTION].contains(code)
+                || ["40", "53", "57"].contains(&&code.code()[..2])
+        };
+        if let PublishError::Database { failure: failure @ DatabaseFailure::Unavailable, source, .. } = &mut self
+            && source.code.as_ref().is_some_and(|code| !passes(code))
+        {
+            *failure = DatabaseFailure::Statement;
+        }
+        self
     }
 
     /// Whether the database refuses what was wanted of one table. The others can be published.

@@ -7,8 +7,8 @@ use tokio_postgres::types::{ToSql, Type};
 
 use super::database::{Param, RowStatement};
 use super::sides::{self, Sides, Unsent};
-use super::state::TargetState;
-use super::tables::{Publication, PublishedTable};
+use super::state::{PRUNED, TargetState};
+use super::tables::Publication;
 use super::{PublishError, sql, value};
 use crate::model::Object;
 use crate::store::{ChangedRecord, Moment, PageQuery, SourceRow, StoreError, feed};
@@ -36,16 +36,13 @@ impl Sides<'_> {
         while !is_last {
             let sent = match self.send_batch().await {
                 Ok(sent) => sent,
-                // A deferred constraint or trigger failed the commit.
-                Err(error)
-                    if error.is_refusal()
-                        && error.table().is_none()
-                        && self.database.retry_checking_at_once().await? =>
-                {
-                    continue;
-                }
                 Err(error) => {
-                    self.go_on_without(error).await?;
+                    let error = self.database.give_up(error).await;
+                    // A deferred constraint or trigger failed the commit.
+                    let is_late = error.is_refusal() && error.table().is_none();
+                    if !is_late || !self.database.check_at_once() {
+                        self.go_on_without(error)?;
+                    }
                     continue;
                 }
             };
@@ -53,6 +50,7 @@ impl Sides<'_> {
             entries += sent.changes.entries.len() as u64;
             is_last = sent.changes.is_end;
         }
+        self.load_owed().await?;
         Ok((records, entries))
     }
 
@@ -68,40 +66,32 @@ impl Sides<'_> {
         }
         for (table, (_, digest)) in &batch.changes.small {
             next.digests.insert((*table).into(), digest.clone());
+            next.owed.insert((*table).into());
+        }
+        if publication.table("changes").is_some() {
+            next.digests.insert(PRUNED.into(), batch.forgotten.to_string());
         }
         if let Some((_, digest)) = &batch.owners {
             next.digests.insert("owner_names".into(), digest.clone());
         }
         self.database.begin(&next).await?;
-        for table in publication.open_tables() {
-            if let Some((rows, _)) = batch.changes.small.get(table.name) {
-                self.replace_small(table, rows).await?;
-            }
-        }
         for object in &self.state.loaded {
             self.send_records(&batch, *object).await?;
         }
-        self.send_names(("company_id", "company_name"), &batch.companies, false).await?;
-        self.send_changes(&batch).await?;
+        let mut owed = self.send_names(("company_id", "company_name"), &batch.companies, false).await?;
+        owed.extend(self.send_changes(&batch).await?);
         if let Some((owners, _)) = &batch.owners {
-            self.send_names(("owner_id", "owner_name"), owners, true).await?;
+            owed.extend(self.send_names(("owner_id", "owner_name"), owners, true).await?);
+        }
+        if !owed.is_empty() {
+            next.owed.extend(owed.into_iter().map(String::from));
+            next.generation += 1;
+            self.database.advance(&next).await?;
         }
         self.database.commit().await?;
         next.generation += 1;
         self.state = next;
         Ok(batch)
-    }
-
-    async fn replace_small(&self, table: &PublishedTable, rows: &[SourceRow]) -> Result<(), PublishError> {
-        let (database, rows) = (self.database, self.converted(table, rows));
-        database.forget_refused(table.name, "true", &[]).await?;
-        let places = table.key.iter().filter_map(|column| table.place(column));
-        let keys: Vec<Vec<_>> = places.map(|place| rows.iter().map(|row| row[place].as_deref()).collect()).collect();
-        let fixed = keys.iter().map(|of_column| (of_column as _, Type::TEXT_ARRAY)).collect();
-        let (names, arrays) = (vec!["rows that no longer exist".into()], Vec::new());
-        let statement = sql::delete_keys(&database.schema, table, true);
-        database.write(&RowStatement { statement, table: table.name, names, arrays, fixed }).await?;
-        database.upsert(table, table.name, &rows).await
     }
 
     /// Sends the records of an object: existing rows are written, missing ones are deleted.
@@ -128,50 +118,46 @@ impl Sides<'_> {
         Ok(())
     }
 
-    async fn send_changes(&self, batch: &Batch) -> Result<(), PublishError> {
-        let Some(table) = self.publication.table("changes") else { return Ok(()) };
-        self.database.upsert(table, table.name, &self.converted(table, &batch.changes.entries)).await?;
-        if batch.forgotten > 0 && self.state.seq() > 0 {
-            let statement =
-                format!("DELETE FROM {} WHERE seq <= $1", sql::qualified(&self.database.schema, table.name));
-            let params: Vec<Param<'_>> = vec![(&batch.forgotten, Type::INT8)];
-            let listed = "substring(row_name from '^[0-9]+')::bigint <= $2";
-            self.database.forget_refused(table.name, listed, &params).await?;
-            let (names, arrays) = (vec!["pruned history".into()], Vec::new());
-            let prune = RowStatement { statement, table: table.name, names, arrays, fixed: params };
-            self.database.write(&prune).await?;
+    /// Returns the table if it is owed, as the database refuses to have a row deleted.
+    async fn send_changes(&self, batch: &Batch) -> Result<Option<&'static str>, PublishError> {
+        let (database, Some(table)) = (self.database, self.publication.table("changes")) else { return Ok(None) };
+        database.upsert(table, table.name, &self.converted(table, &batch.changes.entries)).await?;
+        if batch.forgotten == self.state.pruned() {
+            return Ok(None);
         }
-        Ok(())
+        let statement = format!("DELETE FROM {} WHERE seq <= $1", sql::qualified(&database.schema, table.name));
+        let params: [Param<'_>; 1] = [(&batch.forgotten, Type::INT8)];
+        let listed = "substring(row_name from '^[0-9]+')::bigint <= $2";
+        database.forget_refused(table.name, listed, &params).await?;
+        Ok(database.write_any(table.name, &statement, &params).await?.then_some(table.name))
     }
 
     /// Updates a joined name where it differs, in the tables that have it: the feed has no entry for the name of another
-    /// record. Where the names are all that there are, others are cleared.
+    /// record. Where the names are all that there are, others are cleared. Returns the tables that are owed, as the database
+    /// refuses a row.
     async fn send_names(
         &self,
         (pointer, column): (&str, &str),
         names: &JoinedNames,
         are_all: bool,
-    ) -> Result<(), PublishError> {
-        let database = self.database;
+    ) -> Result<Vec<&'static str>, PublishError> {
+        let (database, schema, mut owed) = (self.database, &self.database.schema, Vec::new());
         let ids: Vec<String> = names.keys().map(|id| value::key(id).into_owned()).collect();
+        let names: Vec<Option<&str>> = names.values().map(Option::as_deref).collect();
+        let params: [Param<'_>; 2] = [(&ids, Type::TEXT_ARRAY), (&names, Type::TEXT_ARRAY)];
         for table in self.publication.open_tables().filter(|table| table.object().is_some()) {
             if table.place(column).is_none() || table.place(pointer).is_none() {
                 continue;
             }
-            let updated = ids.iter().map(|id| format!("{column} of {id}")).collect();
-            let arrays =
-                vec![ids.iter().map(|id| Some(id.as_str())).collect(), names.values().map(Option::as_deref).collect()];
-            let statement = sql::set_names(&database.schema, table.name, pointer, column);
-            let (table, fixed) = (table.name, Vec::new());
-            database.write(&RowStatement { statement, table, names: updated, arrays, fixed }).await?;
-            if are_all {
-                let statement = sql::clear_names(&database.schema, table, pointer, column);
-                let names = vec!["owner_name of removed owners".into()];
-                let (arrays, fixed) = (Vec::new(), vec![(&ids as _, Type::TEXT_ARRAY)]);
-                database.write(&RowStatement { statement, table, names, arrays, fixed }).await?;
+            let (table, set) = (table.name, sql::set_names(schema, table.name, pointer, column));
+            let clear = sql::clear_names(schema, table, pointer, column);
+            if !ids.is_empty() && database.write_any(table, &set, &params).await?
+                || are_all && database.write_any(table, &clear, &params[..1]).await?
+            {
+                owed.push(table);
             }
         }
-        Ok(())
+        Ok(owed)
     }
 }
 

@@ -34,20 +34,18 @@ impl Sides<'_> {
     /// COPY takes all rows or none: if the database refuses a row, everything is loaded once more with statements that
     /// leave it out. A table that the database does not let be loaded is left as it is, and the others are loaded.
     pub(super) async fn load(&mut self, reloads: &Reloads) -> Result<BTreeMap<&'static str, u64>, PublishError> {
-        for name in reloads.keys() {
-            self.state.owed.remove(*name);
-            self.state.digests.remove(*name);
-        }
         let mut by_copy = true;
         loop {
-            match self.load_by(reloads, by_copy).await {
-                // A row, or a deferred constraint or trigger when that is committed.
-                Err(error) if by_copy && error.is_refusal() && (error.is_of_rows() || error.table().is_none()) => {
-                    self.database.retry_checking_at_once().await?;
-                    by_copy = false;
-                }
-                Err(error) => self.go_on_without(error).await?,
+            let error = match self.load_by(reloads, by_copy).await {
                 Ok(rows) => return Ok(rows),
+                Err(error) => self.database.give_up(error).await,
+            };
+            // A row, or a deferred constraint or trigger when that is committed.
+            if by_copy && error.is_refusal() && (error.is_of_rows() || error.table().is_none()) {
+                self.database.check_at_once();
+                by_copy = false;
+            } else {
+                self.go_on_without(error)?;
             }
         }
     }
@@ -55,11 +53,14 @@ impl Sides<'_> {
     /// One attempt, by COPY or by statements that can leave out a row. Returns the rows by table.
     async fn load_by(&mut self, reloads: &Reloads, by_copy: bool) -> Result<BTreeMap<&'static str, u64>, PublishError> {
         let (database, publication) = (self.database, self.publication.clone());
-        database.begin(&self.state).await?;
-        let existing = database.tables().await?;
         let tables = publication.tables.iter().filter(|table| !publication.blocked.contains(table.name));
+        let tables: Vec<_> = tables.filter_map(|table| Some((table, reloads.get(table.name)?))).collect();
+        let (mut next, mut left_behind) = (self.state.clone(), Vec::new());
+        next.owed.retain(|name| tables.iter().all(|(table, _)| table.name != name));
+        database.begin(&next).await?;
+        let existing = database.tables().await?;
         let (mut rows, mut replaced) = (BTreeMap::new(), Vec::new());
-        for (table, reload) in tables.filter_map(|table| Some((table, reloads.get(table.name)?))) {
+        for (table, reload) in tables {
             database.forget_refused(table.name, "true", &[]).await?;
             let loaded = if reload.replaces {
                 replaced.push(table);
@@ -75,7 +76,6 @@ impl Sides<'_> {
         }
         let there = replaced.iter().map(|table| table.name).filter(|name| existing.contains_key(*name));
         database.lock_tables(&there.collect::<Vec<_>>()).await?;
-        let (mut next, mut left_behind) = (self.state.clone(), Vec::new());
         for table in &replaced {
             next.digests.remove(APPEARANCE);
             let swapped = database.swap(table, &publication.layout).await;
@@ -293,14 +293,14 @@ impl Database {
     }
 
     /// Executes a statement in a transaction that goes on if the database refuses it. What is only unavailable is an error,
-    /// because it is possible later; what lacks something, as an identity its NOT NULL, or fails inside a function, is not.
+    /// because it is possible later.
     pub(super) async fn attempt(
         &self,
         doing: &'static str,
         statement: &str,
     ) -> Result<Result<(), PublishError>, PublishError> {
         match self.in_savepoint(doing, self.run(doing, statement)).await? {
-            Err(error) if !error.is_refusal() && !error.fails_again() => Err(error),
+            Err(error) if !error.is_refusal() => Err(error),
             tried => Ok(tried),
         }
     }

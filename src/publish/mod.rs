@@ -8,8 +8,9 @@
 //! - The cursor, a generation number and the rows of a batch are one transaction, so each entry of the feed arrives
 //!   exactly once, whatever is killed. A publisher that was overtaken by another is refused by the generation number.
 //! - A row that the database refuses is left out and listed in the same transaction, and stops no other row.
-//! - Columns precede their rows: DDL is idempotent and computed from the existing columns, and the records whose values
-//!   a new column needs are entered into `changed_records` before it is created.
+//! - Columns precede their rows: DDL is idempotent and computed from the existing columns.
+//! - A table that is not known to be equal is owed, in the state that is stored by the transaction that makes it so. Only a load
+//!   ends that: it writes, row by row if the database refuses one, what differs.
 //! - The DDL of a table is one transaction. A table is replaced by a new one only if it cannot be had by adding and renaming
 //!   columns, or if a person asks for it: other roles' views and references stay with the old one. Of any other table that is
 //!   loaded, the rows that differ are written. A load is one transaction, so readers see the old rows or the new ones. What

@@ -262,7 +262,7 @@ impl Publisher<'_> {
         let state = if why.is_some() { state.after_load(&publication) } else { state };
         let (refused, left_behind) = (Vec::new(), Vec::new());
         let mut sides = Sides { database, mirror: self.mirror, publication, state, refused, left_behind };
-        let reloads = sides.reconcile(why, self.settings.full).await?;
+        let reloads = sides.reconcile(self.settings.full).await?;
         Ok((sides, why, reloads))
     }
 

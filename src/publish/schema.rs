@@ -1,22 +1,20 @@
 //! Brings the existing tables to the wanted columns: step by step where that is possible, each table in a transaction of
 //! its own. What was left behind is emptied where it may hold what must not be published, and named.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::database::Database;
 use super::ddl::{self, ExistingColumn, ExistingTable, LEFT_BEHIND_TABLE, SchemaStep};
 use super::sides::Sides;
 use super::state::{self, APPEARANCE, Lost};
-use super::tables::PublishedColumn;
 use super::{PublishError, sql, tables, value};
-use crate::model::Object;
 use crate::store::feed;
 
 /// The name of the digest of the multi-selects that have values in the database.
 const MULTI_SELECTS: &str = "multi_selects";
 
-/// How many records are entered in one transaction, for which the mirror's other writers wait.
-const REQUEUED: i64 = 2_000;
+/// Why a table of the right shape is loaded.
+const OWED: &str = "it was not known to be equal";
 
 const DOING: &str = "change the columns";
 const CLEARING: &str = "empty what was left behind";
@@ -31,15 +29,14 @@ pub(super) struct Reload {
 }
 
 impl Sides<'_> {
-    /// Brings every table to its columns that steps lead to. The records whose values a column needs are first entered into
-    /// `changed_records`. With `whole`, everything is about to be loaded. Returns the tables that must be loaded: replaced by new
-    /// ones if no step leads to their columns, if they are not published, or if that `is_forced`.
-    pub(super) async fn reconcile(&mut self, whole: Option<&str>, is_forced: bool) -> Result<Reloads, PublishError> {
+    /// Brings every table to its columns that steps lead to. A table with a column that needs values is owed, in the same
+    /// transaction, and loaded once the changes were sent. Returns the tables that must be loaded first: replaced by new ones
+    /// if no step leads to their columns, if they are not published, or if that `is_forced`.
+    pub(super) async fn reconcile(&mut self, is_forced: bool) -> Result<Reloads, PublishError> {
         let (database, publication) = (self.database, self.publication.clone());
         let (existing, mut reloads) = (database.tables().await?, BTreeMap::new());
-        let refilled = self.refilled_columns().await?;
-        let multi_selects = value::digest(format!("{:?}", publication.multi_selects).as_bytes());
-        let known = self.state.digests.insert(MULTI_SELECTS.into(), multi_selects.clone());
+        let owed = self.state.owed.clone();
+        self.owe_what_was_refilled().await?;
         for (name, _) in existing.iter().filter(|(_, table)| table.is_left_behind && table.users.is_empty()) {
             match database.transaction(DOING, &format!("DROP TABLE {}", sql::qualified(&database.schema, name))).await {
                 // Something that is not a view needs it, or it has another owner: it is named as left behind.
@@ -49,8 +46,7 @@ impl Sides<'_> {
         }
         for table in &publication.tables {
             let (name, there) = (table.name, existing.get(table.name));
-            let is_owed = self.state.owed.contains(name);
-            if !table.is_chosen && (there.is_none() || !is_owed && whole.is_none()) {
+            if !table.is_chosen && (there.is_none() || !self.state.owed.contains(name)) {
                 self.state.owed.remove(name);
                 continue;
             }
@@ -62,37 +58,36 @@ impl Sides<'_> {
             let plan = ddl::plan(table, there, &publication.layout);
             // The rows of records are loaded once their first copy is finished.
             let is_open = !table.is_chosen || self.state.is_loaded(table);
-            let why = if name == "custom_multi_values" && known.as_ref() != Some(&multi_selects) {
-                Some("its fields were changed")
-            } else if is_owed {
-                Some("it could not be changed or written before")
-            } else {
-                whole
-            };
-            let why = plan.replace.clone().or(why.filter(|_| is_open).map(String::from));
             let replaces = plan.replace.is_some() || !table.is_chosen || is_open && is_forced;
-            let is_refilled = |column: &PublishedColumn| refilled.contains(&(name, column.source.clone()));
-            let refills = plan.refills || table.columns.iter().any(is_refilled);
-            if let Some(object) =
-                table.object().filter(|_| refills && !replaces && !is_owed && whole.is_none() && !database.is_rehearsal)
-            {
-                self.requeue(object).await?;
-            }
             // Views of a table that is replaced follow its columns by their new names.
             let is_taken = |step: &SchemaStep| !replaces || matches!(step, SchemaStep::Rename { .. });
             let steps: Vec<SchemaStep> = plan.steps.into_iter().filter(is_taken).collect();
             let statements = sql::steps(&database.schema, name, &steps);
+            let mut next = self.state.clone();
+            if plan.refills {
+                next.owed.insert(name.into());
+            }
             let done = match there.filter(|_| table.is_chosen) {
                 Some(there) if replaces && there.has_row_security => {
                     Err(PublishError::RowSecurity { schema: database.schema.clone(), table: name })
                 }
-                Some(_) if !steps.is_empty() => database.transaction(DOING, &statements).await,
+                Some(_) if !steps.is_empty() => {
+                    let change = async {
+                        database.advance(&next).await?;
+                        database.run(DOING, &statements).await
+                    };
+                    let changed = database.in_transaction(DOING, change).await;
+                    next.generation += 1;
+                    changed
+                }
                 _ => Ok(()),
             };
             match done {
                 Err(error) if error.is_refusal() => self.refuse(name, error),
                 done => {
                     done?;
+                    self.state = next;
+                    let why = plan.replace.or((is_open && owed.contains(name)).then(|| OWED.into()));
                     reloads.extend(why.map(|why| (name, Reload { why, replaces })));
                 }
             }
@@ -100,21 +95,29 @@ impl Sides<'_> {
         Ok(reloads)
     }
 
-    /// Table and column of which all values were replaced since the cursor. An added column is noticed anyway, and a removed
-    /// one needs no values.
-    async fn refilled_columns(&self) -> Result<BTreeSet<(&'static str, String)>, PublishError> {
+    /// Owes the tables of which a column got other values since the cursor, and that of the multi-selects if these are others.
+    /// An added column is noticed anyway, and a removed one needs no values.
+    async fn owe_what_was_refilled(&mut self) -> Result<(), PublishError> {
+        let publication = self.publication.clone();
         let events = self.read(|moment, _, state| Ok(feed::column_events(moment.tx, None, state.seq())?)).await?;
-        let refilled = events.into_iter().filter(|event| ["restored", "retyped"].contains(&event.op.as_str()));
-        Ok(refilled.map(|event| (event.object.table(), event.column)).collect())
-    }
-
-    /// Enters every record of an object, in steps: the mirror has other writers.
-    async fn requeue(&self, object: Object) -> Result<(), PublishError> {
-        let mut after = Some(String::new());
-        while let Some(from) = after {
-            after = self.mirror.note(move |tx| tx.feed().requeue_after(object, &from, REQUEUED)).await?;
+        let refilled = events.iter().filter(|event| ["restored", "retyped"].contains(&event.op.as_str()));
+        let is_published = |table: &str, column| publication.table(table).is_some_and(|of| of.place(column).is_some());
+        let refilled = refilled.filter(|event| is_published(event.object.table(), &event.column));
+        self.state.owed.extend(refilled.map(|event| event.object.table().into()));
+        let multi_selects = value::digest(format!("{:?}", publication.multi_selects).as_bytes());
+        let known = self.state.digests.insert(MULTI_SELECTS.into(), multi_selects.clone());
+        if known != Some(multi_selects) {
+            self.state.owed.insert("custom_multi_values".into());
         }
         Ok(())
+    }
+
+    /// Loads what is owed and can be written.
+    pub(super) async fn load_owed(&mut self) -> Result<(), PublishError> {
+        let publication = self.publication.clone();
+        let owed = publication.open_tables().filter(|of| self.state.owed.contains(of.name) && self.state.is_loaded(of));
+        let owed: Reloads = owed.map(|of| (of.name, Reload { why: OWED.into(), replaces: false })).collect();
+        if owed.is_empty() { Ok(()) } else { self.load(&owed).await.map(drop) }
     }
 
     /// Reports what the database refuses of a table that can be written nevertheless.

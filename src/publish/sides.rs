@@ -34,10 +34,9 @@ impl Sides<'_> {
         self.state.owed.insert(table.into());
     }
 
-    /// Ends a transaction in which the database refused to have rows of a table written: the others go on without it.
-    pub(super) async fn go_on_without(&mut self, error: PublishError) -> Result<(), PublishError> {
+    /// The database refused to have rows of a table written: the others go on without it.
+    pub(super) fn go_on_without(&mut self, error: PublishError) -> Result<(), PublishError> {
         let Some(table) = error.table().filter(|_| error.is_refusal()) else { return Err(error) };
-        self.database.roll_back().await?;
         self.refuse(table, error);
         Ok(())
     }

@@ -193,12 +193,12 @@ fn has_key(table: &PublishedTable) -> String {
     joined(places.map(same), " AND ")
 }
 
-/// Deletes the rows with these keys, or all others; each column of the keys is passed as one array of texts.
-pub(super) fn delete_keys(schema: &str, table: &PublishedTable, are_others: bool) -> String {
+/// Deletes the rows with these keys, of which each column is passed as one array of texts.
+pub(super) fn delete_keys(schema: &str, table: &PublishedTable) -> String {
     let places = table.key.iter().filter_map(|column| table.place(column)).map(|place| format!("c{place}"));
     let (name, places, arrays) = (qualified(schema, table.name), joined(places, ", "), arrays(table.key.len()));
-    let (not, same) = (if are_others { "NOT " } else { "" }, has_key(table));
-    format!("DELETE FROM {name} AS t WHERE {not}EXISTS (SELECT FROM unnest({arrays}) AS u({places}) WHERE {same})")
+    let same = has_key(table);
+    format!("DELETE FROM {name} AS t WHERE EXISTS (SELECT FROM unnest({arrays}) AS u({places}) WHERE {same})")
 }
 
 /// Compares rows, which are passed as one array of texts for each column, with those of the table. Returns the place of

@@ -10,6 +10,7 @@ use crate::model::Object;
 use crate::store::CopyProof;
 
 pub(super) const APPEARANCE: &str = "appearance";
+pub(super) const PRUNED: &str = "pruned";
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -24,10 +25,11 @@ pub(super) struct TargetState {
     /// The number of the newest changed record that was sent.
     pub(super) changed: i64,
     pub(super) loaded: Vec<Object>,
-    /// Digests of the small tables, and of the input for comments and indexes.
+    /// Digests of the small tables, and of the input for comments and indexes; and up to where the history was pruned.
     pub(super) digests: BTreeMap<String, String>,
-    /// The tables that the database did not let be brought to shape, or written: changes were not sent to them. Of those
-    /// that are not published, the rows are to be removed.
+    /// The tables that are not known to be equal: everything is to be loaded, a column was added, a small table changed, or
+    /// the database refused something. It is stored in the transaction that makes it so, and only that of a load ends it.
+    /// Of tables that are not published, the rows are to be removed.
     pub(super) owed: BTreeSet<String>,
     pub(super) lost: Vec<Lost>,
     /// What the last comparison proved. It is stored with what it is about: a database that is restored from a backup has
@@ -55,6 +57,11 @@ impl TargetState {
     /// Whether rows of a table are sent: those of records are once their first copy is finished.
     pub(super) fn is_loaded(&self, table: &PublishedTable) -> bool {
         table.is_chosen && table.object().is_none_or(|object| self.loaded.contains(&object))
+    }
+
+    /// The history up to this position was deleted in the database.
+    pub(super) fn pruned(&self) -> i64 {
+        self.digests.get(PRUNED).and_then(|text| text.parse().ok()).unwrap_or_default()
     }
 
     /// The position in the feed; 0 before the first load.
@@ -94,7 +101,7 @@ impl TargetState {
         None
     }
 
-    /// The state after a whole load.
+    /// The state while everything is to be loaded.
     pub(super) fn after_load(&self, publication: &Publication) -> TargetState {
         TargetState {
             cursor: Some((publication.mirror.clone(), publication.feed.newest)),
@@ -104,6 +111,7 @@ impl TargetState {
             loaded: publication.copied.clone(),
             digests: self.digests.clone(),
             lost: self.lost.clone(),
+            owed: publication.tables.iter().map(|table| table.name.into()).collect(),
             ..TargetState::default()
         }
     }

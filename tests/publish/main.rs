@@ -17,6 +17,7 @@ mod equal;
 mod histories;
 mod hostile;
 mod others;
+mod owed;
 mod reconcile;
 mod refusals;
 mod reloads;

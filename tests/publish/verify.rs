@@ -16,7 +16,7 @@ use crate::server::Postgres;
 use crate::support::{Crm, Mirror, noon};
 
 /// A workspace with values of every type, mirrored and published.
-async fn published(contacts: usize) -> Option<(Crm, Mirror, Postgres)> {
+pub async fn published(contacts: usize) -> Option<(Crm, Mirror, Postgres)> {
     let postgres = Postgres::start().await?;
     let mut world = generate(31, contacts, 12, noon());
     for data_type in DataType::ALL {

@@ -123,13 +123,6 @@ impl FeedTx<'_> {
         self.requeue_selected(&format!("SELECT ?1, id FROM {}", object.table()), &[&object])
     }
 
-    /// Enters the next records of an object after an id, some at a time. Returns the last of them.
-    pub fn requeue_after(&self, object: Object, after: &str, most: i64) -> Result<Option<String>> {
-        let next = format!("SELECT ?1, id FROM {} WHERE id > ?2 ORDER BY id LIMIT ?3", object.table());
-        let last = self.tx.value(&format!("SELECT max(id) FROM ({next})"), params![object, after, most])?;
-        self.requeue_selected(&next, &[&object, &after, &most]).map(|()| last)
-    }
-
     /// Enters the records whose `object_type` and `id` the selection returns, removed ones too.
     pub(in crate::store) fn requeue_selected(&self, selection: &str, values: &[&dyn rusqlite::ToSql]) -> Result<()> {
         if is_recording(self.tx)? {

@@ -1,0 +1,208 @@
+//! A table that is not known to be equal is owed until a load has made it so: whatever was refused, dropped or
+//! interrupted, nothing stays different while the publish says that all is well.
+
+use crm_mirror::model::{DataType, Object, Resource};
+use crm_mirror::publish::PublishSettings;
+use crm_mirror::sandbox::NewField;
+use rusqlite::Connection;
+use serde_json::json;
+
+use crate::equal::assert_equal;
+use crate::server::Postgres;
+use crate::support::Mirror;
+use crate::verify::published;
+
+#[tokio::test]
+async fn column_of_any_table_that_was_dropped_or_renamed_is_filled_again() {
+    let Some((_crm, mirror, postgres)) = published(12).await else { return };
+    for change in [
+        "crm.contacts DROP COLUMN position",
+        "crm.team_members DROP COLUMN email",
+        "crm.custom_field_definitions RENAME COLUMN label TO kept",
+        "crm.custom_multi_values DROP COLUMN value",
+        "crm.removed_records DROP COLUMN record",
+        "crm.changes RENAME COLUMN fields TO kept",
+    ] {
+        postgres.run(&format!("ALTER TABLE {change}")).await;
+        let report = postgres.publish(&mirror).await;
+        assert!(report.blocked.is_empty() && report.left_behind.is_empty(), "{change}: {report:?}");
+        assert_equal(&mirror, &postgres).await;
+    }
+}
+
+#[tokio::test]
+async fn column_that_was_added_before_an_interrupt_is_filled_whatever_the_settings_are_then() {
+    let Some((_crm, mirror, postgres)) = published(12).await else { return };
+    // The disk fills up as soon as nothing is owed.
+    postgres
+        .run(
+            "ALTER TABLE crm.contacts DROP COLUMN position;
+             CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS
+                 $$ BEGIN RAISE EXCEPTION 'no space left' USING ERRCODE = 'disk_full'; END $$;
+             CREATE TRIGGER full_disk BEFORE UPDATE ON crm.publish_state
+                 FOR EACH ROW WHEN (new.details::jsonb -> 'owed' = '[]') EXECUTE FUNCTION full_disk()",
+        )
+        .await;
+    let exclude = vec!["companies.industry".into()];
+    let settings = PublishSettings { exclude, ..Postgres::settings(&mirror) };
+    assert!(postgres.try_publish(&settings).await.is_err());
+    assert_eq!(postgres.one("SELECT count(position) FROM crm.contacts").await, "0", "the column is there, and empty");
+    postgres.run("DROP TRIGGER full_disk ON crm.publish_state").await;
+    postgres.publish(&mirror).await;
+    assert_equal(&mirror, &postgres).await;
+}
+
+async fn refused_names(postgres: &Postgres, mirror: &Mirror) -> Vec<String> {
+    let report = postgres.publish(mirror).await;
+    assert!(report.blocked.is_empty(), "{report:?}");
+    report.refused_rows.into_iter().map(|row| format!("{} {}", row.table, row.name)).collect()
+}
+
+#[tokio::test]
+async fn refused_row_stops_no_other_of_the_same_owner_or_company() {
+    let Some((crm, mirror, postgres)) = published(40).await else { return };
+    let named = "owner_name IS NOT NULL AND company_name IS NOT NULL";
+    let id = postgres.one(&format!("SELECT min(id) FROM crm.contacts WHERE {named}")).await;
+    postgres
+        .run(&format!(
+            "ALTER TABLE crm.contacts ADD CONSTRAINT ours
+                 CHECK (id <> '{id}' OR owner_name !~ 'Renamed' AND company_name !~ 'Renamed')"
+        ))
+        .await;
+    for resource in [Resource::TeamMembers, Resource::Companies] {
+        crm.sandbox.with_world(|world| {
+            for id in world.ids(resource) {
+                let name = if resource == Resource::Companies { "name" } else { "firstName" };
+                world.edit(resource, &id, &json!({ name: "Renamed" }));
+            }
+        });
+        crm.wait(7 * 3600);
+        mirror.sync(&crm).await;
+        assert_eq!(refused_names(&postgres, &mirror).await, [format!("contacts {id}")], "{resource:?}");
+        let column = if resource == Resource::Companies { "company_name" } else { "owner_name" };
+        let renamed = |table| format!("SELECT count(*) FROM {table} WHERE id <> '{id}' AND {column} LIKE '%Renamed%'");
+        let expected = mirror.one(&renamed("contacts_full"));
+        assert_ne!(expected, "0");
+        assert_eq!(postgres.one(&renamed("crm.contacts")).await, expected);
+    }
+    postgres.run("ALTER TABLE crm.contacts DROP CONSTRAINT ours").await;
+    crm.sandbox.with_world(|world| world.edit(Object::Contact, &id, &json!({"position": "allowed"})));
+    crm.wait(600);
+    mirror.sync(&crm).await;
+    assert!(refused_names(&postgres, &mirror).await.is_empty());
+    assert_equal(&mirror, &postgres).await;
+}
+
+#[tokio::test]
+async fn row_that_a_person_refers_to_keeps_no_other_from_being_deleted() {
+    let Some((crm, mirror, postgres)) = published(12).await else { return };
+    let ids = crm.sandbox.with_world(|world| world.ids(Resource::TeamMembers));
+    postgres
+        .run(&format!(
+            "CREATE TABLE teams (member text REFERENCES crm.team_members (id)); INSERT INTO teams VALUES ('{}');
+             CREATE TABLE tags (seq bigint REFERENCES crm.changes (seq));
+             INSERT INTO tags SELECT min(seq) FROM crm.changes",
+            ids[0]
+        ))
+        .await;
+    crm.sandbox.with_world(|world| {
+        assert!(world.remove(Resource::TeamMembers, &ids[0]) && world.remove(Resource::TeamMembers, &ids[1]));
+        world.edit(Resource::TeamMembers, &ids[2], &json!({"firstName": "Moved"}));
+    });
+    for _ in 0..2 {
+        crm.wait(7 * 3600);
+        mirror.resync(&crm).await;
+    }
+    assert_eq!(refused_names(&postgres, &mirror).await, [format!("team_members {}", ids[0])]);
+    let gone = format!("SELECT count(*) FROM crm.team_members WHERE id = '{}'", ids[1]);
+    assert_eq!(postgres.one(&gone).await, "0");
+    assert_eq!(postgres.one("SELECT count(*) FROM crm.team_members WHERE first_name = 'Moved'").await, "1");
+    // History that was pruned.
+    let conn = Connection::open(&mirror.path).unwrap();
+    conn.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false).unwrap();
+    conn.execute_batch("DELETE FROM changes WHERE seq < (SELECT max(seq) - 3 FROM changes)").unwrap();
+    let refused = refused_names(&postgres, &mirror).await;
+    assert!(refused.len() == 2 && refused[0].starts_with("changes "), "{refused:?}");
+    let kept = "SELECT count(*) FROM crm.changes WHERE seq IN (SELECT seq FROM tags)";
+    let all = "SELECT count(*) FROM crm.changes";
+    assert_eq!(postgres.one(kept).await, "1");
+    assert_eq!(postgres.one(&format!("SELECT (({all}) - 1)::text")).await, mirror.one("SELECT count(*) FROM changes"));
+    // Nothing is loaded again because of it.
+    let before = postgres.one("SELECT generation FROM crm.publish_state").await;
+    postgres.publish(&mirror).await;
+    let moved = format!("SELECT (generation - {before})::text FROM crm.publish_state");
+    assert_eq!(postgres.one(&moved).await, "1");
+}
+
+#[tokio::test]
+async fn error_of_any_class_in_a_table_stops_no_other() {
+    let Some((crm, mirror, postgres)) = published(12).await else { return };
+    for (round, code) in ["08006", "25000", "55000", "58030", "XX000"].into_iter().enumerate() {
+        for kind in ["", "CONSTRAINT"] {
+            let late = if kind.is_empty() { "" } else { "DEFERRABLE INITIALLY DEFERRED" };
+            postgres
+                .run(&format!(
+                    "CREATE OR REPLACE FUNCTION fails() RETURNS trigger LANGUAGE plpgsql AS
+                         $$ BEGIN RAISE EXCEPTION 'not now' USING ERRCODE = '{code}'; END $$;
+                     CREATE {kind} TRIGGER ours AFTER UPDATE ON crm.contacts {late} FOR EACH ROW EXECUTE FUNCTION fails()"
+                ))
+                .await;
+            let name = format!("Moved {round} {kind}");
+            crm.sandbox.with_world(|world| {
+                for resource in [Resource::Contacts, Resource::Companies] {
+                    let id = world.ids(resource)[0].clone();
+                    world.edit(resource, &id, &json!({ "name": name }));
+                }
+            });
+            crm.wait(600);
+            mirror.sync(&crm).await;
+            let report = postgres.publish(&mirror).await;
+            assert_eq!(report.blocked.iter().map(|of| of.table).collect::<Vec<_>>(), ["contacts"], "{code} {kind}");
+            let moved = format!("SELECT count(*) FROM crm.companies WHERE name = '{name}'");
+            assert_eq!(postgres.one(&moved).await, "1", "{code} {kind}");
+            postgres.run("DROP TRIGGER ours ON crm.contacts").await;
+            assert!(postgres.publish(&mirror).await.blocked.is_empty(), "{code} {kind}");
+            assert_equal(&mirror, &postgres).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn rows_of_a_withdrawn_object_go_although_its_records_change_during_the_load() {
+    let Some((crm, mirror, postgres)) = published(12).await else { return };
+    crm.sandbox.with_world(|world| {
+        world.fields().define(NewField::new(Object::Company, "topics", DataType::MultiSelect).options(&["x", "y"]));
+        for id in world.ids(Resource::Companies) {
+            world.edit(Object::Company, &id, &json!({"customFields": {"topics": ["x", "y"]}}));
+        }
+    });
+    crm.wait(7 * 3600);
+    mirror.sync(&crm).await;
+    postgres.publish(&mirror).await;
+    let left = "SELECT count(*) FROM crm.custom_multi_values WHERE object_type = 'company'";
+    assert_ne!(postgres.one(left).await, "0");
+    // The load waits for a row that a person has locked.
+    postgres.run("UPDATE crm.contacts SET position = 'planted'").await;
+    postgres.run("BEGIN; SELECT count(*) FROM (SELECT id FROM crm.contacts FOR UPDATE) AS t").await;
+    let settings = PublishSettings { objects: Some(vec![Resource::Contacts]), ..Postgres::settings(&mirror) };
+    let change = async {
+        let waiting = "SELECT count(*) FROM pg_stat_activity
+            WHERE datname = current_database() AND wait_event_type = 'Lock'";
+        while postgres.one(waiting).await == "0" {
+            postgres.run("SELECT pg_stat_clear_snapshot()").await;
+        }
+        crm.sandbox.with_world(|world| {
+            for id in world.ids(Resource::Companies) {
+                world.edit(Object::Company, &id, &json!({"name": "Renamed"}));
+            }
+        });
+        crm.wait(600);
+        mirror.sync(&crm).await;
+        postgres.run("COMMIT").await;
+    };
+    let (report, ()) = tokio::join!(postgres.try_publish(&settings), change);
+    assert!(report.unwrap().blocked.is_empty());
+    assert_eq!(postgres.one(left).await, "0");
+    postgres.try_publish(&settings).await.unwrap();
+    assert_eq!(postgres.one(left).await, "0");
+}
