@@ -32,14 +32,16 @@ FROM col JOIN pg_catalog.pg_depend AS d ON d.refobjid = col.attrelid AND d.refob
     AND d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass
 JOIN pg_catalog.pg_class AS s ON s.oid = d.objid AND s.relkind = 'S'
 JOIN pg_catalog.pg_namespace AS n ON n.oid = s.relnamespace
+UNION ALL SELECT '0 owner', r.rolname::text, '', format('ALTER TABLE %s OWNER TO %I', old.name, r.rolname)
+FROM old JOIN pg_catalog.pg_roles AS r ON r.oid = old.relowner
 -- The new table has the default privileges of its owner.
 UNION ALL SELECT DISTINCT '0 revoke', coalesce(r.rolname::text, 'public'), '',
     format('REVOKE ALL ON TABLE %s FROM %s', old.name,
         CASE WHEN g.grantee = 0 THEN 'PUBLIC' ELSE quote_ident(r.rolname) END)
 FROM old JOIN pg_catalog.pg_class AS new ON new.relname = $2 || '__reload' AND new.relnamespace = old.relnamespace
 CROSS JOIN LATERAL aclexplode(new.relacl) AS g LEFT JOIN pg_catalog.pg_roles AS r ON r.oid = g.grantee
-WHERE g.grantee <> new.relowner
-UNION ALL SELECT '1 grant', coalesce(r.rolname::text, 'public'), '',
+WHERE g.grantee NOT IN (new.relowner, old.relowner)
+UNION ALL SELECT '1 grant', format('%s%s to %s', g.privilege_type, ' (' || quote_ident(g.attname) || ')', coalesce(r.rolname::text, 'public')), '',
     format('GRANT %s%s ON TABLE %s TO %s%s', g.privilege_type, ' (' || quote_ident(g.attname) || ')', old.name,
         CASE WHEN g.grantee = 0 THEN 'PUBLIC' ELSE quote_ident(r.rolname) END,
         CASE WHEN g.is_grantable THEN ' WITH GRANT OPTION' ELSE '' END)
@@ -56,7 +58,7 @@ FROM old JOIN pg_catalog.pg_constraint AS k ON k.conrelid = old.oid WHERE k.cont
 UNION ALL SELECT '3 index', i.relname::text, format('DROP INDEX %I.%I', $1::text, i.relname), pg_get_indexdef(i.oid)
 FROM old JOIN pg_catalog.pg_index AS x ON x.indrelid = old.oid JOIN pg_catalog.pg_class AS i ON i.oid = x.indexrelid
 WHERE NOT EXISTS (SELECT 1 FROM pg_catalog.pg_constraint AS k WHERE k.conindid = i.oid AND k.conrelid = old.oid)
-  AND NOT (i.relname = ANY($3))
+  AND (x.indisunique OR NOT replace(substring(pg_get_indexdef(i.oid) FROM ' USING (.*)$'), '"', '') = ANY($3))
 UNION ALL SELECT '3 statistics', format('%I.%I', n.nspname, s.stxname),
     format('DROP STATISTICS %I.%I', n.nspname, s.stxname), pg_get_statisticsobjdef(s.oid)
 FROM old JOIN pg_catalog.pg_statistic_ext AS s ON s.stxrelid = old.oid
@@ -66,24 +68,35 @@ UNION ALL SELECT '4 replica identity', coalesce(i.relname::text, old.relrepliden
         ELSE format('USING INDEX %I', i.relname) END)
 FROM old LEFT JOIN pg_catalog.pg_index AS x ON x.indrelid = old.oid AND x.indisreplident
 LEFT JOIN pg_catalog.pg_class AS i ON i.oid = x.indexrelid WHERE old.relreplident <> 'd'
-UNION ALL SELECT '4 reference', format('%I.%I', n.nspname, c.relname),
+UNION ALL SELECT '4 reference', format('%I of %I.%I', k.conname, n.nspname, c.relname),
     format('ALTER TABLE %I.%I DROP CONSTRAINT %I', n.nspname, c.relname, k.conname),
     format('ALTER TABLE %I.%I ADD CONSTRAINT %I %s', n.nspname, c.relname, k.conname, pg_get_constraintdef(k.oid))
 FROM old JOIN pg_catalog.pg_constraint AS k ON k.confrelid = old.oid AND k.contype = 'f' AND k.conrelid <> old.oid
+    AND k.conparentid = 0
 JOIN pg_catalog.pg_class AS c ON c.oid = k.conrelid JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+UNION ALL SELECT '5 partition', format('%I.%I', n.nspname, p.relname),
+    CASE WHEN c.relispartition THEN format('ALTER TABLE %I.%I DETACH PARTITION %s', n.nspname, p.relname, old.name)
+        ELSE format('ALTER TABLE %s NO INHERIT %I.%I', old.name, n.nspname, p.relname) END,
+    CASE WHEN c.relispartition THEN format('ALTER TABLE %I.%I ATTACH PARTITION %s %s', n.nspname, p.relname, old.name, pg_get_expr(c.relpartbound, c.oid))
+        ELSE format('ALTER TABLE %s INHERIT %I.%I', old.name, n.nspname, p.relname) END
+FROM old JOIN pg_catalog.pg_class AS c ON c.oid = old.oid JOIN pg_catalog.pg_inherits AS h ON h.inhrelid = old.oid
+JOIN pg_catalog.pg_class AS p ON p.oid = h.inhparent JOIN pg_catalog.pg_namespace AS n ON n.oid = p.relnamespace
 UNION ALL SELECT '5 trigger', t.tgname::text, '', pg_get_triggerdef(t.oid) || CASE WHEN t.tgenabled = 'O' THEN '' ELSE
     format('; ALTER TABLE %s %s TRIGGER %I', old.name,
         CASE t.tgenabled WHEN 'D' THEN 'DISABLE' WHEN 'R' THEN 'ENABLE REPLICA' ELSE 'ENABLE ALWAYS' END, t.tgname) END
 FROM old JOIN pg_catalog.pg_trigger AS t ON t.tgrelid = old.oid WHERE NOT t.tgisinternal
--- With a rule, rows could not be written.
-UNION ALL SELECT '5 rule', w.rulename::text, '', ''
+    AND coalesce(to_jsonb(t) ->> 'tgparentid', '0') = '0'
+UNION ALL SELECT '5 rule', w.rulename::text, '', pg_get_ruledef(w.oid)
 FROM old JOIN pg_catalog.pg_rewrite AS w ON w.ev_class = old.oid
 -- Before version 15, a publication has whole tables only.
 UNION ALL SELECT '5 publication', p.pubname::text, '',
-    CASE WHEN to_jsonb(m) ->> 'prqual' IS NULL AND to_jsonb(m) ->> 'prattrs' IS NULL
-        THEN format('ALTER PUBLICATION %I ADD TABLE ONLY %s', p.pubname, old.name) ELSE '' END
+    format('ALTER PUBLICATION %I ADD TABLE ONLY %s%s%s', p.pubname, old.name,
+        CASE WHEN to_jsonb(m) ->> 'prattrs' IS NOT NULL THEN ' (' || (
+            SELECT string_agg(quote_ident(a), ', ') FROM jsonb_array_elements_text(to_jsonb(t) -> 'attnames') AS a) || ')' END,
+        ' WHERE (' || (to_jsonb(t) ->> 'rowfilter') || ')')
 FROM old JOIN pg_catalog.pg_publication_rel AS m ON m.prrelid = old.oid
 JOIN pg_catalog.pg_publication AS p ON p.oid = m.prpubid
+LEFT JOIN pg_catalog.pg_publication_tables AS t ON t.pubname = p.pubname AND t.schemaname = $1 AND t.tablename = $2
 UNION ALL SELECT DISTINCT '6 view', format('%I.%I', n.nspname, v.relname), '',
     format('CREATE OR REPLACE VIEW %I.%I%s AS %s', n.nspname, v.relname,
         ' WITH (' || array_to_string(v.reloptions, ', ') || ')', pg_get_viewdef(v.oid))

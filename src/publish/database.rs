@@ -171,10 +171,13 @@ impl Database {
     }
 
     /// Begins a transaction. A lock that somebody holds is waited for two seconds, so that readers do not queue behind
-    /// this connection. A load takes as long as it takes: cut short, it would begin again for ever. The settings end with the
-    /// transaction, because a pooler gives the connection to others.
+    /// this connection. A load takes as long as it takes: cut short, it would begin again for ever. What others wrote until a
+    /// lock was given is seen, and a publisher that stops keeps it for five minutes. The settings end with the transaction,
+    /// because a pooler gives the connection to others.
     pub(super) async fn start(&self, doing: &'static str) -> Result<(), PublishError> {
-        self.run(doing, "BEGIN; SET LOCAL lock_timeout = '2s'; SET LOCAL statement_timeout = 0").await
+        let settings = "SET LOCAL lock_timeout = '2s'; SET LOCAL statement_timeout = 0; \
+                        SET LOCAL idle_in_transaction_session_timeout = '5min'";
+        self.run(doing, &format!("BEGIN ISOLATION LEVEL READ COMMITTED; {settings}")).await
     }
 
     pub(super) async fn transaction(&self, doing: &'static str, statements: &str) -> Result<(), PublishError> {
@@ -297,18 +300,20 @@ impl Database {
         self.write(&RowStatement { statement, table: table.name, names, arrays, fixed: Vec::new() }).await
     }
 
-    /// Executes a statement for any number of rows. Returns whether the database refuses one of them: none is written then.
+    /// Executes a statement for any rows of a table. If the database refuses one of them, the table is owed.
     pub(super) async fn write_any(
         &self,
+        next: &mut TargetState,
         table: &'static str,
         statement: &str,
         params: &[Param<'_>],
-    ) -> Result<bool, PublishError> {
+    ) -> Result<(), PublishError> {
         let written = self.patiently(WRITING, || async { self.execute(WRITING, statement, params).await.map(drop) });
         match written.await? {
-            Err(error) if !error.is_of_rows() => Err(error.of_table(table)),
-            done => Ok(done.is_err()),
-        }
+            Err(error) if error.is_of_rows() => next.owed.insert(table.into()),
+            done => return done.map_err(|error| error.of_table(table)),
+        };
+        Ok(())
     }
 
     pub(super) async fn write(&self, rows: &RowStatement<'_>) -> Result<(), PublishError> {

@@ -37,7 +37,9 @@ pub(super) struct ExistingTable {
     pub(super) used: usize,
     pub(super) columns: Vec<ExistingColumn>,
     pub(super) key: Vec<String>,
-    /// The views that use it.
+    /// Its indexes, as [`super::sql::index_form`] has them.
+    pub(super) indexes: Vec<String>,
+    /// The views that use it, and the tables that it belongs to.
     pub(super) users: BTreeSet<String>,
 }
 

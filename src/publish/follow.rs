@@ -74,22 +74,22 @@ impl Sides<'_> {
         if let Some((_, digest)) = &batch.owners {
             next.digests.insert("owner_names".into(), digest.clone());
         }
+        let owed = next.owed.clone();
         self.database.begin(&next).await?;
         for object in &self.state.loaded {
             self.send_records(&batch, *object).await?;
         }
-        let mut owed = self.send_names(("company_id", "company_name"), &batch.companies, false).await?;
-        owed.extend(self.send_changes(&batch).await?);
+        next.generation += 1;
+        self.send_names(&mut next, ("company_id", "company_name"), &batch.companies, false).await?;
+        self.send_changes(&mut next, &batch).await?;
         if let Some((owners, _)) = &batch.owners {
-            owed.extend(self.send_names(("owner_id", "owner_name"), owners, true).await?);
+            self.send_names(&mut next, ("owner_id", "owner_name"), owners, true).await?;
         }
-        if !owed.is_empty() {
-            next.owed.extend(owed.into_iter().map(String::from));
-            next.generation += 1;
+        if next.owed != owed {
             self.database.advance(&next).await?;
+            next.generation += 1;
         }
         self.database.commit().await?;
-        next.generation += 1;
         self.state = next;
         Ok(batch)
     }
@@ -118,30 +118,29 @@ impl Sides<'_> {
         Ok(())
     }
 
-    /// Returns the table if it is owed, as the database refuses to have a row deleted.
-    async fn send_changes(&self, batch: &Batch) -> Result<Option<&'static str>, PublishError> {
-        let (database, Some(table)) = (self.database, self.publication.table("changes")) else { return Ok(None) };
+    async fn send_changes(&self, next: &mut TargetState, batch: &Batch) -> Result<(), PublishError> {
+        let (database, Some(table)) = (self.database, self.publication.table("changes")) else { return Ok(()) };
         database.upsert(table, table.name, &self.converted(table, &batch.changes.entries)).await?;
         if batch.forgotten == self.state.pruned() {
-            return Ok(None);
+            return Ok(());
         }
-        let statement = format!("DELETE FROM {} WHERE seq <= $1", sql::qualified(&database.schema, table.name));
+        let statement = format!("DELETE FROM {} WHERE seq <= $1", sql::only(&database.schema, table.name));
         let params: [Param<'_>; 1] = [(&batch.forgotten, Type::INT8)];
         let listed = "substring(row_name from '^[0-9]+')::bigint <= $2";
         database.forget_refused(table.name, listed, &params).await?;
-        Ok(database.write_any(table.name, &statement, &params).await?.then_some(table.name))
+        database.write_any(next, table.name, &statement, &params).await
     }
 
     /// Updates a joined name where it differs, in the tables that have it: the feed has no entry for the name of another
-    /// record. Where the names are all that there are, others are cleared. Returns the tables that are owed, as the database
-    /// refuses a row.
+    /// record. Where the names are all that there are, others are cleared.
     async fn send_names(
         &self,
+        next: &mut TargetState,
         (pointer, column): (&str, &str),
         names: &JoinedNames,
         are_all: bool,
-    ) -> Result<Vec<&'static str>, PublishError> {
-        let (database, schema, mut owed) = (self.database, &self.database.schema, Vec::new());
+    ) -> Result<(), PublishError> {
+        let (database, schema) = (self.database, &self.database.schema);
         let ids: Vec<String> = names.keys().map(|id| value::key(id).into_owned()).collect();
         let names: Vec<Option<&str>> = names.values().map(Option::as_deref).collect();
         let params: [Param<'_>; 2] = [(&ids, Type::TEXT_ARRAY), (&names, Type::TEXT_ARRAY)];
@@ -150,14 +149,15 @@ impl Sides<'_> {
                 continue;
             }
             let (table, set) = (table.name, sql::set_names(schema, table.name, pointer, column));
-            let clear = sql::clear_names(schema, table, pointer, column);
-            if !ids.is_empty() && database.write_any(table, &set, &params).await?
-                || are_all && database.write_any(table, &clear, &params[..1]).await?
-            {
-                owed.push(table);
+            if !ids.is_empty() {
+                database.write_any(next, table, &set, &params).await?;
+            }
+            if are_all {
+                let clear = sql::clear_names(schema, table, pointer, column);
+                database.write_any(next, table, &clear, &params[..1]).await?;
             }
         }
-        Ok(owed)
+        Ok(())
     }
 }
 

@@ -159,7 +159,7 @@ const LOCK_TRIES: u32 = 10;
 const LOCK_DELAY: Duration = Duration::from_secs(1);
 
 /// What belongs to a table and is built again on the new one: kind, name, and the statements that remove it from the old
-/// table and make it on the new one, which is empty for what is not made again. The order is that of making.
+/// table and make it on the new one. The order is that of making.
 const ATTACHMENTS: &str = include_str!("attachments.sql");
 
 pub(super) struct Attachment {
@@ -207,7 +207,7 @@ impl Database {
         let (schema, name) = (self.schema.as_str(), table.name);
         let (new, old) = (sql::qualified(schema, name), sql::qualified(schema, &sql::old_name(name)));
         let shadow = sql::qualified(schema, &sql::shadow_name(name));
-        let (mut kept, mut lost, mut moved) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut kept, mut lost, mut moved, mut is_needed) = (Vec::new(), Vec::new(), Vec::new(), false);
         let there = self.tables().await?.remove(name);
         if let Some(there) = &there {
             if there.has_row_security {
@@ -222,45 +222,57 @@ impl Database {
             if !carried.is_empty() {
                 self.run(DOING, &sql::carry(schema, table, &carried)).await?;
             }
-            let attachments = self.attachments(table).await?;
-            self.run(DOING, &sql::drop_indexes(schema, table)).await?;
-            for attachment in attachments.into_iter().rev() {
+            for attachment in self.attachments(table).await?.into_iter().rev() {
                 match self.attempt(DOING, &attachment.remove).await? {
                     Ok(()) => moved.push(attachment),
-                    refused => kept.push(attachment.sentence(name, refused)),
+                    refused => {
+                        // It would be dropped with it.
+                        is_needed |= attachment.kind == "5 partition";
+                        kept.push(attachment.sentence(name, refused));
+                    }
                 }
             }
-            self.run(DOING, &sql::rename(schema, name, &sql::old_name(name))).await?;
+            self.rename(name, &sql::old_name(name)).await?;
         }
-        self.run(DOING, &sql::rename(schema, &sql::shadow_name(name), name)).await?;
+        self.rename(&sql::shadow_name(name), name).await?;
         for attachment in moved.iter().rev() {
             let (kind, make) = (attachment.kind.as_str(), &attachment.make);
-            let mut made = self.attempt(DOING, make).await?;
-            if made.is_err() && ["2 constraint", "4 reference"].contains(&kind) {
-                // It is kept for later rows, although rows that are there break it.
-                made = self.attempt(DOING, &format!("{make} NOT VALID")).await?;
+            // With a rule, rows could not be written.
+            let is_made = kind != "5 rule";
+            let mut made = if is_made { self.attempt(DOING, make).await? } else { Ok(()) };
+            // It is kept for later rows, although rows that are there break it.
+            let is_checked = made.is_err() && ["2 constraint", "4 reference"].contains(&kind);
+            if is_checked && self.attempt(DOING, &format!("{make} NOT VALID")).await?.is_ok() {
+                made = Ok(());
             }
             match made {
-                Ok(()) if !make.is_empty() => {}
+                Ok(()) if is_made => {}
                 // It still uses the old table.
                 Err(_) if kind == "6 view" => kept.push(attachment.sentence(name, made)),
                 // Its definition is known from nowhere else.
                 made => {
                     let sentence = format!("{}; {make}", attachment.sentence(name, made));
-                    let sentence = sentence.trim_end_matches("; ").into();
                     lost.push(Lost { table: name.into(), kind: kind.into(), name: attachment.name.clone(), sentence });
                 }
             }
         }
-        if there.is_some() && self.attempt(DOING, &format!("DROP TABLE {old}")).await?.is_err() {
+        if there.is_some() && (is_needed || self.attempt(DOING, &format!("DROP TABLE {old}")).await?.is_err()) {
             self.leave_behind(table).await?;
         }
         Ok((kept, lost))
     }
 
+    /// Renames a table, and its key if PostgreSQL named it.
+    async fn rename(&self, from: &str, to: &str) -> Result<(), PublishError> {
+        let (table, new) = (sql::qualified(&self.schema, from), sql::qualified(&self.schema, to));
+        self.run(DOING, &format!("ALTER TABLE {table} RENAME TO {}", sql::ident(to))).await?;
+        let key = format!("ALTER TABLE {new} RENAME CONSTRAINT \"{from}_pkey\" TO \"{to}_pkey\"");
+        self.attempt(DOING, &key).await.map(drop)
+    }
+
     /// All names are written with their schema.
     pub(super) async fn attachments(&self, table: &PublishedTable) -> Result<Vec<Attachment>, PublishError> {
-        let ours = sql::index_names(table);
+        let ours: Vec<String> = table.indexes.iter().map(|index| sql::index_form(index)).collect();
         let params: [Param<'_>; 3] = [(&self.schema, Type::TEXT), (&table.name, Type::TEXT), (&ours, Type::TEXT_ARRAY)];
         self.run(DOING, "SET LOCAL search_path = ''").await?;
         let rows = self.query(DOING, ATTACHMENTS, &params).await?;
@@ -286,7 +298,7 @@ impl Database {
             |n: u32| Some(format!("{}{LEFT_BEHIND_TABLE}{n}", table.name)).filter(|name| !taken.contains_key(name));
         // Terminates: there are finitely many tables.
         let name = (1..).find_map(free).unwrap_or_default();
-        self.run(DOING, &sql::rename(&self.schema, &sql::old_name(table.name), &name)).await?;
+        self.rename(&sql::old_name(table.name), &name).await?;
         let kept = sql::qualified(&self.schema, &name);
         let about = format!("{LEFT_BEHIND}the rows of {} before it was replaced", table.name);
         self.run(DOING, &format!("COMMENT ON TABLE {kept} IS {}", sql::literal(&about))).await

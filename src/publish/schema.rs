@@ -64,9 +64,7 @@ impl Sides<'_> {
             let steps: Vec<SchemaStep> = plan.steps.into_iter().filter(is_taken).collect();
             let statements = sql::steps(&database.schema, name, &steps);
             let mut next = self.state.clone();
-            if plan.refills {
-                next.owed.insert(name.into());
-            }
+            next.owed.extend(plan.refills.then(|| name.to_string()));
             let done = match there.filter(|_| table.is_chosen) {
                 Some(there) if replaces && there.has_row_security => {
                     Err(PublishError::RowSecurity { schema: database.schema.clone(), table: name })
@@ -143,9 +141,10 @@ impl Sides<'_> {
         if self.state.digests.get(APPEARANCE) == Some(&appearance) {
             return Ok(());
         }
-        let refused = self.refused.len();
+        let (refused, existing) = (self.refused.len(), database.tables().await?);
         for table in publication.open_tables() {
-            let statements = sql::appearance(&database.schema, table);
+            let there = existing.get(table.name).map_or(&[][..], |there| &there.indexes);
+            let statements = sql::appearance(&database.schema, table, there);
             let done = database.transaction("make indexes and comments", &statements).await;
             self.report_refused(table.name, done)?;
         }

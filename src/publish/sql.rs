@@ -1,7 +1,7 @@
 //! The statements.
 
 use super::ddl::{ExistingColumn, SchemaStep};
-use super::tables::{PgType, PublishedColumn, PublishedTable, pg_name};
+use super::tables::{PgType, PublishedColumn, PublishedTable};
 
 /// When the mirror was last written and when a detail was last read: not a part of the record.
 pub(super) const STAMPS: [&str; 2] = ["synced_at", "fetched_at"];
@@ -24,6 +24,11 @@ pub(super) fn literal(text: &str) -> String {
 
 pub(super) fn qualified(schema: &str, table: &str) -> String {
     format!("{}.{}", ident(schema), ident(table))
+}
+
+/// A table without those of people that inherit it: their rows are not ours.
+pub(super) fn only(schema: &str, table: &str) -> String {
+    format!("ONLY {}", qualified(schema, table))
 }
 
 /// The name of the table that a reload is written to before it replaces `table`.
@@ -61,9 +66,8 @@ fn key(table: &PublishedTable) -> String {
 /// Creates the table that replaces another; it gets its indexes once it has done so.
 pub(super) fn create_shadow(schema: &str, table: &PublishedTable) -> String {
     let name = shadow_name(table.name);
-    let (columns, constraint) = (joined(table.columns.iter().map(definition), ", "), ident(&key_name(&name)));
-    let (name, key) = (qualified(schema, &name), key(table));
-    format!("DROP TABLE IF EXISTS {name}; CREATE TABLE {name} ({columns}, CONSTRAINT {constraint} PRIMARY KEY ({key}))")
+    let (name, columns) = (qualified(schema, &name), joined(table.columns.iter().map(definition), ", "));
+    format!("DROP TABLE IF EXISTS {name}; CREATE TABLE {name} ({columns}, PRIMARY KEY ({}))", key(table))
 }
 
 pub(super) const CREATE_STATE: &str = "CREATE TABLE IF NOT EXISTS {state} (id bigint PRIMARY KEY, \
@@ -103,36 +107,20 @@ pub(super) fn steps(schema: &str, table: &str, steps: &[SchemaStep]) -> String {
     joined(steps.iter().map(|of| format!("ALTER TABLE {} {}", qualified(schema, table), step(of))), "; ")
 }
 
-pub(super) fn key_name(table: &str) -> String {
-    pg_name(&format!("{table}_pkey"))
+/// An index as PostgreSQL describes it, but for its name, which is PostgreSQL's choice, and for quotation marks.
+pub(super) fn index_form(index: &[&str]) -> String {
+    format!("btree ({})", index.join(", "))
 }
 
-/// The names of all indexes that a table can have: one is not made while a column of it is excluded.
-pub(super) fn index_names(table: &PublishedTable) -> Vec<String> {
-    table.indexes.iter().map(|index| pg_name(&format!("{}_{}_idx", table.name, index.join("_")))).collect()
-}
-
-/// Makes the comments and the indexes of a table.
-pub(super) fn appearance(schema: &str, table: &PublishedTable) -> String {
-    let indexes = index_names(table).into_iter().zip(table.indexes);
+/// Makes the comments of a table, and the indexes that are not `there`, unless a column of them is excluded.
+pub(super) fn appearance(schema: &str, table: &PublishedTable, there: &[String]) -> String {
     let has_columns = |index: &[&str]| index.iter().all(|column| table.place(column).is_some());
-    let indexes = indexes.filter(|(_, index)| has_columns(index)).map(|(name, index)| {
+    let missing = table.indexes.iter().filter(|index| has_columns(index) && !there.contains(&index_form(index)));
+    let indexes = missing.map(|index| {
         let columns = joined(index.iter().map(|column| ident(column)), ", ");
-        format!("CREATE INDEX IF NOT EXISTS {} ON {} ({columns})", ident(&name), qualified(schema, table.name))
+        format!("CREATE INDEX ON {} ({columns})", qualified(schema, table.name))
     });
     comments(schema, table) + &joined(indexes, ";")
-}
-
-/// Drops the indexes of a table, so that those of the new one can have their names.
-pub(super) fn drop_indexes(schema: &str, table: &PublishedTable) -> String {
-    joined(index_names(table).iter().map(|name| format!("DROP INDEX IF EXISTS {}", qualified(schema, name))), "; ")
-}
-
-/// Renames a table and its key.
-pub(super) fn rename(schema: &str, from: &str, to: &str) -> String {
-    let (table, key) = (qualified(schema, from), qualified(schema, &key_name(from)));
-    let (name, named_key) = (ident(to), ident(&key_name(to)));
-    format!("ALTER TABLE {table} RENAME TO {name}; ALTER INDEX IF EXISTS {key} RENAME TO {named_key}")
 }
 
 fn comments(schema: &str, table: &PublishedTable) -> String {
@@ -147,7 +135,7 @@ fn comments(schema: &str, table: &PublishedTable) -> String {
 
 /// Adds columns that a new table carries over from the old one, and copies their values by key.
 pub(super) fn carry(schema: &str, table: &PublishedTable, carried: &[&ExistingColumn]) -> String {
-    let (new, old) = (qualified(schema, &shadow_name(table.name)), qualified(schema, table.name));
+    let (new, old) = (qualified(schema, &shadow_name(table.name)), only(schema, table.name));
     let mut out = String::new();
     for column in carried {
         out.push_str(&format!("ALTER TABLE {new} ADD COLUMN {} {};\n", ident(&column.name), column.data_type));
@@ -175,7 +163,7 @@ pub(super) fn upsert(schema: &str, table: &PublishedTable, name: &str) -> String
     let differ = compared.map(|(n, column)| differs(column, &format!("u.c{n}")));
     format!(
         "INSERT INTO {name} ({}) SELECT {values} FROM unnest({}) AS u({places}) \
-         WHERE NOT EXISTS (SELECT FROM {name} AS t WHERE {} AND NOT ({})) ON CONFLICT ({}) DO {conflict}",
+         WHERE NOT EXISTS (SELECT FROM ONLY {name} AS t WHERE {} AND NOT ({})) ON CONFLICT ({}) DO {conflict}",
         names(&table.columns),
         arrays(count),
         has_key(table),
@@ -196,7 +184,7 @@ fn has_key(table: &PublishedTable) -> String {
 /// Deletes the rows with these keys, of which each column is passed as one array of texts.
 pub(super) fn delete_keys(schema: &str, table: &PublishedTable) -> String {
     let places = table.key.iter().filter_map(|column| table.place(column)).map(|place| format!("c{place}"));
-    let (name, places, arrays) = (qualified(schema, table.name), joined(places, ", "), arrays(table.key.len()));
+    let (name, places, arrays) = (only(schema, table.name), joined(places, ", "), arrays(table.key.len()));
     let same = has_key(table);
     format!("DELETE FROM {name} AS t WHERE EXISTS (SELECT FROM unnest({arrays}) AS u({places}) WHERE {same})")
 }
@@ -216,7 +204,7 @@ pub(super) fn compare(schema: &str, table: &PublishedTable, columns: &[usize]) -
         joined(columns.iter().map(|n| format!("CASE WHEN {} THEN '{n}' END", differs(n))), ", "),
         arrays(columns.len()),
         joined(columns.iter().map(|n| format!("c{n}")), ", "),
-        qualified(schema, table.name),
+        only(schema, table.name),
         has_key(table),
         joined(columns.iter().map(differs), " OR ")
     )
@@ -240,7 +228,7 @@ fn differs(column: &PublishedColumn, text: &str) -> String {
 /// Reads up to `most` keys of a table in their order; with `after`, those after `$1, …`.
 pub(super) fn page_of_keys(schema: &str, table: &PublishedTable, after: bool, most: usize) -> String {
     let columns = joined(table.key.iter().map(|column| format!("{}::text", ident(column))), ", ");
-    let (name, key) = (qualified(schema, table.name), key(table));
+    let (name, key) = (only(schema, table.name), key(table));
     let types = table.key.iter().filter_map(|column| Some(table.columns[table.place(column)?].pg_type.as_sql()));
     let values = types.enumerate().map(|(n, of_type)| format!("${}::text::{of_type}", n + 1));
     let condition = if after { format!("({key}) > ({})", joined(values, ", ")) } else { "true".into() };
@@ -249,12 +237,12 @@ pub(super) fn page_of_keys(schema: &str, table: &PublishedTable, after: bool, mo
 
 pub(super) fn delete_records(schema: &str, table: &str, key: &str, of_object: bool) -> String {
     let object = if of_object { " AND object_type = $2" } else { "" };
-    format!("DELETE FROM {} WHERE {} = ANY($1::text[]){object}", qualified(schema, table), ident(key))
+    format!("DELETE FROM {} WHERE {} = ANY($1::text[]){object}", only(schema, table), ident(key))
 }
 
 /// Sets a joined name if it differs: `$1` the referenced ids, `$2` their names.
 pub(super) fn set_names(schema: &str, table: &str, pointer: &str, name: &str) -> String {
-    let (table, pointer, name) = (qualified(schema, table), ident(pointer), ident(name));
+    let (table, pointer, name) = (only(schema, table), ident(pointer), ident(name));
     format!(
         "UPDATE {table} AS t SET {name} = v.name FROM unnest($1::text[], $2::text[]) AS v(id, name) \
          WHERE t.{pointer} = v.id AND t.{name} IS DISTINCT FROM v.name"
@@ -263,6 +251,6 @@ pub(super) fn set_names(schema: &str, table: &str, pointer: &str, name: &str) ->
 
 /// Clears a joined name whose id no longer exists: `$1` the existing ids.
 pub(super) fn clear_names(schema: &str, table: &str, pointer: &str, name: &str) -> String {
-    let (table, pointer, name) = (qualified(schema, table), ident(pointer), ident(name));
+    let (table, pointer, name) = (only(schema, table), ident(pointer), ident(name));
     format!("UPDATE {table} SET {name} = NULL WHERE {name} IS NOT NULL AND NOT ({pointer} = ANY($1::text[]))")
 }

@@ -125,7 +125,7 @@ fn settings(publication: &Publication) -> String {
 }
 
 pub(super) fn appearance(publication: &Publication) -> String {
-    let of_tables = publication.chosen_tables().map(|table| sql::appearance("", table));
+    let of_tables = publication.chosen_tables().map(|table| sql::appearance("", table, &[]));
     value::digest(of_tables.collect::<String>().as_bytes())
 }
 

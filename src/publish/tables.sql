@@ -1,7 +1,9 @@
--- The tables and views of the schema $1, each with its name and a document. The comment on what is left behind begins with $2.
+-- The tables and views of the schema $1, each with its name and a document. The comment on what is left behind begins with $2; if a person
+-- named it, it is theirs.
 SELECT c.relname::text, pg_catalog.json_build_object(
     'is_plain', c.relkind = 'r',
-    'is_left_behind', coalesce(pg_catalog."left"(pg_catalog.obj_description(c.oid, 'pg_class'), pg_catalog.length($2::text)) = $2, false),
+    'is_left_behind', coalesce(pg_catalog."left"(pg_catalog.obj_description(c.oid, 'pg_class'), pg_catalog.length($2::text)) = $2, false)
+        AND c.relname ~ '__left_behind_[0-9]+$',
     'has_row_security', c.relrowsecurity,
     'used', (SELECT coalesce(max(a.attnum), 0) FROM pg_catalog.pg_attribute AS a WHERE a.attrelid = c.oid),
     'columns', (
@@ -36,14 +38,20 @@ SELECT c.relname::text, pg_catalog.json_build_object(
         JOIN pg_catalog.pg_attribute AS a ON a.attrelid = c.oid AND a.attnum = u.number
         WHERE k.conrelid = c.oid AND k.contype = 'p' AND NOT k.condeferrable
     ),
+    'indexes', (
+        SELECT coalesce(json_agg(replace(substring(pg_catalog.pg_get_indexdef(x.indexrelid) FROM ' USING (.*)$'), '"', '')), '[]')
+        FROM pg_catalog.pg_index AS x WHERE x.indrelid = c.oid AND x.indisvalid AND NOT x.indisunique
+    ),
     'users', (
         SELECT coalesce(json_agg(DISTINCT format('%I.%I', vn.nspname, v.relname)), '[]')
-        FROM pg_catalog.pg_depend AS d
-        JOIN pg_catalog.pg_rewrite AS r ON r.oid = d.objid
-        JOIN pg_catalog.pg_class AS v ON v.oid = r.ev_class AND v.oid <> c.oid
+        FROM (
+            SELECT r.ev_class FROM pg_catalog.pg_depend AS d JOIN pg_catalog.pg_rewrite AS r ON r.oid = d.objid
+            WHERE d.refobjid = c.oid AND d.refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass
+                AND d.classid = 'pg_catalog.pg_rewrite'::pg_catalog.regclass
+            UNION SELECT h.inhparent FROM pg_catalog.pg_inherits AS h WHERE h.inhrelid = c.oid
+        ) AS u(oid)
+        JOIN pg_catalog.pg_class AS v ON v.oid = u.oid AND v.oid <> c.oid
         JOIN pg_catalog.pg_namespace AS vn ON vn.oid = v.relnamespace
-        WHERE d.refobjid = c.oid AND d.refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass
-            AND d.classid = 'pg_catalog.pg_rewrite'::pg_catalog.regclass
     )
 )::text
 FROM pg_catalog.pg_class AS c

@@ -25,5 +25,6 @@ mod server;
 mod silent_server;
 mod stream;
 mod stream_cursors;
+mod theirs;
 mod tls;
 mod verify;

@@ -17,15 +17,15 @@ use crate::server::Postgres;
 use crate::support::{Crm, Mirror, noon};
 
 /// A publisher that owns the tables, and a role of others that owns what is built on them.
-struct Roles {
-    postgres: Postgres,
+pub struct Roles {
+    pub postgres: Postgres,
     publisher: String,
     app: String,
     url: String,
 }
 
 impl Roles {
-    async fn create(postgres: Postgres) -> Roles {
+    pub async fn create(postgres: Postgres) -> Roles {
         let (publisher, url) = owning_publisher(&postgres).await;
         let app = format!("app_{}", postgres.name);
         let setup = format!(
@@ -41,12 +41,12 @@ impl Roles {
         self.postgres.run(&format!("SET ROLE {}; {sql}; RESET ROLE", self.app)).await;
     }
 
-    async fn publish(&self, mirror: &Mirror, full: bool, check: Check) -> PublishReport {
+    pub async fn publish(&self, mirror: &Mirror, full: bool, check: Check) -> PublishReport {
         let url = PublishUrl::new(&SecretString::from(self.url.clone())).unwrap();
         publish(&url, &PublishSettings { full, check, ..Postgres::settings(mirror) }, noon()).await.unwrap()
     }
 
-    async fn drop(self) {
+    pub async fn drop(self) {
         for role in [&self.app, &self.publisher] {
             self.postgres.run(&format!("DROP OWNED BY {role} CASCADE; DROP ROLE {role}")).await;
         }
@@ -207,6 +207,10 @@ fn full_publish(url: &str, mirror: &Path) -> (bool, String) {
 #[tokio::test]
 async fn what_people_write_to_own_columns_during_a_load_is_carried() {
     let Some((_crm, mirror, postgres)) = published(12).await else { return };
+    // A snapshot that is older than the lock would not have it.
+    postgres
+        .administer(&format!("ALTER DATABASE {} SET default_transaction_isolation = 'serializable'", postgres.name))
+        .await;
     postgres
         .run("ALTER TABLE crm.contacts ADD COLUMN stage text COLLATE \"C\"; UPDATE crm.contacts SET stage = 'old'")
         .await;
