@@ -199,7 +199,7 @@ impl PublishError {
                     "check user, password and database, and that the role may create the schema and its tables"
                 }
                 DatabaseFailure::Rows | DatabaseFailure::Statement => {
-                    "undo what was changed in the schema, or drop the table: the next publish loads it again"
+                    "undo what was changed in the schema: the next publish loads the table again"
                 }
             },
             PublishError::ForeignTable { .. } => "set `publish.schema` to a different schema",

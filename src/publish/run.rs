@@ -8,14 +8,14 @@ use std::sync::Arc;
 use serde::Serialize;
 use tokio_postgres::error::SqlState;
 
-use super::PublishError;
 use super::compare::{self, Comparison};
 use super::database::Database;
 use super::schema::Reloads;
 use super::sides::{PublishedMirror, Sides};
 use super::state::TargetState;
-use super::tables::{self, Publication};
+use super::tables::{self, Publication, PublishedTable};
 use super::target::PublishUrl;
+use super::{PublishError, sql};
 use crate::error_chain::error_chain;
 use crate::model::{Instant, Resource};
 use crate::regular_file;
@@ -163,7 +163,11 @@ pub async fn probe(url: &PublishUrl, settings: &PublishSettings, now: Instant) -
         let state = database.state().await?;
         let mirror = &PublishedMirror::open(&settings.mirror).await?;
         let publisher = Publisher { url, settings, mirror, now };
-        let (sides, ..) = publisher.reconciled(&database, state).await?;
+        let (sides, _, reloads) = publisher.reconciled(&database, state).await?;
+        let replaced = |table: &&PublishedTable| reloads.get(table.name).is_some_and(|reload| reload.replaces);
+        for table in sides.publication.open_tables().filter(replaced) {
+            database.transaction("replace a table", &sql::create_shadow(&database.schema, table)).await?;
+        }
         sides.refused.into_iter().next().map_or(Ok(()), |(_, error)| Err(error))
     };
     match reconciled.await {

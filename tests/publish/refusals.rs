@@ -7,6 +7,7 @@ use crm_mirror::sandbox::generate;
 
 use crate::documented::DocumentTable;
 use crate::equal::assert_equal;
+use crate::reconcile::owning_publisher;
 use crate::server::Postgres;
 use crate::support::{Crm, Mirror, noon};
 
@@ -145,4 +146,9 @@ async fn check_finds_what_a_publish_ends_with_and_changes_nothing() {
     assert_eq!((postgres.one(things).await, mirror.one(queued)), before);
     postgres.publish(&mirror).await;
     assert_equal(&mirror, &postgres).await;
+    // The tables are its own, but it can make no other.
+    let (role, url) = owning_publisher(&postgres).await;
+    let alter = format!("ALTER SCHEMA crm OWNER TO mirror; GRANT USAGE ON SCHEMA crm TO {role}");
+    postgres.run(&format!("{alter}; DROP TABLE crm.companies")).await;
+    assert!(refused("no new table", &url).contains("permission denied"));
 }

@@ -49,7 +49,7 @@ pub fn run(global: &Global, args: &PublishArgs) -> Result<Exit, Failure> {
     let report = report?;
     output::report(args.json, &report, || text(&report, &config.publish.schema))?;
     if !report.blocked.is_empty() {
-        output::note("hint: undo what was changed in the schema, or drop the table: the next publish loads it again");
+        output::note("hint: undo what was changed in the schema: the next publish loads the table again");
         return Ok(Exit::Config);
     }
     let is_equal = report.comparison.as_ref().is_none_or(|found| found.left() == 0);
