@@ -238,8 +238,9 @@ pub(super) fn extra(
     let here = rows.iter().filter(|row| published.keeps(row)).map(|row| narrow.key_of(&published.convert(row)));
     let here: BTreeSet<Vec<String>> = here.map(|key| key.into_iter().flatten().collect()).collect();
     let forgotten = feed::span(moment.tx)?.forgotten;
-    let is_pruned = |seq: i64| state.pruned() < seq && seq <= forgotten;
-    keys.retain(|key| !here.contains(key) && !(name == "changes" && key[0].parse().is_ok_and(is_pruned)));
+    let waits = |seq: i64| state.pruned() < seq && seq <= forgotten;
+    let is_pruned = |key: &[String]| name == "changes" && key[0].parse().is_ok_and(waits);
+    keys.retain(|key| !here.contains(key) && !is_pruned(key));
     let (place, of_object) = (id_in_key(&narrow), narrow.key.iter().position(|key| *key == "object_type"));
     // Nothing is sent of the others.
     let is_sent = |key: &[String]| of_object.is_none_or(|at| state.loaded.iter().any(|of| of.as_str() == key[at]));

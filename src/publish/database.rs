@@ -263,7 +263,6 @@ pub(super) struct RowStatement<'a> {
     pub(super) names: Vec<String>,
     /// The first parameters: arrays with an element per row.
     pub(super) arrays: Vec<Vec<Option<&'a str>>>,
-    pub(super) fixed: Vec<Param<'a>>,
 }
 
 impl Database {
@@ -273,7 +272,7 @@ impl Database {
         let arrays = (0..table.columns.len()).map(of_column).collect();
         let names = rows.iter().map(|row| row_name(table, row)).collect();
         let statement = sql::upsert(&self.schema, table, name);
-        self.write(&RowStatement { statement, table: table.name, names, arrays, fixed: Vec::new() }).await
+        self.write(&RowStatement { statement, table: table.name, names, arrays }).await
     }
 
     /// Reads the keys of the next rows after one, and the key to go on after; `None` after the last page.
@@ -297,7 +296,7 @@ impl Database {
         let named = if table.name == "custom_multi_values" { 2 } else { table.key.len() };
         let names = keys.iter().map(|key| key[..named].join(" ")).collect();
         let statement = sql::delete_keys(&self.schema, table);
-        self.write(&RowStatement { statement, table: table.name, names, arrays, fixed: Vec::new() }).await
+        self.write(&RowStatement { statement, table: table.name, names, arrays }).await
     }
 
     /// Executes a statement for any rows of a table. If the database refuses one of them, the table is owed.
@@ -340,12 +339,8 @@ impl Database {
 
     async fn write_some(&self, rows: &RowStatement<'_>, from: usize, to: usize) -> Result<(), PublishError> {
         let parts: Vec<&[Option<&str>]> = rows.arrays.iter().map(|array| &array[from..to]).collect();
-        let params: Vec<Param<'_>> = parts
-            .iter()
-            .map(|part| (part as &(dyn ToSql + Sync), Type::TEXT_ARRAY))
-            .chain(rows.fixed.iter().map(|(value, of_type)| (*value, of_type.clone())))
-            .collect();
-        self.execute(WRITING, &rows.statement, &params).await.map(drop)
+        let params = parts.iter().map(|part| (part as &(dyn ToSql + Sync), Type::TEXT_ARRAY));
+        self.execute(WRITING, &rows.statement, &params.collect::<Vec<_>>()).await.map(drop)
     }
 
     /// Lists the refused rows, and removes the others from the list.

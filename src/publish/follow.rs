@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::types::Type;
 
 use super::database::{Param, RowStatement};
 use super::sides::{self, Sides, Unsent};
@@ -100,8 +100,7 @@ impl Sides<'_> {
         for change in batch.changes.of_records(&self.publication, object) {
             let name = change.table.name;
             let gone: Vec<String> = change.gone.iter().map(|id| value::key(id).into_owned()).collect();
-            let of_object = change.object.map(|_| (&object_type as &(dyn ToSql + Sync), Type::TEXT));
-            let names = match of_object {
+            let names = match change.object {
                 Some(_) => gone.iter().map(|id| format!("{object_type} {id}")).collect(),
                 None => gone.clone(),
             };
@@ -110,9 +109,8 @@ impl Sides<'_> {
                 database.forget_refused(name, of_record, &[(&names, Type::TEXT_ARRAY)]).await?;
             }
             let arrays = vec![gone.iter().map(|id| Some(id.as_str())).collect()];
-            let statement = sql::delete_records(&database.schema, name, change.key, of_object.is_some());
-            let fixed = of_object.into_iter().collect();
-            database.write(&RowStatement { statement, table: name, names, arrays, fixed }).await?;
+            let statement = sql::delete_records(&database.schema, name, change.key, change.object);
+            database.write(&RowStatement { statement, table: name, names, arrays }).await?;
             database.upsert(change.table, name, &self.converted(change.table, change.rows)).await?;
         }
         Ok(())
@@ -145,17 +143,11 @@ impl Sides<'_> {
         let names: Vec<Option<&str>> = names.values().map(Option::as_deref).collect();
         let params: [Param<'_>; 2] = [(&ids, Type::TEXT_ARRAY), (&names, Type::TEXT_ARRAY)];
         for table in self.publication.open_tables().filter(|table| table.object().is_some()) {
-            if table.place(column).is_none() || table.place(pointer).is_none() {
+            if table.place(column).is_none() || table.place(pointer).is_none() || ids.is_empty() && !are_all {
                 continue;
             }
-            let (table, set) = (table.name, sql::set_names(schema, table.name, pointer, column));
-            if !ids.is_empty() {
-                database.write_any(next, table, &set, &params).await?;
-            }
-            if are_all {
-                let clear = sql::clear_names(schema, table, pointer, column);
-                database.write_any(next, table, &clear, &params[..1]).await?;
-            }
+            let statement = sql::set_names(schema, table.name, pointer, column, are_all);
+            database.write_any(next, table.name, &statement, &params).await?;
         }
         Ok(())
     }

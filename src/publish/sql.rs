@@ -2,6 +2,7 @@
 
 use super::ddl::{ExistingColumn, SchemaStep};
 use super::tables::{PgType, PublishedColumn, PublishedTable};
+use crate::model::Object;
 
 /// When the mirror was last written and when a detail was last read: not a part of the record.
 pub(super) const STAMPS: [&str; 2] = ["synced_at", "fetched_at"];
@@ -235,22 +236,19 @@ pub(super) fn page_of_keys(schema: &str, table: &PublishedTable, after: bool, mo
     format!("SELECT {columns} FROM {name} WHERE {condition} ORDER BY {key} LIMIT {most}")
 }
 
-pub(super) fn delete_records(schema: &str, table: &str, key: &str, of_object: bool) -> String {
-    let object = if of_object { " AND object_type = $2" } else { "" };
+pub(super) fn delete_records(schema: &str, table: &str, key: &str, of: Option<Object>) -> String {
+    let object = of.map(|object| format!(" AND object_type = '{object}'")).unwrap_or_default();
     format!("DELETE FROM {} WHERE {} = ANY($1::text[]){object}", only(schema, table), ident(key))
 }
 
-/// Sets a joined name if it differs: `$1` the referenced ids, `$2` their names.
-pub(super) fn set_names(schema: &str, table: &str, pointer: &str, name: &str) -> String {
+/// Sets a joined name if it differs: `$1` the referenced ids, `$2` their names. If these are all, it clears others.
+pub(super) fn set_names(schema: &str, table: &str, pointer: &str, name: &str, are_all: bool) -> String {
     let (table, pointer, name) = (only(schema, table), ident(pointer), ident(name));
+    let clear =
+        format!("UPDATE {table} SET {name} = NULL WHERE {name} IS NOT NULL AND NOT ({pointer} = ANY($1::text[]))");
+    let clear = if are_all { format!("WITH cleared AS ({clear}) ") } else { String::new() };
     format!(
-        "UPDATE {table} AS t SET {name} = v.name FROM unnest($1::text[], $2::text[]) AS v(id, name) \
+        "{clear}UPDATE {table} AS t SET {name} = v.name FROM unnest($1::text[], $2::text[]) AS v(id, name) \
          WHERE t.{pointer} = v.id AND t.{name} IS DISTINCT FROM v.name"
     )
-}
-
-/// Clears a joined name whose id no longer exists: `$1` the existing ids.
-pub(super) fn clear_names(schema: &str, table: &str, pointer: &str, name: &str) -> String {
-    let (table, pointer, name) = (only(schema, table), ident(pointer), ident(name));
-    format!("UPDATE {table} SET {name} = NULL WHERE {name} IS NOT NULL AND NOT ({pointer} = ANY($1::text[]))")
 }
