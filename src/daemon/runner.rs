@@ -19,12 +19,13 @@ use super::job::{FailureKind, JobResult, JobRunEnd, PollFacts, QueuedJob, RunEnd
 use super::state_machine::PastRuns;
 use super::timetable::ScheduleKind;
 use crate::api::ErrorClass;
-use crate::app::{Mirror, MirrorError, MirrorSettings, Summary, schedule};
+use crate::app::{Mirror, MirrorError, MirrorSettings, schedule};
 use crate::budget::{Ledger, POLLING_SHARE, PollingBudget};
 use crate::config::{Config, Cron, Sources};
 use crate::error_chain::error_chain;
 use crate::exit::Exit;
 use crate::model::{Instant, Object, Resource, Ru};
+use crate::store::outbox_report::{self, EditCounts};
 use crate::store::{Goal, MirrorTx, Reader, StateKey, Store, StoreError, cursor, report};
 use crate::sync::walks::sweep;
 use crate::sync::{Job, Selection, Suspension, SyncError};
@@ -197,15 +198,15 @@ async fn carry_out(
         let error = DaemonError::from(error);
         return JobRunEnd::failed(FailureKind::Passing, error_chain(&error), error.exit(), error.hint());
     }
-    let before = mirror.meter().ledger().total;
-    match mirror.run(configured, job.trigger.into()).await {
+    let (before, began) = (mirror.meter().ledger().total, mirror.clock().now());
+    let mut ended = match mirror.run(configured, job.trigger.into()).await {
         Ok(done) => JobRunEnd {
             ending: RunEnding {
                 end: done.suspension.map_or(RunEnd::Done, RunEnd::Suspended),
                 empty_until: done.empty_until,
                 requested: done.summary.ru.spent > 0,
                 began: done.summary.tally.rows > 0,
-                polled: poll_facts(mirror, config, job, &done.summary).await,
+                polled: None,
             },
             result: JobResult {
                 exit: Exit::of_outcome(done.summary.outcome).code(),
@@ -219,7 +220,7 @@ async fn carry_out(
         Err(error) if error.suspension() == Some(Suspension::Locked) => {
             let mut ended = JobRunEnd::locked(&error);
             ended.ending.requested = mirror.meter().ledger().total > before;
-            ended
+            return ended;
         }
         Err(error) => {
             let kind = kind(mirror, &job.job, &error).await;
@@ -229,10 +230,13 @@ async fn carry_out(
             ended.is_logged = !matches!(error, SyncError::Store(_));
             ended
         }
-    }
+    };
+    // Whatever ended it, a run for changes was one: a list that fails for ever leaves the schedule as it is.
+    ended.ending.polled = poll_facts(mirror, config, job, began).await;
+    ended
 }
 
-async fn poll_facts(mirror: &Mirror, config: &Config, job: &QueuedJob, summary: &Summary) -> Option<PollFacts> {
+async fn poll_facts(mirror: &Mirror, config: &Config, job: &QueuedJob, began: Instant) -> Option<PollFacts> {
     if !matches!(job.job, Job::Sync { .. }) {
         return None;
     }
@@ -244,25 +248,26 @@ async fn poll_facts(mirror: &Mirror, config: &Config, job: &QueuedJob, summary: 
     };
     let mirrored: Vec<Object> = Object::ALL.into_iter().filter(|object| config.mirrors(object.resource())).collect();
     let idle_cost = Ru::new(mirrored.len().max(1) as u64);
-    let store = mirror.store();
-    let rows = store.read(move |tx| {
+    let (store, pushes) = (mirror.store(), config.write_back.enabled);
+    let reading = store.read(move |tx| {
         let rows = mirrored.into_iter().map(|object| Ok(report::holds(tx, object)?.rows));
-        rows.collect::<Result<Vec<u64>, StoreError>>()
+        let rows = rows.collect::<Result<Vec<u64>, StoreError>>()?;
+        let edits = if pushes { outbox_report::counts(tx)? } else { EditCounts::default() };
+        Ok((rows, edits.queued + edits.sending, report::last_change(tx)?.is_some_and(|at| at >= began)))
     });
-    let rows = rows.await.unwrap_or_default();
+    let (rows, waiting, changed) = reading.await.unwrap_or_default();
     let needs = schedule::needs(&config.sync, (&rows, idle_cost.get()), refills_at.since(now), due);
     // All but the polls.
     let reserve = needs[1..].iter().map(|(_, units)| units).sum::<f64>().ceil() as u64;
     let budget = PollingBudget {
         refills_at,
         left: limits.limit.saturating_sub(ledger.used),
-        reserve: Ru::new(reserve) + Ru::of_edits(summary.push.waiting, 0),
+        reserve: Ru::new(reserve) + Ru::of_edits(waiting, 0),
         limit: limits.limit,
         share: POLLING_SHARE,
         polled: Ru::ZERO,
         idle_cost,
     };
-    let changed = summary.tally.inserted + summary.tally.updated + summary.tally.removed > 0;
     Some(PollFacts { window: ledger.window, changed, budget })
 }
 

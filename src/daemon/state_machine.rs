@@ -462,11 +462,14 @@ impl StateMachine {
             return;
         }
         let early = self.settles_at > now;
-        let backing_off = self.trouble.as_ref().is_some_and(|trouble| !trouble.partial && trouble.next_try > now);
-        let may_run = |queued: &QueuedJob| match queued.trigger {
-            Trigger::Manual => true,
+        let backing_off = self.trouble.as_ref().filter(|trouble| !trouble.partial && trouble.next_try > now);
+        // Failed edits have delays of their own: only what a push itself failed at, and a refused key, delay the others.
+        let delays_edits = backing_off.is_some_and(|trouble| trouble.is_of_key || trouble.only_pushes);
+        let may_run = |queued: &QueuedJob| match (queued.trigger, &queued.job) {
+            (Trigger::Manual, _) => true,
             // The start is delayed to spread the load on the service; edits are not delayed, because a user waits.
-            Trigger::Schedule => !backing_off && self.paused_since.is_none() && (!early || queued.job == Job::Push),
+            (Trigger::Schedule, Job::Push) => !delays_edits && self.paused_since.is_none(),
+            (Trigger::Schedule, _) => backing_off.is_none() && self.paused_since.is_none() && !early,
         };
         let Some(place) = self.queue.iter().position(may_run) else {
             return;

@@ -127,3 +127,25 @@ fn job_that_fails_after_it_was_preempted_is_reported_as_failed() {
     assert_eq!(code, Some(69), "{said}");
     assert!(said.contains("error: ") && said.contains("400"), "{said}");
 }
+
+/// A list fails in every run, and the others are polled as often as the budget allows.
+#[test]
+fn automatic_schedule_follows_the_budget_while_a_list_fails_for_ever() {
+    let settings = [
+        ("SYNC__SCHEDULE", "auto"),
+        ("SYNC__MIN_INTERVAL", "15s"),
+        ("SYNC__DETAILS", "off"),
+        ("BUDGET__LIMIT", "2000"),
+    ];
+    let inside = Inside::start(generate(11, 20, 3, noon()), &settings);
+    let fails = Rule::new(Fault::Status(400)).on(Resource::TeamMembers).forever();
+    inside.crm.sandbox.faults().add(fails);
+    inside.settle();
+    inside.pass(600);
+    inside.crm.sandbox.clear_log();
+    (0..60).for_each(|_| inside.pass(60));
+    let polls = inside.crm.sandbox.log().lists(Resource::Contacts);
+    // Half of the budget pays for 500 polls in the half day that is left: one in 86 seconds.
+    assert!((4..=30).contains(&polls), "{polls} polls in an hour");
+    assert_eq!(inside.status()["daemon"]["trouble"]["partial"], true);
+}

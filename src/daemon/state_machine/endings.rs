@@ -24,8 +24,9 @@ impl StateMachine {
         let rest = job::rest(&job.job, ending.began || is_forgotten);
         // It stores no position: each further hold would have it spend from the beginning.
         let begins_anew = ending.requested && matches!(rest, Job::Verify { full: true, .. });
-        // A push does not attempt what other runs failed at, and any run may need no request at all.
-        let attempts = |trouble: &Trouble| ending.requested && (job.job != Job::Push || trouble.only_pushes);
+        // A push shows whether the service answers, and attempts nothing else. Any run may need no request at all.
+        let shown = |trouble: &Trouble| trouble.only_pushes || !trouble.partial && !trouble.is_of_key;
+        let attempts = |trouble: &Trouble| ending.requested && (job.job != Job::Push || shown(trouble));
         let continues = ending.end == RunEnd::Suspended(Suspension::Shutdown)
             && matches!(preemption, Some(Preemption::Changes | Preemption::Edits | Preemption::Reload));
         if is_forgotten {
@@ -44,7 +45,7 @@ impl StateMachine {
             }
             RunEnd::Suspended(Suspension::Shutdown | Suspension::Limit) => {}
             RunEnd::Suspended(Suspension::Budget(until)) => {
-                self.trouble.take_if(|trouble| attempts(trouble));
+                self.trouble.take_if(|trouble| attempts(trouble) && !trouble.partial);
                 // A verification would start from the beginning, and spend the next budget, too.
                 if !matches!(rest, Job::Verify { .. }) {
                     self.resume_at(until, rest);
@@ -135,6 +136,12 @@ impl StateMachine {
     }
 
     fn failed(&mut self, job: &Job, kind: FailureKind, reason: String, exit: u8, now: Instant) {
+        let passing_push = *job == Job::Push && kind == FailureKind::Passing;
+        if let Some(known) = self.trouble.as_mut().filter(|known| passing_push && !known.only_pushes) {
+            // Edits have delays of their own, and move none of other runs.
+            (known.reason, known.exit, known.runs) = (reason, exit, known.runs + 1);
+            return;
+        }
         let known = self.trouble.as_ref();
         let (since, runs) = known.map_or((now, 1), |known| (known.since, known.runs + 1));
         let only_pushes = *job == Job::Push && known.is_none_or(|known| known.only_pushes);

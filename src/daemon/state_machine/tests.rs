@@ -202,17 +202,23 @@ fn edits_that_arrive_during_a_push_are_sent_after_it() {
 }
 
 #[test]
-fn edits_wait_for_a_pause_for_trouble_and_for_an_empty_budget_and_a_persons_push_for_none() {
+fn edits_wait_for_a_pause_for_their_own_trouble_and_for_an_empty_budget_and_a_persons_push_for_none() {
     let push = || Input::Asked(DaemonRequest::Run(Job::Push));
     let mut paused = fresh();
     paused.on(Input::Asked(DaemonRequest::Pause), at(0));
     assert_eq!(paused.on(Input::EditsDue, at(1)), []);
     assert_eq!(started(&paused.on(push(), at(2))), [("push", 1, Trigger::Manual)]);
 
-    let mut troubled = running(Job::sync());
+    let mut troubled = running(Job::Push);
     troubled.on(failed(FailureKind::Passing), at(0));
     assert_eq!(started(&troubled.on(Input::EditsDue, at(1))), []);
     assert_eq!(started(&troubled.on(Input::Tick, at(60)))[0].0, "push");
+    let outage = FailureKind::Service { next_try: at(40_000) };
+    for (kind, pushes) in [(FailureKind::Passing, 1), (outage, 1), (FailureKind::Key, 0)] {
+        let mut troubled = running(Job::sync());
+        troubled.on(failed(kind), at(0));
+        assert_eq!(started(&troubled.on(Input::EditsDue, at(1))).len(), pushes, "{kind:?}");
+    }
 
     let mut poor = fresh();
     poor.on(Input::EditsDue, at(0));
@@ -224,17 +230,25 @@ fn edits_wait_for_a_pause_for_trouble_and_for_an_empty_budget_and_a_persons_push
 }
 
 #[test]
-fn push_ends_the_trouble_of_pushes_only() {
+fn push_that_was_answered_ends_the_trouble_of_everything_but_of_no_key() {
     let push = |state: &mut StateMachine, end: Input, seconds| {
         state.on(Input::Asked(DaemonRequest::Run(Job::Push)), at(seconds));
         state.on(end, at(seconds));
         state.trouble().map(|trouble| trouble.runs)
     };
+    let without_a_request = || {
+        let end = RunEnd::Done;
+        Input::Ended(RunEnding { end, empty_until: None, requested: false, began: true, polled: None })
+    };
     let mut state = running(Job::sync());
-    state.on(failed(FailureKind::Passing), at(0));
-    assert_eq!(push(&mut state, ended(RunEnd::Done), 10), Some(1), "it may have needed no request");
+    state.on(failed(FailureKind::Service { next_try: at(400) }), at(0));
+    assert_eq!(push(&mut state, without_a_request(), 10), Some(1));
     assert_eq!(push(&mut state, failed(FailureKind::Passing), 20), Some(2));
-    assert_eq!(push(&mut state, ended(RunEnd::Done), 30), Some(2));
+    assert_eq!(state.trouble().map(|trouble| trouble.next_try), Some(at(400)), "edits delay no other runs");
+    assert_eq!(push(&mut state, ended(RunEnd::Done), 30), None);
+    let mut state = running(Job::sync());
+    state.on(failed(FailureKind::Key), at(0));
+    assert_eq!(push(&mut state, ended(RunEnd::Done), 10), Some(1), "it may write and not read");
     let mut state = fresh();
     assert_eq!(push(&mut state, failed(FailureKind::Passing), 40), Some(1));
     assert_eq!(push(&mut state, ended(RunEnd::Done), 50), None);

@@ -78,3 +78,15 @@ fn failure_of_the_whole_service_is_attempted_again_when_the_run_says_so() {
     state.on(ended(RunEnd::Done), at(841));
     assert_eq!(state.trouble(), None);
 }
+
+#[test]
+fn part_still_fails_when_the_budget_ends_a_run() {
+    let mut state = running(Job::sync());
+    state.on(partly(60), at(1));
+    assert_eq!(started(&state.on(Input::Tick, at(300))).len(), 1);
+    state.on(ended(RunEnd::Suspended(Suspension::Budget(at(900)))), at(301));
+    assert!(state.trouble().is_some_and(|trouble| trouble.partial));
+    assert_eq!(started(&state.on(Input::Tick, at(900))).len(), 1);
+    state.on(ended(RunEnd::Done), at(901));
+    assert_eq!(state.trouble(), None);
+}
