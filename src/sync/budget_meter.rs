@@ -83,9 +83,9 @@ impl BudgetMeter {
         self.book().most_total = Ru::new(most);
     }
 
-    /// Reserves RU for edits that are waiting to be sent.
+    /// Reserves RU for edits that are waiting to be sent, or a twentieth of a window for those that are made later.
     pub fn keep_for_edits(&self, units: Ru) {
-        self.book().for_edits = units;
+        self.book().for_edits = units.max(Ru::new(self.limits.limit.get() / 20));
     }
 
     /// Stops sending requests: answers that are on their way are stored, then the run ends.

@@ -52,6 +52,24 @@ fn ids(mirror: &Mirror, state: &str) -> Vec<i64> {
     ids.map(Result::unwrap).collect()
 }
 
+/// Details leave a twentieth of the window to edits that nobody has made yet.
+#[tokio::test]
+async fn edit_is_sent_in_the_window_whose_rest_the_details_had() {
+    let (crm, mut mirror) = mirrored(60).await;
+    mirror.sync(&crm).await;
+    crm.sandbox.with_world(|world| {
+        (0..50).for_each(|n| _ = world.edit(CONTACT, &format!("c{n:03}"), &json!({"notes": "theirs"})));
+    });
+    mirror.limits.limit = Ru::new(mirror.ledger_total() + 40);
+    let share = mirror.limits.limit.get() / 20;
+    let report = mirror.scheduled(&crm, &Job::sync()).await;
+    assert!(report.suspension.is_some() && report.tally.details > 20, "{report:?}");
+    assert_eq!(mirror.limits.limit.get() - mirror.ledger_total(), share, "details take all but that");
+    sql(&mirror, "UPDATE contacts_full SET position = 'CTO' WHERE id = 'c055'");
+    mirror.scheduled(&crm, &Job::Push).await;
+    assert_eq!((states(&mirror).as_str(), with_position(&crm, "CTO")), ("applied 1", 1));
+}
+
 /// Contacts with this position at the service.
 fn with_position(crm: &Crm, position: &str) -> usize {
     let world = crm.sandbox.world();
