@@ -6,7 +6,7 @@ use crate::clocks::claimed;
 use crate::evidence::{contacts_only, hide, ids, settled, world};
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Clock as _, Object, Resource, Ru};
-use crm_mirror::sandbox::{Fault, Hidden, Rule, World};
+use crm_mirror::sandbox::{BodyRewrite, Fault, Hidden, Rule, World};
 use crm_mirror::store::RunOutcome;
 use crm_mirror::sync::{Job, SyncError};
 use serde_json::json;
@@ -264,7 +264,9 @@ async fn failed_lookup_removes_nothing_and_only_a_400_leaves_the_record_undecide
     ] {
         let (crm, mirror) = impatient(40).await;
         remove(&crm, 0..gone);
-        crm.sandbox.faults().add(Rule::new(Fault::Status(status)).with_param("filter[id][in]"));
+        // With its count and without it, where a list is not halved.
+        let times = if status == 400 && gone > 1 { 1 } else { 2 };
+        crm.sandbox.faults().add(Rule::new(Fault::Status(status)).with_param("filter[id][in]").times(times));
         let ended = mirror.run(&crm, &contacts_only(Job::audit())).await;
         assert_eq!(ended.is_ok(), ends, "{status} for {gone}: {ended:?}");
         assert_eq!(ended.map_or(vec![], |report| report.warnings), warnings, "{status} for {gone}");
@@ -287,11 +289,13 @@ async fn three_lookups(gone: std::ops::Range<usize>, faults: &[Option<Fault>]) -
         if let Some(fault) = fault {
             // A rule counts the requests that no earlier rule has taken.
             let before = faults[..number].iter().filter(|fault| fault.is_none()).count();
-            crm.sandbox.faults().add(Rule::new(fault.clone()).with_param("filter[id][in]").after(before as u32));
+            let rule = Rule::new(fault.clone()).with_param("filter[id][in]").after(before as u32);
+            // One that fails does so without its count, too.
+            crm.sandbox.faults().add(rule.times(if *fault == Fault::EmptyList { 1 } else { 2 }));
         }
     }
     assert!(mirror.run(&crm, &contacts_only(Job::sync())).await.is_err());
-    assert_eq!(lookups(&crm), faults.len());
+    assert_eq!(lookups(&crm), faults.len() + 1);
     (crm, mirror)
 }
 
@@ -325,7 +329,7 @@ async fn records_that_exist_are_nominated_no_more_if_a_later_lookup_fails() {
     let (crm, mirror) = impatient(600).await;
     crm.sandbox.with_world(|world| world.leave_out(Object::Contact, "c00010", "id"));
     nominate(&mirror, 0..110);
-    crm.sandbox.faults().add(Rule::new(Fault::Status(500)).with_param("filter[id][in]").after(1));
+    crm.sandbox.faults().add(Rule::new(Fault::Status(500)).with_param("filter[id][in]").after(1).times(2));
     assert!(mirror.run(&crm, &contacts_only(Job::sync())).await.is_err());
     assert_eq!((mirror.count("doubts WHERE why = 'missed'"), &state(&mirror)["left"]), (62, &json!(1)));
 }
@@ -335,7 +339,7 @@ async fn records_that_exist_are_nominated_no_more_if_a_later_lookup_fails() {
 async fn sample_that_fails_is_no_refusal() {
     let (crm, mirror) = impatient(60).await;
     remove(&crm, 0..30);
-    crm.sandbox.faults().add(Rule::new(Fault::Status(500)).with_param("filter[id][in]"));
+    crm.sandbox.faults().add(Rule::new(Fault::Status(500)).with_param("filter[id][in]").times(2));
     let job = contacts_only(Job::audit());
     assert!(mirror.run(&crm, &job).await.is_err());
     assert_eq!(mirror.count("goals WHERE object = 'contact' AND kind = 'refused removals'"), 0);
@@ -356,7 +360,7 @@ async fn id_that_the_service_does_not_understand_keeps_no_other_from_its_lookup(
     mirror.sync(&crm).await;
     crm.wait(600);
     crm.sandbox.with_world(|world| ["a,1", "a,2"].map(|id| world.remove(Object::Contact, id)));
-    crm.sandbox.faults().add(Rule::new(Fault::Status(400)).with_param("filter[id]"));
+    crm.sandbox.faults().add(Rule::new(Fault::Status(400)).with_param("filter[id]").times(2));
     let report = mirror.run(&crm, &contacts_only(Job::audit())).await.unwrap();
     assert_eq!((report.tally.removed, report.warnings), (1, undecided(1)));
     assert_eq!(mirror.one("SELECT id FROM removed_records"), "'a,2'");
@@ -430,4 +434,61 @@ async fn accepted_removal_needs_no_detail() {
     let report = mirror.run(&crm, &contacts_only(Job::sync()).accepting_removals()).await.unwrap();
     assert_eq!((report.tally.removed, crm.sandbox.log().details(Object::Contact)), (4, 0));
     mirror.assert_exact_lists(&crm);
+}
+
+/// The answer without the rows of these ids, and without a cursor.
+fn cut(body: &str, ids: &str) -> String {
+    let mut answer: serde_json::Value = serde_json::from_str(body).unwrap();
+    answer["data"].as_array_mut().unwrap().retain(|row| !ids.contains(row["id"].as_str().unwrap()));
+    answer["nextCursor"] = json!(null);
+    answer.to_string()
+}
+
+/// The witness is there, and the answer says that more rows are.
+#[tokio::test]
+async fn lookup_that_shows_fewer_rows_than_it_announces_removes_nothing() {
+    for (left_out, lists) in [("c00003,c00004,c00005", 1), ("c00004,c00005", 2)] {
+        let (crm, mirror) = settled(40, false).await;
+        nominate(&mirror, 3..6);
+        remove(&crm, 5..6);
+        let fault = Fault::Rewritten(BodyRewrite(cut), left_out.into());
+        crm.sandbox.faults().add(Rule::new(fault).with_param("filter[id]").forever());
+        let report = mirror.scheduled(&crm, &contacts_only(Job::sync())).await;
+        let kept = 40 - mirror.count("removed_records");
+        assert_eq!((report.tally.removed, kept, lookups(&crm)), (0, 40, lists), "{left_out}");
+        crm.sandbox.faults().clear();
+        crm.wait(86_400);
+        let report = mirror.scheduled(&crm, &contacts_only(Job::sync())).await;
+        assert_eq!((report.tally.removed, mirror.count("doubts WHERE why = 'missed'")), (1, 0), "{left_out}");
+        mirror.assert_exact_lists(&crm);
+    }
+}
+
+/// The cursor behind the last row leads nowhere.
+#[tokio::test]
+async fn lookup_that_shows_all_rows_that_it_announces_is_whole_whatever_its_cursor() {
+    let (crm, mirror) = settled(40, false).await;
+    nominate(&mirror, 3..6);
+    remove(&crm, 3..6);
+    let more = |body: &str, next: &str| body.replace("\"nextCursor\":null", next);
+    let fault = Fault::Rewritten(BodyRewrite(more), "\"nextCursor\":\"more\"".into());
+    crm.sandbox.faults().add(Rule::new(fault).with_param("filter[id]").forever());
+    let report = mirror.scheduled(&crm, &contacts_only(Job::sync())).await;
+    assert_eq!((report.tally.removed, report.warnings, lookups(&crm)), (3, vec![], 1));
+    assert_eq!(mirror.count("doubts WHERE why = 'missed'"), 0);
+}
+
+#[tokio::test]
+async fn lookup_goes_on_without_a_count_where_the_service_makes_none() {
+    for (fault, lists) in [(Fault::Status(503), 2), (Fault::Status(400), 4), (Fault::NoTotal, 1)] {
+        let (crm, mirror) = impatient(40).await;
+        nominate(&mirror, 3..5);
+        remove(&crm, 3..5);
+        crm.sandbox.faults().add(Rule::new(fault.clone()).with_param("count").forever());
+        // The total between audits is not due.
+        let report = mirror.scheduled(&crm, &contacts_only(Job::sync())).await;
+        let asked = (report.outcome, report.tally.removed, lookups(&crm));
+        assert_eq!(asked, (RunOutcome::Done, 2, lists), "{fault:?}");
+        mirror.assert_exact_lists(&crm);
+    }
 }

@@ -5,10 +5,10 @@
 //! about every older record (the rule stands in `model::answer_time`). If an answer lacks the witness, that is
 //! nominated itself, and another one is taken that the service lists at that time.
 //!
-//! The witness vouches for its page only, and a service may use smaller pages than the list. So the records that a first
-//! page lacks are looked up again without those that it has, until an answer has one page. Each page with any of the
-//! records decides about some of them, and the caller applies what is decided even if an error ends the lookup: however
-//! few requests a budget window pays for, the next one has fewer records to look up.
+//! The witness vouches for its page only, and that is the whole answer if it shows as many rows as it announces or, where
+//! nothing is counted, is the only one. The records that another page lacks are looked up again without those that it has.
+//! Each page with any of the records decides about some of them, and the caller applies what is decided even if an error ends
+//! the lookup: however few requests a budget window pays for, the next one has fewer records to look up.
 
 use std::collections::HashSet;
 
@@ -34,9 +34,8 @@ pub(in crate::sync) const MAX_IN_VAIN: u32 = 3;
 pub(in crate::sync) struct FoundRecords {
     pub(super) pages: Vec<FetchedPage>,
     asked: RequestOrder,
-    /// Whether the answer has several pages, of which only one has the witness. They were not all read if a page had any
-    /// other record.
-    has_pages: bool,
+    /// Whether its page announces more rows than it shows or, where that is not known, another page.
+    is_cut: bool,
     pub(super) answer: AnswerTime,
 }
 
@@ -48,11 +47,6 @@ impl FoundRecords {
     fn add(&mut self, pages: Vec<FetchedPage>, answer: AnswerTime) {
         self.pages.extend(pages);
         self.answer.shows = self.answer.shows.max(answer.shows);
-    }
-
-    /// Whether an item could not be decoded: it may be any of the requested records.
-    fn has_unusable(&self) -> bool {
-        self.pages.iter().any(|fetched| fetched.page.unusable > 0)
     }
 }
 
@@ -105,36 +99,30 @@ pub(in crate::sync) async fn nominate(run: &Run<'_>, object: Object, ids: Vec<Re
 
 /// Every row of a short list, up to the first page that has any but the witness.
 async fn list_by(run: &Run<'_>, query: ListQuery, witness: Option<&RecordId>) -> Result<FoundRecords, SyncError> {
-    let mut query = run.with_fitting_pages(query);
-    loop {
-        query = match list_with_pages(run, query.clone(), witness).await {
-            Err(error) => run.with_smaller_pages(&query, error)?,
-            found => return found,
-        };
-    }
-}
-
-async fn list_with_pages(
-    run: &Run<'_>,
-    query: ListQuery,
-    witness: Option<&RecordId>,
-) -> Result<FoundRecords, SyncError> {
-    let mut found = FoundRecords {
-        pages: Vec::new(),
-        asked: run.store().requests().begin(),
-        has_pages: false,
-        answer: AnswerTime { shows: None, steady: run.steady_time() },
+    let begin = |query: &ListQuery| {
+        let (asked, steady) = (run.store().requests().begin(), run.steady_time());
+        let found =
+            FoundRecords { pages: Vec::new(), asked, is_cut: false, answer: AnswerTime { shows: None, steady } };
+        (found, ShortList::new(query.clone()))
     };
-    let mut list = ShortList::new(query);
+    let mut query = run.with_fitting_pages(query);
+    let (mut found, mut list) = begin(&query);
     loop {
-        let fetched = run.engine.page(&list.query(), Purpose::Audit, "confirm removals of").await?;
+        let fetched = match run.engine.page(&list.query(), Purpose::Audit, "confirm removals of").await {
+            Err(error) => {
+                query = run.with_smaller_pages(&query, error)?;
+                (found, list) = begin(&query);
+                continue;
+            }
+            fetched => fetched?,
+        };
         let answer = service_clock::answer_time(run, &fetched.answer, &fetched.page.records);
         let has_next = fetched.page.next.is_some();
-        // A service may use smaller pages than the list.
+        let shown = fetched.page.records.len() as u64 + u64::from(fetched.page.unusable);
+        found.is_cut |= fetched.page.total.map_or(has_next, |total| shown < total);
         let follows = list.take(&fetched.page);
         found.add(vec![fetched], answer);
-        found.has_pages |= has_next;
-        if !has_next || found.records().any(|record| Some(&record.id) != witness) {
+        if !has_next || !found.is_cut || found.records().any(|record| Some(&record.id) != witness) {
             return Ok(found);
         }
         follows?;
@@ -162,7 +150,7 @@ impl Confirmation<'_> {
     }
 
     async fn confirm_list(&mut self, ids: &[RecordId]) -> Result<(), SyncError> {
-        let (mut open, mut lacked_before) = (vec![ids.to_vec()], None);
+        let (mut open, mut lacked_before, mut not_counted) = (vec![ids.to_vec()], None, None);
         while let Some(mut ids) = open.pop() {
             let witness = self.witness(&ids).await?;
             if witness.as_ref().is_some_and(|witness| !witness.fits_a_predicate()) {
@@ -170,7 +158,8 @@ impl Confirmation<'_> {
                 self.unproven.append(&mut ids);
                 continue;
             }
-            let found = match self.look_up(&ids, witness.as_ref()).await {
+            let counts = not_counted.is_none() && self.run.may_count(self.object);
+            let found = match self.look_up(&ids, witness.as_ref(), counts).await {
                 // The service limits the length of the whole list, not only of each value; or one of the records cannot be
                 // read.
                 Err(error) if is_of_ids(&error) && ids.len() > 1 => {
@@ -178,24 +167,33 @@ impl Confirmation<'_> {
                     open.extend([high, ids]);
                     continue;
                 }
+                // The count may be what fails.
+                Err(error) if counts && error.class().is_some() && error.allows_another() && !error.is_unreadable() => {
+                    not_counted = Some(error);
+                    open.push(ids);
+                    continue;
+                }
                 Err(error) if is_of_ids(&error) => {
+                    not_counted = None;
                     self.unproven.append(&mut ids);
                     continue;
                 }
                 found => found?,
             };
+            not_counted.take().inspect(|error| self.run.mark_uncounted(self.object, error));
             let answered: HashSet<RecordId> = found.records().map(|record| record.id.clone()).collect();
             let missing: Vec<RecordId> = ids.iter().filter(|id| !answered.contains(*id)).cloned().collect();
             let (shows_any, shows_foreign) = {
                 let mut others = answered.iter().filter(|id| Some(*id) != witness.as_ref()).peekable();
                 (others.peek().is_some(), others.any(|id| !ids.contains(id)))
             };
-            if found.has_pages && shows_any && !shows_foreign {
+            if found.is_cut && shows_any && !shows_foreign {
                 if !missing.is_empty() {
                     open.push(missing);
                 }
                 self.found.push(found);
-            } else if found.has_unusable() || found.has_pages {
+            } else if found.is_cut || found.pages.iter().any(|fetched| fetched.page.unusable > 0) {
+                // An item that could not be decoded may be any of them.
                 self.unproven.extend(missing);
                 self.found.push(found);
             } else if shows_foreign {
@@ -266,10 +264,11 @@ impl Confirmation<'_> {
         !matches!(self.run.job, Job::Verify { repair: false, .. })
     }
 
-    async fn look_up(&self, ids: &[RecordId], witness: Option<&RecordId>) -> Result<FoundRecords, SyncError> {
+    async fn look_up(&self, ids: &[RecordId], by: Option<&RecordId>, counts: bool) -> Result<FoundRecords, SyncError> {
         let query = ListQuery::new(self.object.resource());
+        let query = if counts { query.count_exact() } else { query };
         // A witness that the service lists may be one of the records: no id occurs twice in a list.
-        let witness = witness.filter(|witness| !ids.contains(witness));
+        let witness = by.filter(|witness| !ids.contains(witness));
         // A comma cannot be escaped in a list (rule 2): a record or a witness with one is looked up on its own, the
         // witness after the records.
         let (mut found, then) = match ids {
