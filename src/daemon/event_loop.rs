@@ -169,7 +169,8 @@ impl EventLoop {
                 self.running = None;
                 if let Some((job, since)) = self.state.running() {
                     let took = self.control.now().since(since);
-                    let (runs, took_in_all) = self.control.known().durations.entry(job.job.kind()).or_default();
+                    let mut known = self.control.known();
+                    let (runs, took_in_all) = known.durations.entry(job.job.kind()).or_default();
                     (*runs, *took_in_all) = (*runs + 1, *took_in_all + took);
                 }
                 // A run that began has logged its failure itself.

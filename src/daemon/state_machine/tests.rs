@@ -31,15 +31,8 @@ fn fresh() -> StateMachine {
 
 /// A mirror that was copied, whose kinds have run up to these times.
 fn past(covered: [Instant; 3]) -> PastRuns {
-    PastRuns {
-        part: 0.0,
-        covered,
-        unended: [None; 3],
-        paused_since: None,
-        is_empty: false,
-        last_change: None,
-        polled: (0, Ru::ZERO),
-    }
+    let (unended, polled) = ([None; 3], (0, Ru::ZERO));
+    PastRuns { part: 0.0, covered, unended, paused_since: None, is_empty: false, last_change: None, polled }
 }
 
 fn resync(objects: &[Resource]) -> Job {
