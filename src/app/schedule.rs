@@ -129,6 +129,11 @@ impl Allowance {
         let limits = limits(&config.budget);
         let [reserve, later] = reserves(tx, config, ledger, now)?;
         let next = Ledger { used: Ru::ZERO, ..*ledger };
+        let for_edits = if config.write_back.enabled { budget::kept_for_edits(limits.limit) } else { Ru::ZERO };
+        let [reserve, later] = [reserve, later].map(|reserve| match purpose {
+            Purpose::Outbox => reserve,
+            _ => (reserve + for_edits).min(budget::most_reserved(limits.limit)),
+        });
         let left = ledger.left_for(purpose, &limits, reserve);
         Ok(Allowance { left, later: next.left_for(purpose, &limits, later) })
     }

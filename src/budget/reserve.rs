@@ -22,6 +22,11 @@ pub fn most_reserved(limit: Ru) -> Ru {
     Ru::new(limit.get() / 2).min(limit.saturating_sub(IDLE_RUN + Ru::GET))
 }
 
+/// What details and sweeps leave of a window to edits that are made later.
+pub fn kept_for_edits(limit: Ru) -> Ru {
+    Ru::new(limit.get() / 20)
+}
+
 pub fn reserve(due: impl Iterator<Item = Instant>, window_ends: Instant, forecast: Ru, limit: Ru) -> Ru {
     let limit = most_reserved(limit).get();
     let most = limit.div_ceil(forecast.get().max(1));

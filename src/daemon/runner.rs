@@ -253,7 +253,11 @@ async fn poll_facts(mirror: &Mirror, config: &Config, job: &QueuedJob, began: In
         let rows = mirrored.into_iter().map(|object| Ok(report::holds(tx, object)?.rows));
         let rows = rows.collect::<Result<Vec<u64>, StoreError>>()?;
         let edits = if pushes { outbox_report::counts(tx)? } else { EditCounts::default() };
-        Ok((rows, edits.queued + edits.sending, report::last_change(tx)?.is_some_and(|at| at >= began)))
+        Ok((
+            rows,
+            edits.queued + edits.sending,
+            report::last_change(tx)?.is_some_and(|at| at.as_micros() >= began.as_micros()),
+        ))
     });
     let (rows, waiting, changed) = reading.await.unwrap_or_default();
     let needs = schedule::needs(&config.sync, (&rows, idle_cost.get()), refills_at.since(now), due);

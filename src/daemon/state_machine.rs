@@ -481,7 +481,7 @@ impl StateMachine {
 }
 
 /// When each kind is due. What did not end is due again, after the delay of its failures and before the next tick: a daemon that is
-/// restarted over and over asks no more often than one that runs on.
+/// restarted over and over asks no more often than one that runs on, except with a refused key.
 fn due_at(timetable: &Timetable, covered: [Instant; 3], unended: [Option<(Instant, u32)>; 3]) -> [Option<Instant>; 3] {
     [0, 1, 2].map(|place| {
         let next = |after| timetable.next_run(ScheduleKind::ALL[place], after);

@@ -76,7 +76,9 @@ FROM old JOIN pg_catalog.pg_constraint AS k ON k.confrelid = old.oid AND k.conty
 JOIN pg_catalog.pg_class AS c ON c.oid = k.conrelid JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
 UNION ALL SELECT '5 partition', format('%I.%I', n.nspname, p.relname),
     CASE WHEN c.relispartition THEN format('ALTER TABLE %I.%I DETACH PARTITION %s', n.nspname, p.relname, old.name)
-        ELSE format('ALTER TABLE %s NO INHERIT %I.%I', old.name, n.nspname, p.relname) END,
+        -- It is tried whether that can be undone: only for that must one own the parent.
+        ELSE format('ALTER TABLE %1$s NO INHERIT %2$I.%3$I; ALTER TABLE %1$s INHERIT %2$I.%3$I; ALTER TABLE %1$s NO INHERIT %2$I.%3$I',
+            old.name, n.nspname, p.relname) END,
     CASE WHEN c.relispartition THEN format('ALTER TABLE %I.%I ATTACH PARTITION %s %s', n.nspname, p.relname, old.name, pg_get_expr(c.relpartbound, c.oid))
         ELSE format('ALTER TABLE %s INHERIT %I.%I', old.name, n.nspname, p.relname) END
 FROM old JOIN pg_catalog.pg_class AS c ON c.oid = old.oid JOIN pg_catalog.pg_inherits AS h ON h.inhrelid = old.oid

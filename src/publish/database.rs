@@ -194,7 +194,7 @@ impl Database {
         }
         self.start(doing).await?;
         match work.await {
-            Ok(()) => self.commit().await,
+            Ok(()) => self.commit().await.map_err(PublishError::of_statement),
             Err(error) => Err(self.give_up(error).await),
         }
     }
@@ -261,7 +261,7 @@ pub(super) struct RowStatement<'a> {
     pub(super) table: &'static str,
     /// The name of each row, under which it is listed if it is refused.
     pub(super) names: Vec<String>,
-    /// The first parameters: arrays with an element per row.
+    /// The parameters: arrays with an element per row.
     pub(super) arrays: Vec<Vec<Option<&'a str>>>,
 }
 

@@ -65,7 +65,7 @@ pub(super) enum SchemaStep {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct SchemaPlan {
     pub(super) steps: Vec<SchemaStep>,
-    /// Whether a column needs values: the records are published again.
+    /// Whether a column needs values: the table is loaded.
     pub(super) refills: bool,
     /// Why the table cannot be brought to its columns step by step: it is replaced by a new one.
     pub(super) replace: Option<String>,

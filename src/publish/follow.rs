@@ -1,4 +1,4 @@
-//! Sends one batch of changes: records, new entries of the feed, whole small tables and joined names, in one
+//! Sends changes: small tables that differ, then batches of records, new entries of the feed and joined names, each in one
 //! transaction with the cursor.
 
 use std::collections::BTreeMap;
@@ -33,6 +33,15 @@ impl Sides<'_> {
     /// Returns the number of records that were sent, and of entries of the feed.
     pub(super) async fn send_all(&mut self) -> Result<(u64, u64), PublishError> {
         let (mut records, mut entries, mut is_last) = (0, 0, false);
+        // Records may refer to their rows.
+        let small = |moment: &Moment<'_>, publication: &Publication, state: &TargetState| {
+            let mut all = sides::small(moment, publication)?;
+            all.retain(|name, small| differs(state, name, small));
+            Ok(all)
+        };
+        let small = self.read(small).await?;
+        small.iter().for_each(|(table, (_, digest))| self.state.owe(table, digest));
+        self.load_owed().await?;
         while !is_last {
             let sent = match self.send_batch().await {
                 Ok(sent) => sent,
@@ -64,10 +73,7 @@ impl Sides<'_> {
         if let Some(last) = batch.changes.records.last() {
             next.changed = last.seq;
         }
-        for (table, (_, digest)) in &batch.changes.small {
-            next.digests.insert((*table).into(), digest.clone());
-            next.owed.insert((*table).into());
-        }
+        batch.changes.small.iter().for_each(|(table, (_, digest))| next.owe(table, digest));
         if publication.table("changes").is_some() {
             next.digests.insert(PRUNED.into(), batch.forgotten.to_string());
         }

@@ -2,7 +2,7 @@
 //! are written; another is copied into a new table, which takes the place of the old one.
 //!
 //! The pages are read one after the other, each in a snapshot of its own; changes made meanwhile are in
-//! `changed_records`, and are sent next. Readers see the old rows until the new ones are committed.
+//! `changed_records`, and are sent next, or by the next publish. Readers see the old rows until the new ones are committed.
 //!
 //! A new table is what nothing of other roles follows to, so none is made but for a shape that no statement leads to, or if
 //! a person asks for it. Whatever was done to the old one, it has the right columns and its key. It keeps the grants, and the

@@ -64,7 +64,11 @@ impl Sides<'_> {
             let steps: Vec<SchemaStep> = plan.steps.into_iter().filter(is_taken).collect();
             let statements = sql::steps(&database.schema, name, &steps);
             let mut next = self.state.clone();
-            next.owed.extend(plan.refills.then(|| name.to_string()));
+            if plan.refills {
+                next.owed.insert(name.into());
+                // The index of a column goes with it.
+                next.digests.remove(APPEARANCE);
+            }
             let done = match there.filter(|_| table.is_chosen) {
                 Some(there) if replaces && there.has_row_security => {
                     Err(PublishError::RowSecurity { schema: database.schema.clone(), table: name })

@@ -80,10 +80,10 @@ impl MirrorTx<'_> {
         Ok(self.conn.last_insert_rowid())
     }
 
-    /// Ends the runs of processes that were killed; nobody knows when that was.
+    /// Ends the runs that nobody carries out any more; nobody knows when they ended.
     pub fn end_killed_runs(&self) -> Result<()> {
-        let sql = "UPDATE sync_runs SET outcome = 'failed', error = 'its process was killed' WHERE outcome IS NULL";
-        self.run(sql, [])
+        let why = "its process was killed, or its end could not be stored";
+        self.run("UPDATE sync_runs SET outcome = 'failed', error = ?1 WHERE outcome IS NULL", [why])
     }
 
     pub fn end_run(

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 
 use super::events::{RunEvent, RunObserver};
 use crate::api::admission::{Admission, AdmissionError, Attempt, AttemptOutcome, Meter, MeterFuture};
-use crate::budget::{Hold, Ledger, Limits, most_reserved};
+use crate::budget::{Hold, Ledger, Limits, kept_for_edits, most_reserved};
 use crate::model::{Clock, Instant, Purpose, Ru};
 use crate::store::{MirrorTx, ReadTx, StateKey, Store, StoreError};
 
@@ -83,9 +83,9 @@ impl BudgetMeter {
         self.book().most_total = Ru::new(most);
     }
 
-    /// Reserves RU for edits that are waiting to be sent, or a twentieth of a window for those that are made later.
+    /// Reserves RU for edits that are waiting to be sent, and at least a share for later ones.
     pub fn keep_for_edits(&self, units: Ru) {
-        self.book().for_edits = units.max(Ru::new(self.limits.limit.get() / 20));
+        self.book().for_edits = units.max(kept_for_edits(self.limits.limit));
     }
 
     /// Stops sending requests: answers that are on their way are stored, then the run ends.

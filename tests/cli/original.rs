@@ -119,7 +119,7 @@ fn program_that_has_the_former_file_open_shares_nothing_with_the_next_one() {
     drop(clients);
     place.run("verify --full").done();
     // Both are kept, and belong to the files that were moved away.
-    for (left, gone) in [("mirror.db-wal.left", "first.db"), ("mirror.db-wal.left.left", "second.db")] {
+    for (left, gone) in [("mirror.db-wal.left", "first.db"), ("mirror.db-wal.left2", "second.db")] {
         std::fs::rename(place.path(left), place.path(&format!("{gone}-wal"))).unwrap();
         assert_eq!(found(&idle(&place.path(gone)), EDITS), "3");
     }

@@ -4,7 +4,7 @@ use crate::evidence::{contacts_only, hide, settled};
 use crate::removal_lookups::{lists_with, lookups, nominate, remove};
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Object, Resource};
-use crm_mirror::sandbox::{Fault, Hidden, RequestLine, Route, Rule, World};
+use crm_mirror::sandbox::{BodyRewrite, Fault, Hidden, RequestLine, Route, Rule, World};
 use crm_mirror::store::RunOutcome;
 use crm_mirror::sync::Job;
 use serde_json::json;
@@ -148,4 +148,28 @@ async fn witness_with_a_comma_is_looked_up_on_its_own() {
     assert_eq!((report.tally.removed, report.warnings), (1, vec![]));
     assert_eq!((lookups(&crm), lists_with(&crm, "filter[id][eq]", None)), (1, 1));
     mirror.assert_exact(&crm);
+}
+
+/// A page as if it were the whole list, a count of the page, or one of all records.
+#[tokio::test]
+async fn total_of_another_list_proves_nothing() {
+    let total = |total: &'static str| {
+        let counted = |body: &str, with: &str| {
+            let (before, rest) = body.split_once("\"total\":").unwrap();
+            format!("{before}\"total\":{with}{}", &rest[rest.find(['}', ',']).unwrap()..])
+        };
+        Fault::Rewritten(BodyRewrite(counted), total.into())
+    };
+    for (total, page_cap, removed) in [(total("0"), 2, 0), (total("1"), 1, 0), (total("40"), 100, 3)] {
+        let (crm, mirror) = settled(40, false).await;
+        crm.sandbox.configure(|settings| settings.page_cap = Some(page_cap));
+        nominate(&mirror, 3..6);
+        if removed > 0 {
+            remove(&crm, 3..6);
+        }
+        crm.sandbox.faults().add(Rule::new(total.clone()).with_param("filter[id]").forever());
+        let report = mirror.scheduled(&crm, &contacts_only(Job::sync())).await;
+        assert_eq!(report.tally.removed, removed, "{total:?}");
+        mirror.assert_exact_lists(&crm);
+    }
 }

@@ -135,6 +135,21 @@ async fn row_that_a_person_refers_to_keeps_no_other_from_being_deleted() {
 }
 
 #[tokio::test]
+async fn record_may_refer_to_a_member_that_is_as_new() {
+    let Some((crm, mirror, postgres)) = published(12).await else { return };
+    postgres.run("ALTER TABLE crm.contacts ADD FOREIGN KEY (owner_id) REFERENCES crm.team_members (id)").await;
+    crm.sandbox.with_world(|world| {
+        world.create(Resource::TeamMembers, &json!({"id": "tm_new", "firstName": "New"}));
+        world.create(Resource::Contacts, &json!({"id": "ct_new", "ownerId": "tm_new"}));
+    });
+    crm.wait(7 * 3600);
+    mirror.resync(&crm).await;
+    assert_eq!(refused_names(&postgres, &mirror).await, [""; 0]);
+    assert_equal(&mirror, &postgres).await;
+    assert_eq!(postgres.one("SELECT owner_name FROM crm.contacts WHERE id = 'ct_new'").await, "New");
+}
+
+#[tokio::test]
 async fn error_of_any_class_in_a_table_stops_no_other() {
     let Some((crm, mirror, postgres)) = published(12).await else { return };
     for (round, code) in ["08006", "25000", "55000", "58030", "XX000"].into_iter().enumerate() {

@@ -14,7 +14,7 @@ impl StateMachine {
             return;
         };
         if let Some(polled) = ending.polled {
-            self.polled(&polled, now);
+            self.polled(&polled, ending.requested, now);
         }
         if let Some(until) = ending.empty_until {
             self.hold = Some(DaemonHold { reason: HoldReason::Budget, until });
@@ -24,9 +24,8 @@ impl StateMachine {
         let rest = job::rest(&job.job, ending.began || is_forgotten);
         // It stores no position: each further hold would have it spend from the beginning.
         let begins_anew = ending.requested && matches!(rest, Job::Verify { full: true, .. });
-        // A push shows whether the service answers, and attempts nothing else. Any run may need no request at all.
-        let shown = |trouble: &Trouble| trouble.only_pushes || !trouble.partial && !trouble.is_of_key;
-        let attempts = |trouble: &Trouble| ending.requested && (job.job != Job::Push || shown(trouble));
+        // A push does not attempt what other runs failed at, and any run may need no request at all.
+        let attempts = |trouble: &Trouble| ending.requested && (job.job != Job::Push || trouble.only_pushes);
         let continues = ending.end == RunEnd::Suspended(Suspension::Shutdown)
             && matches!(preemption, Some(Preemption::Changes | Preemption::Edits | Preemption::Reload));
         if is_forgotten {
@@ -91,12 +90,12 @@ impl StateMachine {
     }
 
     /// Notes what a run that asked for changes showed, and decides when the next is due where that is automatic.
-    fn polled(&mut self, facts: &PollFacts, now: Instant) {
+    fn polled(&mut self, facts: &PollFacts, requested: bool, now: Instant) {
         if facts.changed {
             self.last_change = Some(now);
         }
         let before = if self.polled.0 == facts.window { self.polled.1 } else { Ru::ZERO };
-        self.polled = (facts.window, before + facts.budget.idle_cost);
+        self.polled = (facts.window, before + if requested { facts.budget.idle_cost } else { Ru::ZERO });
         if self.timetable.poll.is_none() {
             return;
         }
@@ -139,7 +138,7 @@ impl StateMachine {
         let passing_push = *job == Job::Push && kind == FailureKind::Passing;
         if let Some(known) = self.trouble.as_mut().filter(|known| passing_push && !known.only_pushes) {
             // Edits have delays of their own, and move none of other runs.
-            (known.reason, known.exit, known.runs) = (reason, exit, known.runs + 1);
+            known.runs += 1;
             return;
         }
         let known = self.trouble.as_ref();

@@ -223,25 +223,17 @@ fn edits_wait_for_a_pause_for_their_own_trouble_and_for_an_empty_budget_and_a_pe
 }
 
 #[test]
-fn push_that_was_answered_ends_the_trouble_of_everything_but_of_no_key() {
+fn push_ends_the_trouble_of_pushes_only() {
     let push = |state: &mut StateMachine, end: Input, seconds| {
         state.on(Input::Asked(DaemonRequest::Run(Job::Push)), at(seconds));
         state.on(end, at(seconds));
         state.trouble().map(|trouble| trouble.runs)
     };
-    let without_a_request = || {
-        let end = RunEnd::Done;
-        Input::Ended(RunEnding { end, empty_until: None, requested: false, began: true, polled: None })
-    };
     let mut state = running(Job::sync());
     state.on(failed(FailureKind::Service { next_try: at(400) }), at(0));
-    assert_eq!(push(&mut state, without_a_request(), 10), Some(1));
+    assert_eq!(push(&mut state, ended(RunEnd::Done), 10), Some(1), "it may have needed no request");
     assert_eq!(push(&mut state, failed(FailureKind::Passing), 20), Some(2));
     assert_eq!(state.trouble().map(|trouble| trouble.next_try), Some(at(400)), "edits delay no other runs");
-    assert_eq!(push(&mut state, ended(RunEnd::Done), 30), None);
-    let mut state = running(Job::sync());
-    state.on(failed(FailureKind::Key), at(0));
-    assert_eq!(push(&mut state, ended(RunEnd::Done), 10), Some(1), "it may write and not read");
     let mut state = fresh();
     assert_eq!(push(&mut state, failed(FailureKind::Passing), 40), Some(1));
     assert_eq!(push(&mut state, ended(RunEnd::Done), 50), None);

@@ -57,13 +57,11 @@ pub(in crate::store) fn search_damage(tx: &ReadTx<'_>, object: Object) -> Result
         ];
         Ok((count(&lost_parts)?, documents))
     };
+    let differ = |documents: i64| format!("it has {documents} documents of {records} records");
     Ok(match looked_at() {
         Err(error) => Some(error.to_string()),
         Ok((1.., _)) => Some("parts of it are missing".into()),
-        Ok((_, documents)) => documents
-            .into_iter()
-            .find(|documents| *documents != records)
-            .map(|documents| format!("it has {documents} documents of {records} records")),
+        Ok((_, documents)) => documents.into_iter().find(|documents| *documents != records).map(differ),
     })
 }
 

@@ -62,9 +62,10 @@ impl LockedBy {
         }
         // First, since all this is repeated while the WAL is there.
         remove_if_there(&index).map_err(&io)?;
-        let mut left = with_suffix(&log, ".left");
-        while left.exists() {
-            left = with_suffix(&left, ".left");
+        let (mut left, mut others) = (with_suffix(&log, ".left"), 1);
+        while left.symlink_metadata().is_ok() {
+            others += 1;
+            left = with_suffix(&log, &format!(".left{others}"));
         }
         fs::rename(&log, left).map_err(io)
     }

@@ -5,8 +5,8 @@
 //! about every older record (the rule stands in `model::answer_time`). If an answer lacks the witness, that is
 //! nominated itself, and another one is taken that the service lists at that time.
 //!
-//! The witness vouches for its page only, and that is the whole answer if it shows as many rows as it announces or, where
-//! nothing is counted, is the only one. The records that another page lacks are looked up again without those that it has.
+//! The witness vouches for its page only, and that is the whole answer if the service announces as many rows as it shows or,
+//! where nothing is counted, shows one page. The records that another page lacks are looked up again without those that it has.
 //! Each page with any of the records decides about some of them, and the caller applies what is decided even if an error ends
 //! the lookup: however few requests a budget window pays for, the next one has fewer records to look up.
 
@@ -34,7 +34,7 @@ pub(in crate::sync) const MAX_IN_VAIN: u32 = 3;
 pub(in crate::sync) struct FoundRecords {
     pub(super) pages: Vec<FetchedPage>,
     asked: RequestOrder,
-    /// Whether its page announces more rows than it shows or, where that is not known, another page.
+    /// Whether it may have other rows: not all of its pages were read, or they do not show what was announced.
     is_cut: bool,
     pub(super) answer: AnswerTime,
 }
@@ -42,6 +42,15 @@ pub(in crate::sync) struct FoundRecords {
 impl FoundRecords {
     pub(in crate::sync) fn records(&self) -> impl Iterator<Item = &Record> {
         self.pages.iter().flat_map(|fetched| &fetched.page.records)
+    }
+
+    /// Whether it shows as many rows as its first page announces. A total of more rows than there are ids is one of another
+    /// list, and says nothing.
+    fn is_all(&self, ids: usize) -> Option<bool> {
+        let total = self.pages.first()?.page.total.filter(|total| *total <= ids as u64)?;
+        let shown = self.records().map(|record| &record.id).collect::<HashSet<_>>().len();
+        let unusable: u32 = self.pages.iter().map(|fetched| fetched.page.unusable).sum();
+        Some(total == shown as u64 + u64::from(unusable))
     }
 
     fn add(&mut self, pages: Vec<FetchedPage>, answer: AnswerTime) {
@@ -97,8 +106,13 @@ pub(in crate::sync) async fn nominate(run: &Run<'_>, object: Object, ids: Vec<Re
     Ok(())
 }
 
-/// Every row of a short list, up to the first page that has any but the witness.
-async fn list_by(run: &Run<'_>, query: ListQuery, witness: Option<&RecordId>) -> Result<FoundRecords, SyncError> {
+/// Every row of a list of some ids, up to the first page that has any but the witness.
+async fn list_by(
+    run: &Run<'_>,
+    query: ListQuery,
+    ids: usize,
+    witness: Option<&RecordId>,
+) -> Result<FoundRecords, SyncError> {
     let begin = |query: &ListQuery| {
         let (asked, steady) = (run.store().requests().begin(), run.steady_time());
         let found =
@@ -109,6 +123,8 @@ async fn list_by(run: &Run<'_>, query: ListQuery, witness: Option<&RecordId>) ->
     let (mut found, mut list) = begin(&query);
     loop {
         let fetched = match run.engine.page(&list.query(), Purpose::Audit, "confirm removals of").await {
+            // Its cursor leads nowhere.
+            Err(error) if error.is_refused() && found.is_all(ids) == Some(true) => return Ok(found),
             Err(error) => {
                 query = run.with_smaller_pages(&query, error)?;
                 (found, list) = begin(&query);
@@ -118,11 +134,10 @@ async fn list_by(run: &Run<'_>, query: ListQuery, witness: Option<&RecordId>) ->
         };
         let answer = service_clock::answer_time(run, &fetched.answer, &fetched.page.records);
         let has_next = fetched.page.next.is_some();
-        let shown = fetched.page.records.len() as u64 + u64::from(fetched.page.unusable);
-        found.is_cut |= fetched.page.total.map_or(has_next, |total| shown < total);
         let follows = list.take(&fetched.page);
         found.add(vec![fetched], answer);
-        if !has_next || !found.is_cut || found.records().any(|record| Some(&record.id) != witness) {
+        if !has_next || found.records().any(|record| Some(&record.id) != witness) {
+            found.is_cut = has_next || !found.is_all(ids).unwrap_or(found.pages.len() == 1);
             return Ok(found);
         }
         follows?;
@@ -180,7 +195,9 @@ impl Confirmation<'_> {
                 }
                 found => found?,
             };
-            not_counted.take().inspect(|error| self.run.mark_uncounted(self.object, error));
+            // Any other error may have passed meanwhile.
+            let refused = not_counted.take().filter(SyncError::is_refused);
+            refused.inspect(|error| self.run.mark_uncounted(self.object, error));
             let answered: HashSet<RecordId> = found.records().map(|record| record.id.clone()).collect();
             let missing: Vec<RecordId> = ids.iter().filter(|id| !answered.contains(*id)).cloned().collect();
             let (shows_any, shows_foreign) = {
@@ -273,17 +290,17 @@ impl Confirmation<'_> {
         // witness after the records.
         let (mut found, then) = match ids {
             [id] if !id.fits_a_list() => {
-                (list_by(self.run, query.clone().equals("id", id.as_str()), None).await?, witness)
+                (list_by(self.run, query.clone().equals("id", id.as_str()), 1, None).await?, witness)
             }
             ids => {
                 let listed = witness.filter(|witness| witness.fits_a_list());
                 let requested: Vec<RecordId> = ids.iter().chain(listed).cloned().collect();
-                let found = list_by(self.run, query.clone().ids(&requested), listed).await?;
+                let found = list_by(self.run, query.clone().ids(&requested), requested.len(), listed).await?;
                 (found, witness.filter(|_| listed.is_none()))
             }
         };
         if let Some(witness) = then {
-            let seen = list_by(self.run, query.equals("id", witness.as_str()), None).await?;
+            let seen = list_by(self.run, query.equals("id", witness.as_str()), 1, None).await?;
             found.add(seen.pages, seen.answer);
         }
         Ok(found)
