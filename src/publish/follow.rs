@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use tokio_postgres::types::Type;
 
 use super::database::{Param, RowStatement};
+use super::schema::{OWED, Reload, Reloads};
 use super::sides::{self, Sides, Unsent};
 use super::state::{PRUNED, TargetState};
 use super::tables::Publication;
@@ -33,15 +34,18 @@ impl Sides<'_> {
     /// Returns the number of records that were sent, and of entries of the feed.
     pub(super) async fn send_all(&mut self) -> Result<(u64, u64), PublishError> {
         let (mut records, mut entries, mut is_last) = (0, 0, false);
-        // Records may refer to their rows.
+        // Records may refer to their new rows. Rows that are gone are deleted once nothing refers to them: the digests stay.
         let small = |moment: &Moment<'_>, publication: &Publication, state: &TargetState| {
             let mut all = sides::small(moment, publication)?;
             all.retain(|name, small| differs(state, name, small));
             Ok(all)
         };
         let small = self.read(small).await?;
-        small.iter().for_each(|(table, (_, digest))| self.state.owe(table, digest));
-        self.load_owed().await?;
+        let small: Reloads =
+            small.into_keys().map(|table| (table, Reload { why: OWED.into(), replaces: false })).collect();
+        if !small.is_empty() {
+            self.load(&small).await?;
+        }
         while !is_last {
             let sent = match self.send_batch().await {
                 Ok(sent) => sent,
@@ -73,7 +77,10 @@ impl Sides<'_> {
         if let Some(last) = batch.changes.records.last() {
             next.changed = last.seq;
         }
-        batch.changes.small.iter().for_each(|(table, (_, digest))| next.owe(table, digest));
+        for (table, (_, digest)) in &batch.changes.small {
+            next.digests.insert((*table).into(), digest.clone());
+            next.owed.insert((*table).into());
+        }
         if publication.table("changes").is_some() {
             next.digests.insert(PRUNED.into(), batch.forgotten.to_string());
         }

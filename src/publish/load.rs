@@ -54,7 +54,9 @@ impl Sides<'_> {
     async fn load_by(&mut self, reloads: &Reloads, by_copy: bool) -> Result<BTreeMap<&'static str, u64>, PublishError> {
         let (database, publication) = (self.database, self.publication.clone());
         let tables = publication.tables.iter().filter(|table| !publication.blocked.contains(table.name));
-        let tables: Vec<_> = tables.filter_map(|table| Some((table, reloads.get(table.name)?))).collect();
+        let mut tables: Vec<_> = tables.filter_map(|table| Some((table, reloads.get(table.name)?))).collect();
+        // Records may refer to their rows.
+        tables.sort_by_key(|(table, _)| !table.is_small());
         let (mut next, mut left_behind) = (self.state.clone(), Vec::new());
         next.owed.retain(|name| tables.iter().all(|(table, _)| table.name != name));
         database.begin(&next).await?;

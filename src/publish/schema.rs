@@ -14,7 +14,7 @@ use crate::store::feed;
 const MULTI_SELECTS: &str = "multi_selects";
 
 /// Why a table of the right shape is loaded.
-const OWED: &str = "it was not known to be equal";
+pub(super) const OWED: &str = "it was not known to be equal";
 
 const DOING: &str = "change the columns";
 const CLEARING: &str = "empty what was left behind";

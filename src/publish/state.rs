@@ -59,12 +59,6 @@ impl TargetState {
         table.is_chosen && table.object().is_none_or(|object| self.loaded.contains(&object))
     }
 
-    /// Notes that a table differs from the rows of this digest.
-    pub(super) fn owe(&mut self, table: &str, digest: &str) {
-        self.digests.insert(table.into(), digest.into());
-        self.owed.insert(table.into());
-    }
-
     /// The history up to this position was deleted in the database.
     pub(super) fn pruned(&self) -> i64 {
         self.digests.get(PRUNED).and_then(|text| text.parse().ok()).unwrap_or_default()

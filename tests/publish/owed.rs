@@ -15,8 +15,10 @@ use crate::verify::published;
 #[tokio::test]
 async fn column_of_any_table_that_was_dropped_or_renamed_is_filled_again() {
     let Some((_crm, mirror, postgres)) = published(12).await else { return };
+    let indexes = "SELECT count(*)::text FROM pg_indexes WHERE schemaname = 'crm'";
+    let before = postgres.one(indexes).await;
     for change in [
-        "crm.contacts DROP COLUMN position",
+        "crm.contacts DROP COLUMN email",
         "crm.team_members DROP COLUMN email",
         "crm.custom_field_definitions RENAME COLUMN label TO kept",
         "crm.custom_multi_values DROP COLUMN value",
@@ -27,6 +29,7 @@ async fn column_of_any_table_that_was_dropped_or_renamed_is_filled_again() {
         let report = postgres.publish(&mirror).await;
         assert!(report.blocked.is_empty() && report.left_behind.is_empty(), "{change}: {report:?}");
         assert_equal(&mirror, &postgres).await;
+        assert_eq!(postgres.one(indexes).await, before, "{change}");
     }
 }
 
@@ -135,7 +138,7 @@ async fn row_that_a_person_refers_to_keeps_no_other_from_being_deleted() {
 }
 
 #[tokio::test]
-async fn record_may_refer_to_a_member_that_is_as_new() {
+async fn record_may_refer_to_a_member_that_is_as_new_and_to_another_than_one_that_is_gone() {
     let Some((crm, mirror, postgres)) = published(12).await else { return };
     postgres.run("ALTER TABLE crm.contacts ADD FOREIGN KEY (owner_id) REFERENCES crm.team_members (id)").await;
     crm.sandbox.with_world(|world| {
@@ -147,6 +150,17 @@ async fn record_may_refer_to_a_member_that_is_as_new() {
     assert_eq!(refused_names(&postgres, &mirror).await, [""; 0]);
     assert_equal(&mirror, &postgres).await;
     assert_eq!(postgres.one("SELECT owner_name FROM crm.contacts WHERE id = 'ct_new'").await, "New");
+    crm.sandbox.with_world(|world| {
+        world.edit(Object::Contact, "ct_new", &json!({"ownerId": null}));
+        world.remove(Resource::TeamMembers, "tm_new")
+    });
+    for _ in 0..2 {
+        crm.wait(7 * 3600);
+        mirror.resync(&crm).await;
+    }
+    assert_eq!(refused_names(&postgres, &mirror).await, [""; 0]);
+    assert_equal(&mirror, &postgres).await;
+    assert_eq!(postgres.one("SELECT count(*) FROM crm.team_members WHERE id = 'tm_new'").await, "0");
 }
 
 #[tokio::test]

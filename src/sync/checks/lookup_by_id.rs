@@ -69,12 +69,14 @@ pub(in crate::sync) struct Confirmation<'r> {
     pub(in crate::sync) unproven: Vec<RecordId>,
     /// How many lookups in a row decided about no record.
     in_vain: u32,
+    /// Whether no lookup with a count has failed.
+    counts: bool,
 }
 
 impl<'r> Confirmation<'r> {
     pub(in crate::sync) fn new(run: &'r Run<'r>, object: Object) -> Confirmation<'r> {
         let gone = ConfirmedRemovals::none(object);
-        Confirmation { run, object, gone, found: Vec::new(), unproven: Vec::new(), in_vain: 0 }
+        Confirmation { run, object, gone, found: Vec::new(), unproven: Vec::new(), in_vain: 0, counts: true }
     }
 
     pub(in crate::sync) fn has_found(&self, ids: &[RecordId]) -> bool {
@@ -123,8 +125,6 @@ async fn list_by(
     let (mut found, mut list) = begin(&query);
     loop {
         let fetched = match run.engine.page(&list.query(), Purpose::Audit, "confirm removals of").await {
-            // Its cursor leads nowhere.
-            Err(error) if error.is_refused() && found.is_all(ids) == Some(true) => return Ok(found),
             Err(error) => {
                 query = run.with_smaller_pages(&query, error)?;
                 (found, list) = begin(&query);
@@ -173,7 +173,7 @@ impl Confirmation<'_> {
                 self.unproven.append(&mut ids);
                 continue;
             }
-            let counts = not_counted.is_none() && self.run.may_count(self.object);
+            let counts = self.counts && self.run.may_count(self.object);
             let found = match self.look_up(&ids, witness.as_ref(), counts).await {
                 // The service limits the length of the whole list, not only of each value; or one of the records cannot be
                 // read.
@@ -184,12 +184,12 @@ impl Confirmation<'_> {
                 }
                 // The count may be what fails.
                 Err(error) if counts && error.class().is_some() && error.allows_another() && !error.is_unreadable() => {
-                    not_counted = Some(error);
+                    (self.counts, not_counted) = (false, Some(error));
                     open.push(ids);
                     continue;
                 }
                 Err(error) if is_of_ids(&error) => {
-                    not_counted = None;
+                    (self.counts, not_counted) = (true, None);
                     self.unproven.append(&mut ids);
                     continue;
                 }
