@@ -109,7 +109,7 @@ impl Engine {
         let resource = object.resource();
         let takes = |step: fn(Object) -> Step| steps.contains(&step(object));
         let (changes, whole) = (takes(Step::Changes), takes(Step::Sweep));
-        let (owed_counts, removals) = (takes(Step::Counts), takes(Step::Removals));
+        let (owed_counts, removals) = (takes(Step::Counts), takes(Step::Doubts));
         let (walk, left_out) = match changes {
             true => changes::next_walk(run, object).await?,
             false => (Walk::new(TimeRange::WHOLE), None),

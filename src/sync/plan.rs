@@ -1,7 +1,7 @@
 //! The order of the steps of a run: a pure function from the knowledge to the next step.
 //!
 //! The order is the priority. Edits come first; then the short lists, which describe the fields of records; then what
-//! keeps the mirror up to date: changes and counts of both objects; then columns to fill, first copies, and other sweeps; and
+//! keeps the mirror up to date: changes and counts of both objects, and records in doubt; then columns to fill, first copies, and other sweeps; and
 //! last details, with the rest of the budget. Objects that the key cannot read are skipped, and the others continue; a step
 //! that fails leaves the others alone. The audits of the schedule wait for the first copies: a small budget pays for
 //! one or the other.
@@ -28,6 +28,8 @@ pub enum Step {
     Fill(Object),
     /// Count what walks of more than one page have read.
     Counts(Object),
+    /// Decide on the records that are in doubt already: what follows may wait for the budget.
+    Doubts(Object),
     Sweep(Object),
     /// Count an object between its audits.
     Total(Object),
@@ -51,6 +53,7 @@ impl Step {
             Step::Changes(object)
             | Step::Fill(object)
             | Step::Counts(object)
+            | Step::Doubts(object)
             | Step::Sweep(object)
             | Step::Total(object)
             | Step::Audit(object)
@@ -136,6 +139,7 @@ fn order(known: &Knowledge) -> impl Iterator<Item = Step> {
     [Step::Identity, Step::Edits, Step::NoteSweeps, Step::Definitions, Step::Team]
         .into_iter()
         .chain(of_each(&[Step::Changes, Step::Counts, Step::Total, Step::Audit]))
+        .chain(of_each(&[Step::Doubts]))
         .chain(of_each(&[Step::Fill]))
         .chain(sweeps.into_iter().map(Step::Sweep))
         .chain(of_each(&[Step::Removals]))
@@ -190,8 +194,8 @@ fn is_needed(step: Step, known: &Knowledge, job: &Job) -> bool {
         Step::Details(object) | Step::OldDetails(object) => syncs && known.details && reads(object),
         // Edits that were answered with 404 also nominate. A step that failed while it decided on them is not repeated
         // under another name.
-        Step::Removals(object) | Step::LateRemovals(object) => {
-            let deciding = [Step::Removals(object), Step::Details(object)];
+        Step::Doubts(object) | Step::Removals(object) | Step::LateRemovals(object) => {
+            let deciding = [Step::Doubts(object), Step::Removals(object), Step::Details(object)];
             let sweep_decided = !of(object).sweep_reading && known.failed.contains(&Step::Sweep(object));
             let has_failed = sweep_decided || deciding.iter().any(|step| known.failed.contains(step));
             let known = of(object);
@@ -205,8 +209,8 @@ mod tests {
     use super::*;
     use Object::{Company, Contact};
     use Step::{
-        Audit, Changes, Counts, Definitions, Details, Edits, Fill, Identity, LateRemovals, NoteSweeps, OldDetails,
-        Removals, Sweep, Team,
+        Audit, Changes, Counts, Definitions, Details, Doubts, Edits, Fill, Identity, LateRemovals, NoteSweeps,
+        OldDetails, Removals, Sweep, Team,
     };
 
     const COPIED: ObjectKnowledge = ObjectKnowledge {
@@ -280,6 +284,7 @@ mod tests {
         let both = [Contact, Company].map(|object| [Changes(object), Counts(object)]).concat();
         let both = [&both[..], &[Fill(Contact), Fill(Company)]].concat();
         let details = [Details(Contact), Details(Company), OldDetails(Contact), OldDetails(Company)];
+        let doubts = [Doubts(Contact), Removals(Contact), LateRemovals(Contact)];
         let sweeping = ObjectKnowledge { sweeping: true, ..COPIED };
         let wanted = ObjectKnowledge { sweep_wanted: true, ..COPIED };
         for (name, known, job, expected) in [
@@ -328,21 +333,16 @@ mod tests {
                 Job::sync(),
                 [&[Identity][..], &keep(Company)].concat(),
             ),
+            ("edits only", Knowledge { write_back: true, ..settled() }, Job::Push, vec![Identity, Edits]),
             (
-                "edits only",
-                Knowledge { write_back: true, details: true, ..settled() },
-                Job::Push,
-                vec![Identity, Edits],
-            ),
-            (
-                "records that were nominated for removal, before and after the details",
+                "records in doubt, before and after sweeps and details",
                 Knowledge {
                     objects: [ObjectKnowledge { in_doubt: true, ..COPIED }, COPIED],
                     details: true,
                     ..settled()
                 },
                 Job::sync(),
-                [&[Identity][..], &both, &[Removals(Contact)], &details, &[LateRemovals(Contact)]].concat(),
+                [&[Identity][..], &both[..4], &doubts[..1], &both[4..], &doubts[1..2], &details, &doubts[2..]].concat(),
             ),
             (
                 "more details of contacts are due than the budget may pay for",

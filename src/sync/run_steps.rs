@@ -383,7 +383,9 @@ impl Run<'_> {
             Step::Details(object) | Step::OldDetails(object) if !self.engine.reads_details(object) => return Ok(()),
             Step::Details(object) => details::read_details(self, object).await,
             Step::OldDetails(object) => details::refresh_details(self, object).await,
-            Step::Removals(object) | Step::LateRemovals(object) => owed_counts::decide_not_found(self, object).await,
+            Step::Doubts(object) | Step::Removals(object) | Step::LateRemovals(object) => {
+                owed_counts::decide_not_found(self, object).await
+            }
         };
         let Some(resource) = step.resource() else { return taken };
         match taken {

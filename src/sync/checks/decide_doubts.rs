@@ -168,16 +168,13 @@ impl Audit<'_> {
             ended = confirmation.confirm(some).await;
             let (looked_up, gone) = (some.to_vec(), confirmation.gone.ids().to_vec());
             let missed = gone.clone();
-            // First: what the answers refute keeps its delay, and those that are not there any more are decided about as any
-            // that were missed.
-            let noted = self.run.write(move |tx| {
-                tx.knowledge().were_looked_up(object, &looked_up, steady)?;
-                tx.knowledge().forget_versions(object, &gone)
-            });
-            noted.await?;
+            // Those that are not there any more are decided about as any that were missed.
+            self.run.write(move |tx| tx.knowledge().forget_versions(object, &gone)).await?;
             lookup_by_id::nominate(self.run, object, missed).await?;
             let has_seen = confirmation.found.iter().any(|found| found.records().next().is_some());
             self.keep_found(confirmation.found).await?;
+            // Last: a kill before it has them looked up again at once.
+            self.run.write(move |tx| tx.knowledge().were_looked_up(object, &looked_up, steady)).await?;
             let is_decided = some.iter().any(|id| !self.older.contains(id));
             in_vain = if has_seen && is_decided { 0 } else { in_vain + 1 };
             rest = others;
