@@ -444,7 +444,7 @@ mod tests {
             (Some(Failed), 0, false, [1, 1, 1], [Some(1); 3]),
             // It was killed.
             (None, 0, false, [1, 1, 1], [Some(1); 3]),
-            // A full verification would begin anew, and a sweep that was stopped by a person, too.
+            // A full verification would begin again, and a sweep that was stopped by a person, too.
             (Some(Suspended), 2, false, [1, 2, 2], [Some(0), None, None]),
             (Some(Suspended), 0, false, [1, 1, 1], [None; 3]),
             // What was stored of a sweep is continued by the next sync.
