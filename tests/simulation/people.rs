@@ -208,7 +208,8 @@ fn made_a_day_before(script: &Script, start: Instant, first: u32) -> World {
 fn frozen_world() -> World {
     let mut world = generate(5, 6, 3, noon());
     let at = noon().plus(Duration::from_secs(3600));
-    world.edit_at(Object::Contact, "ct_04fbe3a36348", &json!({ "position": "Harbour master" }), Some(at));
+    let contact = world.ids(Resource::Contacts).remove(0);
+    world.edit_at(Object::Contact, &contact, &json!({ "position": "Harbour master" }), Some(at));
     world
 }
 
