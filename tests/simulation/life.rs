@@ -329,7 +329,9 @@ impl<'a> Life<'a> {
         lock.map(std::thread::JoinHandle::join);
         drop(disk);
         let empty_until = self.open.as_ref().and_then(Process::empty_until);
-        if kill.is_some() {
+        // A daemon opens the file that is there now.
+        let is_replaced = matches!(result, Err(SyncError::Store(StoreError::Replaced { .. })));
+        if kill.is_some() || is_replaced {
             self.close().await;
         }
         if self.verbose {
