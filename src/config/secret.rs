@@ -8,7 +8,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::error::ConfigError;
 use super::sources::{API_KEY, Environment};
-use super::unit::{self, UnitCredential};
+use super::unit::{ServiceUnit, UnitCredential};
 use crate::regular_file;
 
 const CREDENTIAL: &str = "api-key";
@@ -17,12 +17,9 @@ const MAX_FILE: u64 = 64 * 1024;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum SecretPlace {
-    Variable {
-        instead_of: Option<PathBuf>,
-    },
+    Variable,
+    /// The file that a setting names, or the credential that systemd passes to the unit.
     File(PathBuf),
-    /// In the credential that systemd passes to the unit; systemd controls who can read it.
-    Credential(PathBuf),
     /// In the credential that the unit of this name loads, since it reads this configuration file.
     Unit(String, UnitCredential),
     #[default]
@@ -32,9 +29,9 @@ pub enum SecretPlace {
 impl SecretPlace {
     pub fn path(&self) -> Option<&Path> {
         match self {
-            SecretPlace::File(path) | SecretPlace::Credential(path) => Some(path),
+            SecretPlace::File(path) => Some(path),
             SecretPlace::Unit(_, credential) => Some(&credential.path),
-            SecretPlace::Variable { .. } | SecretPlace::Nowhere => None,
+            SecretPlace::Variable | SecretPlace::Nowhere => None,
         }
     }
 }
@@ -49,26 +46,22 @@ impl Secret {
     /// The variable of the environment, else the named file.
     pub(super) fn find(env: &Environment, variable: &str, file: Option<PathBuf>) -> Secret {
         let text = env.get(variable).map(SecretString::from);
-        let place = match (&text, file) {
-            (Some(_), instead_of) => SecretPlace::Variable { instead_of },
-            (None, Some(file)) => SecretPlace::File(file),
-            (None, None) => SecretPlace::Nowhere,
+        let place = match &text {
+            Some(_) => SecretPlace::Variable,
+            None => file.map_or(SecretPlace::Nowhere, SecretPlace::File),
         };
         Secret { place, text }
     }
 
     /// The API key: else in the systemd credential if there is one, else in the credential of the unit that reads this
     /// configuration file.
-    pub(super) fn find_key(env: &Environment, key_file: Option<PathBuf>, configuration: &Path) -> Secret {
-        let mut key = Secret::find(env, API_KEY, key_file);
-        if key.place == SecretPlace::Nowhere {
-            let path = env.directory("CREDENTIALS_DIRECTORY").map(|folder| folder.join(CREDENTIAL));
-            let of_unit = || {
-                let unit = unit::of_file(configuration)?;
-                Some(SecretPlace::Unit(unit.name, unit.credential?))
-            };
-            let credential = path.filter(|path| path.exists()).map(SecretPlace::Credential);
-            key.place = credential.or_else(of_unit).unwrap_or_default();
+    pub(super) fn find_key(env: &Environment, key_file: Option<PathBuf>, unit: Option<&ServiceUnit>) -> Secret {
+        let credential = env.directory("CREDENTIALS_DIRECTORY").map(|folder| folder.join(CREDENTIAL));
+        let mut key = Secret::find(env, API_KEY, key_file.or(credential.filter(|path| path.exists())));
+        if let (SecretPlace::Nowhere, Some(unit)) = (&key.place, unit)
+            && let Some(credential) = &unit.credential
+        {
+            key.place = SecretPlace::Unit(unit.name.clone(), credential.clone());
         }
         key
     }

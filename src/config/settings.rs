@@ -74,7 +74,7 @@ impl Config {
             of_unit.map_or_else(|| beside(&config.database, ".sock"), |dir| dir.join("control.sock"))
         });
         config.publish.complete(&config.sync.exclude, env);
-        config.key = Secret::find_key(env, config.api.key_file.take(), sources.main_file());
+        config.key = Secret::find_key(env, config.api.key_file.take(), unit.as_ref());
         config.file = file.and_then(|file| std::path::absolute(file).ok());
         config.unit = unit.map(|unit| unit.name);
         Ok(config)

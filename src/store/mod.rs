@@ -52,7 +52,6 @@ pub use read::{cursor, feed, functions, guide, record, report, watchdog};
 pub use reader::{KeptReader, ReadTx, Reader};
 pub use records::doubts::DueDoubts;
 pub use records::due_details::{DueDetail, EXAMINED_AT_ONCE};
-pub use records::exclude::expect_no_edits_of;
 pub use records::history::{ErasedCounts, Erasure};
 pub use records::ranges::UnprovenRanges;
 pub use records::removals::{ConfirmedRemovals, RefusedRemovals, RemovalDecision, RemovalGuard, RemovalShare};

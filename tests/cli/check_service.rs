@@ -1,11 +1,10 @@
 //! `check` and the service: its requests, how it interprets the answers, and when it sends nothing.
 
-use crm_mirror::model::{Instant, Resource};
-use crm_mirror::sandbox::{Fault, Rule, SCOPES, generate};
+use crm_mirror::model::Resource;
+use crm_mirror::sandbox::{Fault, Rule};
 use crm_mirror::store::Store;
-use serde_json::Value;
 
-use crate::binary::{SECRET, Service, TestDir};
+use crate::binary::{Service, TestDir};
 use crate::check::is;
 
 #[test]
@@ -17,7 +16,6 @@ fn refused_key_ends_the_requests_but_not_the_check() {
     is(&document, "service.contacts", "fail", &["401", "complete"]);
     is(&document, "service.companies", "skip", &[]);
     is(&document, "disk.space", "ok", &["free"]);
-    is(&document, "daemon.socket", "ok", &[]);
 }
 
 #[test]
@@ -63,21 +61,6 @@ fn unreachable_service_is_tried_once() {
 }
 
 #[test]
-fn mirror_of_a_different_key_or_address_is_a_warning() {
-    let ours = Service::with(60, 5);
-    let place = TestDir::of(&ours);
-    place.run("sync").done();
-    let theirs = Service::of(generate(8, 60, 5, Instant::system_now()));
-    let place = place.set("CRM_MIRROR_API__BASE_URL", &theirs.base_url);
-    for line in ["check --offline --json", "check --json"] {
-        let document = place.run(line).done().json();
-        is(&document, "mirror.workspace", "warn", &["different key or address", "the next run looks up known records"]);
-    }
-    // A run says what a check does not find out.
-    place.run("sync").code(69);
-}
-
-#[test]
 fn check_sends_nothing_during_a_hold() {
     let service = Service::with(20, 5);
     let place = TestDir::of(&service);
@@ -89,8 +72,8 @@ fn check_sends_nothing_during_a_hold() {
     service.sandbox.clear_log();
     let document = place.run("check --json").code(75).json();
     assert!(service.sandbox.log().is_empty());
-    is(&document, "mirror.hold", "fail", &["no request before 20", "(in "]);
-    is(&document, "service.scopes", "skip", &["there is a hold"]);
+    is(&document, "service.contacts", "fail", &["asked to wait until", "resume --now"]);
+    is(&document, "service.companies", "skip", &["no request sent"]);
     place.run("sync").code(75);
     assert!(service.sandbox.log().is_empty());
 }
@@ -119,38 +102,4 @@ fn check_sends_nothing_while_another_process_writes() {
     assert!(service.sandbox.log().is_empty());
     let pid = format!("process {}", std::process::id());
     is(&document, "service.scopes", "skip", &[&pid, "`crm-mirror status`"]);
-    is(&document, "mirror.workspace", "ok", &["to this address and key"]);
-}
-
-/// What the mirror knows costs no request: which settings the next command will refuse.
-#[test]
-fn columns_that_do_not_exist_are_found() {
-    let service = Service::with(12, 3);
-    let place = TestDir::of(&service)
-        .set("CRM_MIRROR_WRITE_BACK__ENABLED", "true")
-        .set("CRM_MIRROR_PUBLISH__URL", "postgres://u:p@127.0.0.1:1/d");
-    place.run("sync").done();
-    let reading: Vec<&str> = SCOPES.into_iter().filter(|scope| !scope.ends_with(":write")).collect();
-    service.sandbox.set_key(SECRET, &reading);
-    let contact = place.ask("SELECT id FROM contacts ORDER BY id LIMIT 1");
-    place.run(&format!("edit contact {contact} position=Ours")).done();
-    place.run("sync").done();
-    let names = ["exclude.publish", "exclude.mcp", "exclude.sync"];
-    let of = |document: &Value| -> Vec<Value> {
-        let is_one = |line: &&Value| names.contains(&line["name"].as_str().unwrap());
-        document["checks"].as_array().unwrap().iter().filter(is_one).cloned().collect()
-    };
-    let known = place.run("check --offline --json").done().json();
-    assert_eq!(of(&known).len(), 0, "{known:#}");
-    let place = place
-        .set("CRM_MIRROR_PUBLISH__EXCLUDE", "mobil")
-        .set("CRM_MIRROR_MCP__EXCLUDE", "nope")
-        .set("CRM_MIRROR_SYNC__EXCLUDE", "position");
-    service.sandbox.clear_log();
-    let document = place.run("check --offline --json").code(78).json();
-    is(&document, "exclude.publish", "fail", &["`mobil`, which is not a column"]);
-    is(&document, "exclude.mcp", "fail", &["`nope`, which is not a column"]);
-    is(&document, "exclude.sync", "fail", &["edit 1"]);
-    assert_eq!(service.sandbox.log().len(), 0);
-    place.run("sync").code(78);
 }

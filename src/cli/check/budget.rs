@@ -5,38 +5,50 @@ use std::time::Duration;
 use jiff::tz::TimeZone;
 
 use super::Finding;
-use super::facts::CheckFacts;
+use super::mirror::MirrorFacts;
+use super::service::ServiceReport;
 use crate::app::schedule;
-use crate::config::Cron;
+use crate::budget::forecast;
+use crate::config::{Config, Cron};
 use crate::format::{self, count};
 use crate::model::{Instant, Object};
+use crate::store::StoreError;
 
-/// Schedules are counted over at least this time, so that a weekly run has its share in a daily window.
-const HORIZON: Duration = Duration::from_secs(28 * 86_400);
-/// The maximum number of runs of one schedule that are counted; the total is extrapolated.
-const MAX_DUE: usize = 1_000;
+/// The runs of a schedule that its pace is taken from: those of some days, or of many years.
+const RUNS: usize = 1_000;
 
+/// How often a schedule is due in a window, on average.
 fn runs(cron: &Cron, zone: &TimeZone, now: Instant, window: Duration) -> f64 {
-    let horizon = window.max(HORIZON);
-    let ends = now.plus(horizon);
-    let due: Vec<Instant> = cron.due_after(now, zone).take_while(|at| *at < ends).take(MAX_DUE).collect();
-    let (number, over) = match (due.first(), due.last()) {
-        (Some(first), Some(last)) if due.len() == MAX_DUE => (MAX_DUE - 1, last.since(*first)),
-        _ => (due.len(), horizon),
-    };
-    number as f64 * (window.as_secs_f64() / over.as_secs_f64())
+    let due: Vec<Instant> = cron.due_after(now, zone).take(RUNS).collect();
+    match (due.first(), due.last()) {
+        (Some(first), Some(last)) if first < last => {
+            (due.len() - 1) as f64 * window.as_secs_f64() / last.since(*first).as_secs_f64()
+        }
+        _ => 0.0,
+    }
 }
 
-pub(super) fn check(facts: &CheckFacts<'_>) -> Finding {
-    let name = "budget.needs";
-    let (config, budget) = (facts.config, &facts.config.budget);
+/// The number of records of an object at the service, or as far as it was copied; `None` if neither is known.
+fn records(object: Object, mirror: Option<&MirrorFacts>, service: Option<&ServiceReport>) -> Option<u64> {
+    let copied = || mirror?.status.of(object).filter(|held| held.changes_as_of.is_some()).map(|held| held.rows);
+    service.and_then(|service| service.total(object)).or_else(copied)
+}
+
+pub(super) fn check(
+    config: &Config,
+    mirror: &Result<MirrorFacts, StoreError>,
+    service: Option<&ServiceReport>,
+    now: Instant,
+) -> Finding {
+    let (name, budget, mirror) = ("budget.needs", &config.budget, mirror.as_ref().ok());
     let mirrored = Object::ALL.into_iter().filter(|object| config.mirrors(object.resource()));
-    let Some(rows) = mirrored.map(|object| facts.records(object)).collect::<Option<Vec<u64>>>() else {
+    let Some(rows) = mirrored.map(|object| records(object, mirror, service)).collect::<Option<Vec<u64>>>() else {
         let why = "the number of records is not known: they were not counted, and the mirror is not complete yet";
         return Finding::skip(name, why);
     };
-    let due = |cron: &Cron| runs(cron, &config.sync.time_zone, facts.now, budget.window);
-    let needs = schedule::needs(&config.sync, (&rows, facts.per_run()), budget.window, due);
+    let per_run = mirror.map_or_else(|| forecast(&[]).get(), |mirror| mirror.status.ru.per_run);
+    let due = |cron: &Cron| runs(cron, &config.sync.time_zone, now, budget.window);
+    let needs = schedule::needs(&config.sync, (&rows, per_run), budget.window, due);
     let total = needs.iter().map(|(_, units)| units).sum::<f64>().ceil() as u64;
     let parts = needs.iter().filter(|(_, units)| *units > 0.0);
     let parts: Vec<String> = parts.map(|(what, units)| format!("{what} {}", count(units.ceil() as u64))).collect();

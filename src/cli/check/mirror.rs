@@ -1,25 +1,41 @@
-//! The mirror: whether it exists and can be read, whose it is, and what keeps it from being right. It is opened read-only.
-//! Its disk: whether the user can write, whether there is enough space, and who else can write the mirror. Its daemon: whether
-//! its runs fail.
+//! The mirror: whether it exists and can be read, and which objects of people are in it. It is opened read-only. Its disk:
+//! whether the user can write, whether there is enough space, and who else can write the mirror.
 
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use rustix::fs::{Access, access, statvfs};
+use rustix::fs::{Access, access as may, statvfs};
 use rustix::io::Errno;
 
-use super::Finding;
-use super::facts::{CheckFacts, MirrorFacts};
-use crate::cli::DaemonState;
-use crate::daemon::DaemonStatus;
+use super::{Excess, Finding, access};
+use crate::app::status::{self, MirrorStatus};
+use crate::config::{Config, ServiceUnit};
 use crate::error_chain::error_chain;
 use crate::exit::Exit;
 use crate::format::{self, counted};
-use crate::model::Object;
-use crate::store::{StoreError, beside};
+use crate::model::{Instant, Object};
+use crate::store::{BrokenObject, Reader, StoreError, beside, people_report};
 
-pub(super) fn check(facts: &CheckFacts<'_>) -> Vec<Finding> {
-    let mirror = match &facts.mirror {
+#[derive(Debug)]
+pub(super) struct MirrorFacts {
+    pub status: MirrorStatus,
+    damaged_search: Vec<BrokenObject>,
+    /// Users' indexes and triggers, which a run may drop.
+    not_kept: Vec<String>,
+}
+
+pub(super) fn read(config: &Config, now: Instant) -> Result<MirrorFacts, StoreError> {
+    let reader = Reader::open(&config.database)?;
+    let moment = reader.begin()?;
+    Ok(MirrorFacts {
+        status: status::at_moment(&moment, config, now)?,
+        damaged_search: people_report::damaged_search(&moment)?,
+        not_kept: people_report::not_kept(&moment)?,
+    })
+}
+
+pub(super) fn check(mirror: &Result<MirrorFacts, StoreError>) -> Vec<Finding> {
+    let mirror = match mirror {
         Ok(mirror) => mirror,
         Err(error @ StoreError::Missing { .. }) => {
             return vec![Finding::ok("mirror.file", format!("{error}: `crm-mirror sync` creates it"))];
@@ -56,41 +72,29 @@ pub(super) fn check(facts: &CheckFacts<'_>) -> Vec<Finding> {
         let fix = "name the columns to index in `database.indexes`; let triggers be on tables of a file of your own";
         findings.push(Finding::warn("mirror.objects", message, fix));
     }
-    if let Some(until) = status.hold_until {
-        let until = format!("{} ({})", format::moment(until), format::when(until, facts.now));
-        let fix = "wait; or run `crm-mirror resume --now` if you know that the service answers again";
-        let message = format!("rate limit: no request before {until}");
-        findings.push(Finding::fail("mirror.hold", Exit::Paused, message, fix));
-    }
-    findings.extend(workspace(facts, mirror));
-    findings.extend(mirror.refused_entries.clone());
     findings
-}
-
-/// Whose mirror it is, as far as the file shows: a run looks up known records where the key or the address is new.
-fn workspace(facts: &CheckFacts<'_>, mirror: &MirrorFacts) -> Option<Finding> {
-    let (api, known) = (facts.config.api().ok()?, mirror.identity.as_ref()?);
-    let is_ours = known.base_url == api.base_url.as_str() && known.key == api.key.fingerprint();
-    Some(match is_ours {
-        true => Finding::ok("mirror.workspace", "the mirror belongs to this address and key"),
-        false => Finding::warn(
-            "mirror.workspace",
-            "the mirror was made with a different key or address; the workspace was not compared",
-            "the next run looks up known records first, for 1 RU, and stops if they do not exist",
-        ),
-    })
 }
 
 /// For the WAL of a run, and the large transaction at the end of a first copy.
 const MIN_FREE_BYTES: u64 = 128 * 1024 * 1024;
 
-pub(super) fn check_disk(facts: &CheckFacts<'_>) -> Vec<Finding> {
-    let folder = folder_of(&facts.config.database);
+pub(super) const OF_FOLDER: Excess =
+    (0o022, "others can write, and could create a -wal file there that crm-mirror cannot open", "go-w");
+pub(super) const OF_FILE: Excess = (0o022, "others can write; readers need read access only", "go-w");
+
+pub(super) fn check_disk(database: &Path, unit: Option<&ServiceUnit>) -> Vec<Finding> {
+    // Absolute, because the output may be read elsewhere.
+    let file = std::path::absolute(beside(database, "")).unwrap_or_else(|_| database.into());
+    let folder = file.parent().unwrap_or(Path::new("/"));
     // A directory that systemd creates later is on the disk of its nearest existing ancestor.
-    let there = folder.ancestors().find(|folder| folder.exists()).unwrap_or(&folder);
+    let there = folder.ancestors().find(|folder| folder.exists()).unwrap_or(folder);
     let space = statvfs(there).ok().map(|disk| room(disk.f_bavail.saturating_mul(disk.f_frsize)));
-    let folder = folder_line(&folder, &facts.config.database, facts.state_directory.as_deref());
-    std::iter::once(folder).chain(space).collect()
+    let readers = [("readers.folder", folder, OF_FOLDER), ("readers.file", database, OF_FILE)];
+    let readers = readers.into_iter().filter_map(|(name, path, excess)| {
+        Some(access(name, path, std::fs::metadata(path).ok()?.permissions().mode(), excess))
+    });
+    let created = unit.and_then(|unit| unit.state_directory.as_deref());
+    std::iter::once(folder_line(folder, database, created)).chain(space).chain(readers).collect()
 }
 
 /// Whether a run of this user could write. Nothing is written for the check.
@@ -106,7 +110,7 @@ fn folder_line(folder: &Path, database: &Path, state_directory: Option<&Path>) -
     }
     let files = ["", "-wal", "-shm", ".lock"].map(|suffix| beside(database, suffix));
     let needed = std::iter::once(folder.to_path_buf()).chain(files).filter(|path| path.exists());
-    let refused = needed.filter_map(|path| Some((access(&path, Access::WRITE_OK).err()?, path))).next();
+    let refused = needed.filter_map(|path| Some((may(&path, Access::WRITE_OK).err()?, path))).next();
     let (message, fix) = match refused {
         None => return Finding::ok(name, format!("this user can write to {shown}")),
         Some((Errno::ROFS, _)) => (
@@ -127,66 +131,6 @@ fn room(free: u64) -> Finding {
     if free < MIN_FREE_BYTES { Finding::fail(name, Exit::Storage, message, fix) } else { Finding::ok(name, message) }
 }
 
-pub(super) fn check_readers(database: &Path) -> Vec<Finding> {
-    let folder = folder_of(database);
-    let mode = |path: &Path| Some(std::fs::metadata(path).ok()?.permissions().mode());
-    let of_folder = mode(&folder).map(|mode| {
-        let why = "a reader could create a -wal file there that crm-mirror cannot open";
-        writers("readers.folder", &folder, mode & 0o7777, why)
-    });
-    let of_file = mode(database).map(|mode| {
-        writers("readers.file", database, mode & 0o777, "readers need read access only, also of its -wal and -shm")
-    });
-    [of_folder, of_file].into_iter().flatten().collect()
-}
-
-/// The directory of a file, as an absolute path, because the output may be read elsewhere.
-fn folder_of(file: &Path) -> PathBuf {
-    let file = std::path::absolute(beside(file, "")).unwrap_or_else(|_| file.into());
-    file.parent().unwrap_or(Path::new("/")).into()
-}
-
-/// Whether others than the owner can write a file or a folder.
-fn writers(name: &str, path: &Path, mode: u32, why: &str) -> Finding {
-    let shown = path.display();
-    let (who, change) = match (mode & 0o020, mode & 0o002) {
-        (0, 0) => return Finding::ok(name, format!("only its owner can write to {shown} ({mode:04o})")),
-        (_, 0) => ("its group", "g-w"),
-        _ => ("every user", "go-w"),
-    };
-    Finding::warn(name, format!("{who} can write to {shown} ({mode:04o}): {why}"), format!("chmod {change} {shown}"))
-}
-
-/// The daemon, if it needs somebody.
-pub(super) fn check_daemon(facts: &CheckFacts<'_>) -> Finding {
-    let (name, shown, (status, state)) = ("daemon.socket", facts.config.socket.display(), &facts.daemon);
-    match (state, status) {
-        (DaemonState::Running, Some(DaemonStatus { waiting_for: Some(why), .. })) => {
-            Finding::warn(name, format!("the daemon at {shown} waits: {why}"), "its log says since when")
-        }
-        (DaemonState::Running, Some(DaemonStatus { trouble: Some(trouble), .. })) => {
-            let (exit, since) = (Exit::of_code(trouble.exit), format::when(trouble.since, facts.now));
-            let fix = match exit {
-                // Only a new start sees what was mounted since.
-                Exit::Storage => "if the disk is in order again, restart the daemon".into(),
-                _ => format!("{} shows more", facts.config.command("status")),
-            };
-            let message = format!("the runs of the daemon at {shown} fail, since {since}: {}", trouble.reason);
-            Finding::fail(name, exit, message, fix)
-        }
-        (DaemonState::Running, _) => Finding::ok(name, format!("a daemon answers at {shown}")),
-        (DaemonState::Inaccessible, _) => {
-            Finding::skip(name, format!("the current user cannot access the daemon at {shown}"))
-        }
-        (DaemonState::Killed | DaemonState::Unresponsive, _) => Finding::warn(
-            name,
-            format!("{shown} exists, but no process answers"),
-            "the daemon was killed or hangs: restart it; nothing is lost",
-        ),
-        (DaemonState::None, _) => Finding::ok(name, format!("no daemon is running at {shown}")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -196,21 +140,5 @@ mod tests {
     fn too_little_room_is_a_failure() {
         assert_eq!(room(MIN_FREE_BYTES - 1).state, FindingState::Fail);
         assert_eq!(room(MIN_FREE_BYTES).state, FindingState::Ok);
-    }
-
-    #[test]
-    fn files_that_others_can_write_are_warnings() {
-        for (mode, state, part) in [
-            (0o0640, FindingState::Ok, "(0640)"),
-            (0o0600, FindingState::Ok, "only its owner"),
-            (0o0755, FindingState::Ok, "only its owner"),
-            (0o0660, FindingState::Warn, "its group can write to d (0660)"),
-            (0o2770, FindingState::Warn, "its group can write to d (2770)"),
-            (0o1777, FindingState::Warn, "every user can write"),
-        ] {
-            let line = writers("readers.folder", Path::new("d"), mode, "why");
-            assert_eq!(line.state, state, "{mode:o}");
-            assert!(line.message.contains(part), "{}", line.message);
-        }
     }
 }

@@ -1,7 +1,7 @@
 //! `crm-mirror check`: finds problems, from the configuration to the disk, and shows how to fix them.
 //!
-//! Each probe evaluates the facts that `facts` collected. A failure does not end the check: the other probes still run.
-//! They look at the setup; what becomes of it (the budget's window, the published copy) is in `status`.
+//! A failure does not end the check: the other probes still run. They look at the setup, and at what no verb would say as
+//! well; what becomes of it (the daemon, the budget's window, the published copy) is in `status`.
 //!
 //! # Invariants
 //! - Root checks as the user who owns the mirror's folder, or whom the unit names, with the key that the unit loads: what the
@@ -12,20 +12,20 @@
 
 mod budget;
 mod configuration;
-mod facts;
 mod mirror;
 mod service;
 
 use std::fmt::Write as _;
+use std::path::Path;
 
-use facts::CheckFacts;
 use serde::Serialize;
 
 use crate::cli::args::as_owner;
 use crate::cli::{Failure, Global, logging, output};
-use crate::config::{Config, ConfigError, Sources, unit};
+use crate::config::{Config, ServiceUnit, unit};
 use crate::exit::Exit;
-use crate::format::{counted, plain};
+use crate::format::plain;
+use crate::model::Instant;
 
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:\n  crm-mirror check\n  crm-mirror check --offline\n  \
@@ -46,36 +46,33 @@ pub fn run(global: &Global, args: &CheckArgs) -> Result<Exit, Failure> {
         Ok(config) => {
             let config = as_owner(config, unit.as_ref())?;
             // Again, as the service.
-            unit.map_or(Ok(()), |_| sources.read().map(drop)).map(|()| config)
+            unit.as_ref().map_or(Ok(()), |_| sources.read().map(drop)).map(|()| config)
         }
         Err(error) => Err(error),
     };
+    let mut findings = configuration::check(&sources, &read);
     if let Ok(config) = &read {
         logging::start(&config.log);
+        findings.extend(of_setup(config, unit.as_ref(), args.offline)?);
     }
-    let findings = findings(&sources, &read, args.offline)?;
-    output::report(args.json, &findings, || output::complete(&findings.text()))?;
-    Ok(findings.exit())
+    let report = CheckReport::new(findings);
+    output::report(args.json, &report, || output::complete(&report.text()))?;
+    Ok(report.exit())
 }
 
-fn findings(sources: &Sources, read: &Result<Config, ConfigError>, offline: bool) -> Result<CheckReport, Failure> {
-    let mut findings = configuration::check(sources, read);
-    let Ok(config) = read else {
-        return Ok(CheckReport::new(findings));
-    };
-    let facts = CheckFacts::collect(sources, config, offline)?;
-    findings.extend(configuration::check_key(config));
-    match &facts.service {
-        Ok(answers) => findings.extend(service::check(answers, &facts.wanted)),
-        Err(why) => findings.push(Finding::skip("service.scopes", format!("no request sent: {why}"))),
+fn of_setup(config: &Config, unit: Option<&ServiceUnit>, offline: bool) -> Result<Vec<Finding>, Failure> {
+    let now = Instant::system_now();
+    let mirror = mirror::read(config, now);
+    let service = service::ask(config, &mirror, offline)?;
+    let mut findings = configuration::check_secrets(config);
+    match &service {
+        Ok(report) => findings.extend(service::check(report)),
+        Err(why) => findings.push(why.clone()),
     }
-    findings.extend(mirror::check(&facts));
-    findings.extend(mirror::check_disk(&facts));
-    findings.extend(mirror::check_readers(&config.database));
-    findings.push(budget::check(&facts));
-    findings.extend(configuration::check_publish(&facts));
-    findings.push(mirror::check_daemon(&facts));
-    Ok(CheckReport::new(findings))
+    findings.extend(mirror::check(&mirror));
+    findings.extend(mirror::check_disk(&config.database, unit));
+    findings.push(budget::check(config, &mirror, service.as_ref().ok(), now));
+    Ok(findings)
 }
 
 /// The states, the worst one last.
@@ -118,10 +115,6 @@ impl Finding {
     pub fn skip(name: &str, why: impl Into<String>) -> Finding {
         Finding { state: FindingState::Skip, ..Finding::ok(name, why) }
     }
-
-    fn group_and_name(&self) -> (&str, &str) {
-        self.name.split_once('.').unwrap_or(("", &self.name))
-    }
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -130,9 +123,6 @@ pub struct CheckReport {
     pub verdict: FindingState,
 }
 
-/// The exit codes of failures, the one to fix first in front.
-const IMPORTANCE: [Exit; 5] = [Exit::Config, Exit::KeyRefused, Exit::Unavailable, Exit::Storage, Exit::Paused];
-
 impl CheckReport {
     pub fn new(checks: Vec<Finding>) -> CheckReport {
         let worst = checks.iter().map(|finding| finding.state).max();
@@ -140,42 +130,33 @@ impl CheckReport {
     }
 
     pub fn exit(&self) -> Exit {
-        let failed = self.checks.iter().filter(|finding| finding.state == FindingState::Fail);
-        let rank = |exit: &Exit| IMPORTANCE.iter().position(|known| known == exit).unwrap_or(IMPORTANCE.len());
-        failed.map(|finding| finding.exit).min_by_key(rank).unwrap_or(Exit::Done)
+        let failed = self.checks.iter().find(|finding| finding.state == FindingState::Fail);
+        failed.map_or(Exit::Done, |finding| finding.exit)
     }
 
     pub fn text(&self) -> String {
-        let width = self.checks.iter().map(|finding| finding.group_and_name().1.len()).max().unwrap_or(0);
+        let width = self.checks.iter().map(|finding| finding.name.len()).max().unwrap_or(0);
         let mut text = String::new();
-        let mut last_group = "";
-        for finding in &self.checks {
-            let (group, name) = finding.group_and_name();
-            if group != last_group {
-                last_group = group;
-                let _ = writeln!(text, "{group}");
-            }
-            let _ = writeln!(text, "  {:<4}  {name:<width$}  {}", finding.state, plain(&finding.message));
-            if let Some(fix) = &finding.fix {
-                let _ = writeln!(text, "  {:<4}  {:<width$}  fix: {}", "", "", plain(fix));
+        for Finding { name, state, message, fix, .. } in &self.checks {
+            let _ = writeln!(text, "{state:<4}  {name:<width$}  {}", plain(message));
+            if let Some(fix) = fix {
+                let _ = writeln!(text, "{:<4}  {:<width$}  fix: {}", "", "", plain(fix));
             }
         }
-        let _ = writeln!(text, "\nverdict: {}", self.sentence());
+        let _ = writeln!(text, "\nverdict: {}", self.verdict);
         text
     }
+}
 
-    fn sentence(&self) -> String {
-        let counts = [
-            (FindingState::Fail, "failure", "failures"),
-            (FindingState::Warn, "warning", "warnings"),
-            (FindingState::Skip, "skipped", "skipped"),
-        ];
-        let count = |state| self.checks.iter().filter(|finding| finding.state == state).count() as u64;
-        let counts = counts.map(|(state, one, more)| (count(state), one, more)).into_iter();
-        let counts: Vec<String> =
-            counts.filter(|(number, ..)| *number > 0).map(|(number, one, more)| counted(number, one, more)).collect();
-        let verdict = if self.verdict == FindingState::Fail { "FAIL" } else { "ok" };
-        if counts.is_empty() { verdict.into() } else { format!("{verdict}, with {}", counts.join(", ")) }
+/// What others than the owner may not do with a file or a folder: the bits of the mode, what they could do, and what `chmod`
+/// takes away.
+type Excess = (u32, &'static str, &'static str);
+
+fn access(name: &str, path: &Path, mode: u32, (excess, what, change): Excess) -> Finding {
+    let shown = format!("{} ({:04o})", path.display(), mode & 0o7777);
+    match mode & excess {
+        0 => Finding::ok(name, shown),
+        _ => Finding::warn(name, format!("{what}: {shown}"), format!("chmod {change} {}", path.display())),
     }
 }
 
@@ -184,16 +165,37 @@ mod tests {
     use super::*;
 
     #[test]
-    fn failure_to_fix_first_determines_the_exit_code() {
+    fn files_to_which_others_have_too_much_access_are_warnings() {
+        use FindingState::{Ok, Warn};
+        for (rule, mode, state, shown) in [
+            (configuration::OF_SECRETS, 0o100600, Ok, "d (0600)"),
+            (configuration::OF_SECRETS, 0o100400, Ok, "d (0400)"),
+            (configuration::OF_SECRETS, 0o100640, Ok, "d (0640)"),
+            (configuration::OF_SECRETS, 0o100660, Warn, "d (0660)"),
+            (configuration::OF_SECRETS, 0o100604, Warn, "d (0604)"),
+            (configuration::OF_SECRETS, 0o100666, Warn, "d (0666)"),
+            (mirror::OF_FOLDER, 0o40755, Ok, "d (0755)"),
+            (mirror::OF_FILE, 0o100640, Ok, "d (0640)"),
+            (mirror::OF_FILE, 0o100660, Warn, "d (0660)"),
+            (mirror::OF_FOLDER, 0o42770, Warn, "d (2770)"),
+            (mirror::OF_FOLDER, 0o41777, Warn, "d (1777)"),
+        ] {
+            let line = access("a.b", Path::new("d"), mode, rule);
+            assert_eq!(line.state, state, "{mode:o}");
+            assert!(line.message.ends_with(shown), "{}", line.message);
+        }
+        let open = access("a.b", Path::new("k"), 0o644, configuration::OF_SECRETS);
+        assert_eq!(open.fix.as_deref(), Some("chmod g-wx,o= k"));
+    }
+
+    #[test]
+    fn first_failure_determines_the_exit_code() {
         let fail = |exit| Finding::fail("a.b", exit, "broken", "fix it");
         let warn = Finding::warn("a.c", "bad", "fix it");
         for (lines, exit) in [
             (vec![], Exit::Done),
             (vec![warn.clone()], Exit::Done),
-            (vec![fail(Exit::Paused), fail(Exit::Storage)], Exit::Storage),
-            (vec![fail(Exit::Storage), fail(Exit::Unavailable)], Exit::Unavailable),
-            (vec![fail(Exit::KeyRefused), fail(Exit::Config)], Exit::Config),
-            (vec![warn, fail(Exit::Internal)], Exit::Internal),
+            (vec![warn, fail(Exit::Storage), fail(Exit::Unavailable)], Exit::Storage),
         ] {
             assert_eq!(CheckReport::new(lines.clone()).exit(), exit, "{lines:?}");
         }

@@ -22,7 +22,7 @@ impl ReadTx<'_> {
 }
 
 /// Requires that no unfinished edit needs a value that these entries of `sync.exclude` keep out.
-pub fn expect_no_edits_of(tx: &ReadTx<'_>, exclude: &[String]) -> Result<()> {
+fn expect_no_edits_of(tx: &ReadTx<'_>, exclude: &[String]) -> Result<()> {
     let layout = layout_without(&tx.conn, Exclusions::new(exclude))?;
     let sql = format!("SELECT id, object_type, fields FROM outbox WHERE {OPEN} ORDER BY id");
     let edits: Vec<(i64, String, String)> = tx.tuples(&sql, [])?;

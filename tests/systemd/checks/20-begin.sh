@@ -1,7 +1,7 @@
 # Without an address or a key the daemon exits with 78 and is not restarted; with both it becomes ready and follows its
 # schedule.
 
-serve --contacts 3000 --companies 200 --latency 100ms --key "narrow=contacts:read"
+serve --contacts 3000 --companies 200 --fault latency:100ms --key "narrow=contacts:read"
 
 # Root can read every file, and the service cannot: a check says so before the first start.
 cp "$tree/etc/crm-mirror/config.toml" "$work/packaged.toml"
@@ -49,8 +49,8 @@ ok "without an address or a key it exits with 78, names what is missing, and is 
 
 echo "$api_key" >"$tree/etc/crm-mirror/api-key"
 inside crm-mirror check >"$work/check" 2>&1 || fail "crm-mirror check: $(cat "$work/check")"
-grep -q 'ok    contacts  *readable' "$work/check" || fail "crm-mirror check sent no request: $(cat "$work/check")"
-grep -q 'ok    source  *from /etc/crm-mirror/api-key, which crm-mirror.service loads' "$work/check" ||
+grep -q 'ok    service.contacts  *readable' "$work/check" || fail "crm-mirror check sent no request: $(cat "$work/check")"
+grep -q 'ok    key.source  *from /etc/crm-mirror/api-key, which crm-mirror.service loads' "$work/check" ||
     fail "crm-mirror check by root did not find the unit's key: $(cat "$work/check")"
 ! grep -q FAIL "$work/check" || fail "crm-mirror check fails: $(cat "$work/check")"
 [ -z "$(find "$tree/var/lib/crm-mirror" -type f 2>/dev/null)" ] || fail "crm-mirror check left files owned by root"
