@@ -47,8 +47,6 @@ pub(super) struct Database {
     connection: JoinHandle<()>,
     pub(super) place: String,
     pub(super) schema: String,
-    /// Whether everything is done in one transaction, which is rolled back.
-    pub(super) is_rehearsal: bool,
     has_refused: AtomicBool,
     /// Whether deferred constraints are checked by each statement, so that one row's violation does not fail the commit.
     checks_at_once: AtomicBool,
@@ -68,7 +66,6 @@ impl Database {
             connection,
             place,
             schema: schema.into(),
-            is_rehearsal: false,
             has_refused: AtomicBool::new(true),
             checks_at_once: AtomicBool::new(false),
         };
@@ -189,9 +186,6 @@ impl Database {
         doing: &'static str,
         work: impl Future<Output = Result<(), PublishError>>,
     ) -> Result<(), PublishError> {
-        if self.is_rehearsal {
-            return self.in_savepoint(doing, work).await?;
-        }
         self.start(doing).await?;
         match work.await {
             Ok(()) => self.commit().await.map_err(PublishError::of_statement),

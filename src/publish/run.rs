@@ -6,21 +6,20 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::Serialize;
-use tokio_postgres::error::SqlState;
 
+use super::PublishError;
 use super::compare::{self, Comparison};
 use super::database::Database;
 use super::schema::Reloads;
 use super::sides::{PublishedMirror, Sides};
 use super::state::TargetState;
-use super::tables::{self, Publication, PublishedTable};
+use super::tables::{self, Publication};
 use super::target::PublishUrl;
-use super::{PublishError, sql};
 use crate::error_chain::error_chain;
 use crate::model::{Instant, Resource};
 use crate::regular_file;
 use crate::store::publishing::queue;
-use crate::store::{CopyProof, Moment, PublishProgress, ReadTx, RefusedRow, StateKey, StoreError, beside};
+use crate::store::{CopyProof, PublishProgress, RefusedRow, StateKey, StoreError, beside};
 
 /// The number of differences that the status names.
 const SHOWN: usize = 20;
@@ -147,43 +146,6 @@ pub(super) async fn note_failure(settings: &PublishSettings, why: String, now: I
         tx.set_state(&StateKey::PublishProgress, &before.failed(why, now))
     });
     note.await
-}
-
-/// Does what a publish does before its first row, and takes it back: what ends that, or blocks a table, is the error.
-pub async fn probe(url: &PublishUrl, settings: &PublishSettings, now: Instant) -> Result<(), PublishError> {
-    use PublishError::{Busy, Empty, Exclude, Lock, Store, Unsettled};
-    let mut database = Database::connect(url, &settings.schema).await?;
-    database.is_rehearsal = true;
-    database.start("begin a rehearsal").await?;
-    let reconciled = async {
-        // Without the file, nobody publishes; a person who may not use it does not wait.
-        let lock = beside(&settings.mirror, LOCK).exists().then(|| PublishLock::take(settings));
-        let _lock = lock.filter(|taken| !matches!(taken, Err(Lock { .. }))).transpose()?;
-        database.prepare(&tables::names()).await?;
-        let state = database.state().await?;
-        let mirror = &PublishedMirror::open(&settings.mirror).await?;
-        let publisher = Publisher { url, settings, mirror, now };
-        let (sides, _, reloads) = publisher.reconciled(&database, state).await?;
-        let replaced = |table: &&PublishedTable| reloads.get(table.name).is_some_and(|reload| reload.replaces);
-        for table in sides.publication.open_tables().filter(replaced) {
-            database.transaction("replace a table", &sql::create_shadow(&database.schema, table)).await?;
-        }
-        sides.refused.into_iter().next().map_or(Ok(()), |(_, error)| Err(error))
-    };
-    match reconciled.await {
-        // What is wrong with the mirror, other checks report; another publisher at work finds the same.
-        Ok(()) | Err(Busy { .. } | Empty | Exclude { .. } | Store(_) | Unsettled) => database.roll_back().await,
-        Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => database.roll_back().await,
-        refused => refused,
-    }
-}
-
-/// Requires that every entry of `publish.exclude` is a column of the mirror.
-pub fn expect_columns(tx: &ReadTx<'_>, settings: &PublishSettings) -> Result<(), PublishError> {
-    match tables::publication(&Moment { tx }, settings.objects.as_deref(), &settings.exclude) {
-        Err(error @ PublishError::Exclude { .. }) => Err(error),
-        _ => Ok(()),
-    }
 }
 
 const LOCK: &str = ".publish.lock";
