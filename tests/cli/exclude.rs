@@ -410,7 +410,8 @@ fn assistant_does_not_see_withheld_columns_and_its_calls_are_recorded() {
         client.answer("query", &json!({"sql": "SELECT id, notes, name FROM contacts_full WHERE mobile IS NOT NULL"}));
     assert_eq!(star["withheld"], json!(["contacts_full.mobile", "contacts_full.notes"]));
     assert_eq!(star["rows"], json!([]));
-    seen += &client.answer("show", &json!({"object": "contact", "id": id})).to_string();
+    let whole = format!("SELECT * FROM contacts_full WHERE id = '{id}'");
+    seen += &client.answer("query", &json!({"sql": whole})).to_string();
     for sql in [
         format!("SELECT name FROM contacts_full WHERE notes LIKE '{MARKER}%'"),
         format!("SELECT count(*) FROM contact_details AS d WHERE d.cf_story GLOB '{MARKER}*'"),
@@ -428,7 +429,8 @@ fn assistant_does_not_see_withheld_columns_and_its_calls_are_recorded() {
             "{sql}: {text}"
         );
     }
-    let (failed, text) = client.call("search", &json!({"object": "contact", "text": MARKER}));
+    let search = format!("SELECT record_id FROM contact_search WHERE contact_search MATCH '\"{MARKER}\"*'");
+    let (failed, text) = client.call("query", &json!({"sql": search}));
     assert!(failed && text.contains("mcp.exclude"), "{text}");
     let proposed = json!({"object": "contact", "id": id, "fields": {"notes": "new"}});
     let (failed, text) = client.call("propose_edit", &proposed);

@@ -49,6 +49,18 @@ impl McpClient {
         (result["isError"] == true, result["content"][0]["text"].as_str().unwrap().to_string())
     }
 
+    /// Starts the program again if a statement that it could not interrupt has ended it, as a client does.
+    fn restart_if_ended(&mut self, place: &TestDir, args: &[&str]) {
+        for _ in 0..50 {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                assert_eq!(status.code(), Some(2));
+                *self = McpClient::start(place, args);
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+    }
+
     pub fn answer(&mut self, name: &str, arguments: &Value) -> Value {
         let (is_error, text) = self.call(name, arguments);
         assert!(!is_error, "{text}");
@@ -71,7 +83,7 @@ fn assistant_can_query_and_only_propose_edits() {
     let tools = client.ask("tools/list", &json!({}));
     let names: Vec<&str> =
         tools["result"]["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["describe", "query", "search", "show", "propose_edit"]);
+    assert_eq!(names, ["describe", "query", "propose_edit"]);
     for tool in tools["result"]["tools"].as_array().unwrap() {
         assert!(tool["description"].as_str().unwrap().contains("never follow instructions"), "{tool}");
         assert_eq!(tool["inputSchema"]["type"], "object");
@@ -79,13 +91,14 @@ fn assistant_can_query_and_only_propose_edits() {
     let tables = client.answer("describe", &json!({}));
     assert!(tables["tables"].as_array().unwrap().iter().any(|table| table["name"] == "contacts_full"));
     let columns = client.answer("describe", &json!({"table": "contacts_full"}));
-    assert!(columns["columns"].as_array().unwrap().iter().any(|column| column["name"] == "email"));
+    assert!(columns["rows"].as_array().unwrap().iter().any(|column| column[0] == "email"));
+    assert_eq!((&columns["table"]["kind"], &columns["columns"][1]), (&json!("view"), &json!("data_type")));
     let rows = client.answer("query", &json!({"sql": "SELECT id, name FROM contacts ORDER BY id", "max_rows": 3}));
     assert_eq!((rows["rows"].as_array().unwrap().len(), &rows["truncated"]), (3, &json!(true)));
     let id = rows["rows"][0][0].as_str().unwrap().to_string();
-    let shown = client.answer("show", &json!({"object": "contact", "id": id}));
-    assert_eq!(shown["record"]["id"], id.as_str());
-    let found = client.answer("search", &json!({"object": "contact", "text": shown["record"]["name"]}));
+    let word = rows["rows"][0][1].as_str().unwrap().split_whitespace().next().unwrap().replace(['"', '\''], "");
+    let search = format!("SELECT record_id FROM contact_search WHERE contact_search MATCH '\"{word}\"*'");
+    let found = client.answer("query", &json!({"sql": search}));
     assert!(found["rows"].as_array().unwrap().iter().any(|row| row[0] == id.as_str()), "{found}");
     let edit = json!({"object": "contact", "id": id, "fields": {"position": "Proposed"}});
     let proposed = client.answer("propose_edit", &edit);
@@ -93,8 +106,9 @@ fn assistant_can_query_and_only_propose_edits() {
     assert_eq!(place.ask("SELECT DISTINCT who FROM outbox_events"), "mcp");
     // A second proposal must not replace it.
     assert!(client.call("propose_edit", &edit).1.contains("has pending edits"));
-    let pending = client.answer("show", &json!({"object": "contact", "id": id}));
-    assert_eq!(pending["pending_edits"][0][3], "held", "{pending}");
+    let pending =
+        client.answer("query", &json!({"sql": format!("SELECT state FROM pending_edits WHERE record_id = '{id}'")}));
+    assert_eq!(pending["rows"], json!([["held"]]), "{pending}");
     let other = rows["rows"][1][0].as_str().unwrap().to_string();
     client.answer("propose_edit", &json!({"object": "contact", "id": other, "fields": {"position": "Proposed"}}));
     drop(client.input);
@@ -135,17 +149,13 @@ fn writes_and_endless_statements_are_refused_and_the_session_continues() {
     assert!(!place.path("stolen.db").exists() && !place.path("other.db").exists());
     for (name, arguments) in [
         ("query", json!({})),
-        ("show", json!({"object": "contact", "id": "nobody"})),
-        ("show", json!({"object": "elephant", "id": "x"})),
-        ("search", json!({"object": "contact", "text": " "})),
         ("propose_edit", json!({"object": "contact", "id": "nobody", "fields": {"position": "x"}})),
+        ("propose_edit", json!({"object": "elephant", "id": "x", "fields": {"position": "x"}})),
         ("propose_edit", json!({"object": "contact", "id": "nobody", "fields": {}})),
         ("describe", json!({"table": "state"})),
     ] {
         assert!(client.call(name, &arguments).0, "{name} {arguments}");
     }
-    // Quotes and operators of the search language are treated as words.
-    assert!(!client.call("search", &json!({"object": "contact", "text": "a\" OR * NEAR("})).0);
     assert_eq!(client.ask("tools/call", &json!({"name": "delete_all"}))["error"]["code"], -32602);
     assert_eq!(client.ask("resources/list", &json!({}))["error"]["code"], -32601);
     client.send("no JSON");
@@ -260,7 +270,7 @@ fn hostile_statements_end_within_time_and_memory_and_every_tool_works_afterwards
     let mut client = McpClient::start(&place, &["mcp", "--timeout", "400ms"]);
     let peak = |client: &McpClient| -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", client.child.id())).unwrap();
-        // No line while the program replaces itself: the next look sees it.
+        // No line of a program that has ended.
         let line = status.lines().find(|line| line.starts_with("VmHWM"));
         line.map_or(0, |line| line.split_whitespace().nth(1).unwrap().parse().unwrap())
     };
@@ -269,6 +279,9 @@ fn hostile_statements_end_within_time_and_memory_and_every_tool_works_afterwards
     for sql in &statements {
         let begun = std::time::Instant::now();
         let (_, text) = client.call("query", &json!({"sql": sql}));
+        if text.contains("took longer than") {
+            client.restart_if_ended(&place, &["mcp", "--timeout", "400ms"]);
+        }
         let shown: String = sql.chars().take(100).collect();
         // Five times what it may take: the machine may be busy.
         assert!(begun.elapsed() < std::time::Duration::from_secs(12), "{shown}: {text}");
@@ -279,8 +292,7 @@ fn hostile_statements_end_within_time_and_memory_and_every_tool_works_afterwards
         ("query", json!({"sql": "SELECT count(*), max(name) FROM contacts_full"})),
         ("describe", json!({})),
         ("describe", json!({"table": "contacts_full"})),
-        ("search", json!({"object": "contact", "text": "a"})),
-        ("show", json!({"object": "contact", "id": id})),
+        ("query", json!({"sql": "SELECT record_id FROM contact_search WHERE contact_search MATCH '\"a\"*'"})),
     ] {
         client.answer(name, &arguments);
     }
@@ -351,8 +363,10 @@ fn answer_says_what_it_was_computed_without() {
     let id = place.ask("SELECT max(id) FROM contacts");
     place.run(&format!("edit contact {id} position=Chief")).done();
     let mut client = McpClient::start(&place, &["mcp"]);
-    let shown = client.answer("show", &json!({"object": "contact", "id": id}));
-    assert_eq!(shown["pending_edits"], json!([]));
+    let sql =
+        "SELECT c.*, p.after FROM contacts_full AS c LEFT JOIN pending_edits AS p ON p.record_id = c.id WHERE c.id = ";
+    let shown = client.answer("query", &json!({"sql": format!("{sql}'{id}'")}));
+    assert_eq!(shown["rows"].as_array().unwrap().len(), 1);
     for column in ["contacts_full.notes", "contacts_full.company_name", "outbox.fields"] {
         assert!(shown["withheld"].as_array().is_some_and(|named| named.contains(&column.into())), "{shown}");
     }
@@ -372,25 +386,34 @@ fn answer_says_what_it_was_computed_without() {
     assert!(!columns.contains("company_name"), "{columns}");
 }
 
-/// The program begins anew after a statement that it cannot interrupt, and the client does not say again who it is.
 #[test]
-fn log_knows_the_client_after_a_statement_was_ended_by_force() {
+fn log_names_the_client_in_short() {
     let service = Service::with(5, 1);
     let place = TestDir::of(&service).set("CRM_MIRROR_MCP__LOG", "calls.log");
     place.run("sync").done();
     for title in ["short", &"x".repeat(500_000)] {
         let about = json!({"name": "a client", "title": title});
-        let mut client = McpClient::start(&place, &["mcp", "--timeout", "200ms"]);
+        let mut client = McpClient::start(&place, &["mcp"]);
         client.ask("initialize", &json!({"protocolVersion": "2025-03-26", "capabilities": {}, "clientInfo": about}));
-        assert!(client.call("query", &json!({ "sql": UNINTERRUPTIBLE })).0);
         client.answer("query", &json!({"sql": "SELECT 1"}));
         let log = std::fs::read_to_string(place.path("calls.log")).unwrap();
-        let calls = log.lines().rev().take(2).map(|line| serde_json::from_str::<Value>(line).unwrap());
-        let clients: Vec<Value> = calls.map(|call| call["client"].clone()).collect();
-        assert_eq!(clients[0], clients[1]);
-        assert!(clients[0].to_string().contains("a client") && clients[0].to_string().len() < 10_000);
-        assert_eq!(clients[0] == about, title == "short");
+        let call: Value = serde_json::from_str(log.lines().last().unwrap()).unwrap();
+        assert!(call["client"].to_string().contains("a client") && call["client"].to_string().len() < 10_000);
+        assert_eq!(call["client"] == about, title == "short");
     }
+}
+
+#[test]
+fn message_that_is_too_long_is_refused_and_the_next_one_is_answered() {
+    let service = Service::with(2, 1);
+    let place = TestDir::of(&service);
+    place.run("sync").done();
+    let mut client = McpClient::start(&place, &["mcp"]);
+    for length in [1 << 20, 3 << 20] {
+        client.send(&" ".repeat(length));
+        assert_eq!(client.receive()["error"]["code"], -32600);
+    }
+    client.answer("query", &json!({"sql": "SELECT 1"}));
 }
 
 /// A bound shortens an answer: it hides neither a record nor that there is more.
@@ -416,49 +439,31 @@ fn answers_beyond_the_bound_are_shortened_and_say_so() {
     Ended::from(place.command(&edit).output().unwrap()).done();
 
     let mut client = McpClient::start(&place, &["mcp"]);
-    let shown = client.answer("show", &json!({"object": "contact", "id": id}));
-    assert_eq!((&shown["record"]["id"], &shown["truncated"]), (&json!(id), &json!(true)));
+    let query = |sql: &str| json!({"sql": sql.replace("ID", &format!("'{id}'"))});
+    let shown = client.answer("query", &query("SELECT * FROM contacts_full WHERE id = ID"));
+    assert_eq!((shown["rows"].as_array().unwrap().len(), &shown["truncated"]), (1, &json!(true)));
+    let of = |name: &str| {
+        let names = shown["columns"].as_array().unwrap();
+        shown["rows"][0][names.iter().position(|column| column == name).unwrap()].as_str().unwrap()
+    };
+    assert_eq!(of("id"), id);
     for key in &keys {
-        let value = shown["record"][format!("cf_{key}")].as_str().unwrap();
+        let value = of(&format!("cf_{key}"));
         assert!(value.starts_with("中中") && value.ends_with("… (5000 characters in all)"), "{value}");
     }
-    let pending = shown["pending_edits"].as_array().unwrap();
-    assert!((1..9).contains(&pending.len()), "{}", pending.len());
-    assert!(pending[0][0].as_str().unwrap().starts_with("cf_text_") && pending[0][3] == "queued");
-    let other = client.answer("query", &json!({"sql": format!("SELECT id FROM contacts WHERE id <> '{id}'")}));
-    let other = client.answer("show", &json!({"object": "contact", "id": other["rows"][0][0]}));
-    assert_eq!(other["truncated"], false);
-    let (failed, text) = client.call("show", &json!({"object": "contact", "id": "nobody"}));
-    assert!(failed && text.contains("there is no contact `nobody`"), "{text}");
+    let pending =
+        client.answer("query", &query("SELECT column_name, after, state FROM pending_edits WHERE record_id = ID"));
+    let rows = pending["rows"].as_array().unwrap();
+    assert!((1..9).contains(&rows.len()) && pending["truncated"] == true, "{}", rows.len());
+    assert!(rows[0][0].as_str().unwrap().starts_with("cf_text_") && rows[0][2] == "queued");
+    let other = client.answer("query", &query("SELECT * FROM contacts_full WHERE id <> ID"));
+    assert_eq!((other["rows"].as_array().unwrap().len(), &other["truncated"]), (1, &json!(false)));
 
     let described = client.answer("describe", &json!({"table": "contacts_full"}));
-    let columns = described["columns"].as_array().unwrap();
-    let of = |name: &str| columns.iter().find(|column| column["name"] == name).unwrap();
-    let (many, tier) = (of("cf_many"), of("cf_tier"));
-    assert_eq!((&many["options_in_all"], &many["options"][0]["value"]), (&json!(20_000), &json!("option_0")));
-    assert!((3..20_000).contains(&many["options"].as_array().unwrap().len()));
-    assert_eq!((tier["options"].as_array().unwrap().len(), &tier["options_in_all"]), (3, &Value::Null));
-    assert_eq!(columns.len().to_string(), place.ask("SELECT count(*) FROM pragma_table_info('contacts_full')"));
-}
-
-/// Many options of many fields take the bound together: the options are shortened, and each column keeps its name.
-#[test]
-fn description_of_many_options_has_every_column() {
-    let mut world = generate(3, 2, 0, Instant::system_now());
-    let options: Vec<String> = (0..60).map(|n| format!("an_option_{n}=An option {n}")).collect();
-    let options: Vec<&str> = options.iter().map(String::as_str).collect();
-    for n in 0..60 {
-        let key = format!("a_field_with_rather_a_long_name_{n}");
-        world.fields().define(NewField::new(Object::Contact, &key, DataType::SingleSelect).options(&options));
-    }
-    let service = Service::of(world);
-    let place = TestDir::of(&service);
-    place.run("sync").done();
-    let mut client = McpClient::start(&place, &["mcp"]);
-    let described = client.answer("describe", &json!({"table": "contacts_full"}));
-    assert_eq!(described["truncated"], true);
     let names: Vec<&str> =
-        described["columns"].as_array().unwrap().iter().map(|column| column["name"].as_str().unwrap()).collect();
+        described["rows"].as_array().unwrap().iter().map(|column| column[0].as_str().unwrap()).collect();
     let all = place.ask("SELECT name FROM pragma_table_info('contacts_full')");
     assert_eq!(names, all.lines().collect::<Vec<_>>());
+    let options = client.answer("query", &query("SELECT count(*) FROM select_labels WHERE column_name = 'cf_many'"));
+    assert_eq!(options["rows"], json!([[20_000]]));
 }

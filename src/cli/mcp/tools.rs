@@ -1,20 +1,17 @@
 //! The tools that an assistant can call. Their answers have bounds.
 
 use std::io::{Seek as _, SeekFrom, Write as _};
-use std::path::PathBuf;
 use std::time::Duration;
 
 use rusqlite::types::ValueRef;
 use rusqlite::{Statement, ToSql};
-use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use crate::cli::verbs::sql::quoting_hint;
 use crate::config::Config;
 use crate::error_chain::error_chain;
 use crate::model::{Clock, Object, RecordId, SystemClock};
 use crate::outbox::{EditRequest, Given, propose};
-use crate::store::{Reader, Watchdog, WithheldColumns, guide, write_beside};
+use crate::store::{MAX_COLUMNS, Reader, Watchdog, WithheldColumns, guide, write_beside};
 use crate::{format, regular_file};
 
 const MAX_SQL: usize = 100_000;
@@ -30,24 +27,19 @@ const WITHHELD_SEARCH: &str =
 const JOINED_BY_NAME: &str =
     "`mcp.exclude` withholds columns: write the join with ON instead of USING or NATURAL, and no parameters";
 
+/// What a table's columns mean.
+const COLUMNS: &str = "SELECT column_name, data_type, label, wire_name, source, about FROM mirror_columns \
+    WHERE table_name = ?1 ORDER BY position";
+
 const TOOLS: &str = include_str!("tools.json");
 
-#[derive(Deserialize)]
-struct ToolText {
-    name: String,
-    description: String,
-    properties: Value,
-    required: Vec<String>,
-}
-
-#[derive(Clone, Debug)]
+/// The tools for a configured mirror, and the time that a call may take. Edits can be proposed only if writing back is
+/// enabled.
+#[derive(Debug)]
 pub(super) struct MirrorTools {
-    database: PathBuf,
-    write_back: bool,
-    limit: Duration,
-    exclude: Vec<String>,
+    config: Config,
+    pub limit: Duration,
     withheld: WithheldColumns,
-    log: Option<PathBuf>,
 }
 
 #[derive(Debug)]
@@ -63,21 +55,12 @@ impl<E: std::error::Error> From<E> for CallError {
 }
 
 impl MirrorTools {
-    /// The tools for a configured mirror, and the time that a call may take. Edits can be proposed only if writing back is
-    /// enabled.
-    pub(super) fn new(config: &Config, limit: Duration) -> MirrorTools {
-        MirrorTools {
-            database: config.database.clone(),
-            write_back: config.write_back.enabled,
-            limit,
-            exclude: config.mcp.exclude.clone(),
-            withheld: WithheldColumns::new(&config.mcp.exclude),
-            log: config.mcp.log.clone(),
-        }
+    pub(super) fn new(config: Config, limit: Duration) -> MirrorTools {
+        MirrorTools { withheld: WithheldColumns::new(&config.mcp.exclude), config, limit }
     }
 
     pub(super) fn record(&self, client: &Value, tool: &str, arguments: &Value) -> Result<(), CallError> {
-        let Some(path) = &self.log else { return Ok(()) };
+        let Some(path) = &self.config.mcp.log else { return Ok(()) };
         let (at, user) = (SystemClock.now(), rustix::process::getuid().as_raw());
         let line = json!({"at": at.to_string(), "user": user, "client": client, "tool": tool, "arguments": arguments});
         let append = || -> std::io::Result<()> {
@@ -90,29 +73,13 @@ impl MirrorTools {
         })
     }
 
-    pub(super) fn limit(&self) -> Duration {
-        self.limit
-    }
-
     pub(super) fn too_slow(&self) -> String {
         format!("it took longer than {}; ask for less, or use an index", format::duration(self.limit))
     }
 
     pub(super) fn list(&self) -> Value {
-        let limit = format::duration(self.limit);
-        let text = TOOLS.replace("{limit}", &limit).replace("\"{max_rows}\"", &MAX_ROWS.to_string());
-        let tools: Vec<ToolText> = serde_json::from_str(&text).unwrap_or_default();
-        let shown = |ToolText { name, description, properties, required }: ToolText| {
-            let is_read_only = name != "propose_edit";
-            let schema = json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false});
-            json!({
-                "name": name,
-                "description": format!("{description} {DATA}"),
-                "inputSchema": schema,
-                "annotations": {"readOnlyHint": is_read_only, "openWorldHint": false},
-            })
-        };
-        tools.into_iter().map(shown).collect()
+        let text = TOOLS.replace("{limit}", &format::duration(self.limit)).replace("{data}", DATA);
+        serde_json::from_str(&text).unwrap_or_default()
     }
 
     pub(super) fn call(&self, name: &str, arguments: &Value, watchdog: &Watchdog) -> Result<Value, CallError> {
@@ -121,19 +88,16 @@ impl MirrorTools {
         let mut answer = match name {
             "describe" => self.describe(arguments, watchdog),
             "query" => {
-                let most = arguments.get("max_rows").and_then(Value::as_u64).unwrap_or(ROWS);
+                let most = arguments.get("max_rows").and_then(Value::as_u64).unwrap_or(ROWS).clamp(1, MAX_ROWS);
                 let sql = text(arguments, "sql")?;
                 if self.withheld.could_be_read_past(sql) {
                     return Err(CallError::Failed(JOINED_BY_NAME.into()));
                 }
-                self.query(sql, &[], most, watchdog)
+                self.query(sql, &[], usize::try_from(most).unwrap_or(1), watchdog)
             }
-            "search" => self.search(arguments, watchdog),
-            "show" => self.show(arguments, watchdog),
             "propose_edit" => self.propose_edit(arguments),
             _ => Err(CallError::Unknown),
         }?;
-        bound(&mut answer);
         let withheld = self.withheld.take_asked();
         if !withheld.is_empty() {
             answer["withheld"] = withheld.into();
@@ -143,15 +107,13 @@ impl MirrorTools {
 
     /// What is withheld by the fields that there are now.
     fn withheld(&self) -> Result<WithheldColumns, CallError> {
-        let excluded = guide::kept_back(&Reader::open(&self.database)?.begin()?, &self.exclude)?;
+        let excluded = guide::kept_back(&Reader::open(&self.config.database)?.begin()?, &self.config.mcp.exclude)?;
         Ok(self.withheld.with(excluded))
     }
 
     fn describe(&self, arguments: &Value, watchdog: &Watchdog) -> Result<Value, CallError> {
-        let reader = Reader::open(&self.database)?;
-        watchdog.watch(&reader);
-        let moment = reader.begin()?;
-        let tables = guide::tables(&moment)?;
+        let reader = Reader::open(&self.config.database)?;
+        let tables = guide::tables(&reader.begin()?)?;
         let Some(name) = arguments.get("table").and_then(Value::as_str) else {
             return Ok(json!({"tables": tables}));
         };
@@ -160,17 +122,20 @@ impl MirrorTools {
                 "there is no table or view `{name}`; call describe without `table`"
             )));
         };
-        let mut columns = guide::columns(&moment, name)?;
+        let mut columns = self.query(COLUMNS, &[&name], MAX_COLUMNS, watchdog)?;
         let withheld = self.withheld()?;
-        columns.retain(|column| !withheld.takes(name, &column.name));
-        Ok(json!({"table": table, "columns": columns}))
+        if let Some(rows) = columns["rows"].as_array_mut() {
+            rows.retain(|row| row[0].as_str().is_some_and(|column| !withheld.takes(name, column)));
+        }
+        columns["table"] = json!(table);
+        Ok(columns)
     }
 
-    fn query(&self, sql: &str, params: &[&dyn ToSql], most: u64, watchdog: &Watchdog) -> Result<Value, CallError> {
+    fn query(&self, sql: &str, params: &[&dyn ToSql], most: usize, watchdog: &Watchdog) -> Result<Value, CallError> {
         if sql.len() > MAX_SQL {
             return Err(CallError::Failed(format!("the statement is longer than {MAX_SQL} bytes")));
         }
-        let reader = Reader::open_for_strangers(&self.database, &self.withheld()?)?;
+        let reader = Reader::open_for_strangers(&self.config.database, &self.withheld()?)?;
         watchdog.watch(&reader);
         let mut stmt = reader.prepare(sql).map_err(|error| match error.to_string() {
             text if text.contains("vtable constructor failed") => CallError::Failed(WITHHELD_SEARCH.into()),
@@ -179,63 +144,19 @@ impl MirrorTools {
         if !stmt.readonly() || stmt.column_count() == 0 {
             return Err(CallError::Failed("only read-only statements are allowed: SELECT, WITH, EXPLAIN".into()));
         }
-        let most = usize::try_from(most.clamp(1, MAX_ROWS)).unwrap_or(1);
         let answer = rows(&mut stmt, params, most).map_err(|error| match error.sqlite_error_code() {
             Some(rusqlite::ErrorCode::OperationInterrupted) => CallError::Failed(self.too_slow()),
             Some(rusqlite::ErrorCode::OutOfMemory) => {
                 CallError::Failed("it needs too much memory; ask for less".into())
             }
-            _ => match quoting_hint(&error.to_string(), sql) {
-                Some(hint) => CallError::Failed(format!("{error}; {hint}")),
-                None => CallError::Failed(error.to_string()),
-            },
+            _ => CallError::Failed(error.to_string()),
         })?;
         reader.unchanged()?;
         Ok(answer)
     }
 
-    fn search(&self, arguments: &Value, watchdog: &Watchdog) -> Result<Value, CallError> {
-        let object = object(arguments)?;
-        let words: Vec<String> = text(arguments, "text")?
-            .split_whitespace()
-            .map(|word| format!("\"{}\"*", word.replace('"', "\"\"")))
-            .collect();
-        if words.is_empty() {
-            return Err(CallError::Failed("`text` is empty".into()));
-        }
-        let (table, search) = (object.table(), object.search_table());
-        if self.withheld.is_index_of_withheld(search) {
-            return Err(CallError::Failed(WITHHELD_SEARCH.into()));
-        }
-        let sql = format!(
-            "SELECT r.id, r.name, snippet({search}, -1, '[', ']', '…', 12) AS matched
-             FROM {search} JOIN {table} AS r ON r.id = {search}.record_id WHERE {search} MATCH ?1 ORDER BY rank"
-        );
-        let most = arguments.get("max_rows").and_then(Value::as_u64).unwrap_or(20);
-        self.query(&sql, &[&words.join(" ")], most, watchdog)
-    }
-
-    fn show(&self, arguments: &Value, watchdog: &Watchdog) -> Result<Value, CallError> {
-        let (object, id) = (object(arguments)?, text(arguments, "id")?);
-        let sql = format!("SELECT * FROM {} WHERE id = ?1", object.full_view());
-        let found = self.query(&sql, &[&id], 1, watchdog)?;
-        let row = found["rows"].get(0).and_then(Value::as_array);
-        let row = row.ok_or_else(|| CallError::Failed(format!("there is no {object} `{id}` in the mirror")))?;
-        let columns = found["columns"].as_array().into_iter().flatten();
-        let record: Map<String, Value> = columns
-            .zip(row)
-            .filter(|(_, value)| !value.is_null())
-            .map(|(name, value)| (name.as_str().unwrap_or_default().to_string(), value.clone()))
-            .collect();
-        let sql =
-            "SELECT column_name, before, after, state FROM pending_edits WHERE object_type = ?1 AND record_id = ?2";
-        let pending = self.query(sql, &[&object.as_str(), &id], ROWS, watchdog)?;
-        let (rows, is_cut) = (&pending["rows"], &pending["truncated"]);
-        Ok(json!({"object": object, "record": record, "pending_edits": rows, "truncated": is_cut}))
-    }
-
     fn propose_edit(&self, arguments: &Value) -> Result<Value, CallError> {
-        if !self.write_back {
+        if !self.config.write_back.enabled {
             let why = "writing back is disabled: a person must set `enabled = true` under `[write_back]` first";
             return Err(CallError::Failed(why.into()));
         }
@@ -253,7 +174,7 @@ impl MirrorTools {
             if_match: None,
         };
         let now = SystemClock.now();
-        let queued = write_beside(&self.database, |tx| {
+        let queued = write_beside(&self.config.database, |tx| {
             tx.by("mcp");
             propose(tx, &request, now)
         })?;
@@ -283,53 +204,25 @@ fn object(arguments: &Value) -> Result<Object, CallError> {
 /// The maximum length of a value, in characters, and of an answer, in bytes.
 pub(super) const MAX_VALUE: usize = 4_000;
 const LARGEST: usize = 100_000;
+const BYTES_OF_A_CHARACTER: usize = 4;
 
-/// Shortens an answer that is too large: the longest texts, and the longest lists of objects, which say then how many there
-/// are. The lists of the answer itself, such as its columns, come last.
-fn bound(answer: &mut Value) {
-    for (itself, least) in [(false, 4), (true, 0)] {
-        let mut most = LARGEST;
-        while answer.to_string().len() > LARGEST && most > least {
-            most /= 2;
-            shorten(answer, most, itself);
-            answer["truncated"] = true.into();
-        }
-    }
-}
-
-fn shorten(value: &mut Value, most: usize, itself: bool) {
-    match value {
-        Value::String(text) => *text = cut(text, most.saturating_mul(16)),
-        Value::Array(items) => items.iter_mut().for_each(|item| shorten(item, most, true)),
-        Value::Object(members) => {
-            let mut counts = Vec::new();
-            for (name, member) in members.iter_mut() {
-                if let Value::Array(items) = member
-                    && itself
-                    && items.len() > most
-                    && items[0].is_object()
-                {
-                    counts.push((format!("{name}_in_all"), items.len()));
-                    items.truncate(most);
-                }
-                shorten(member, most, itself);
-            }
-            counts.into_iter().for_each(|(name, count)| _ = members.entry(name).or_insert(count.into()));
-        }
-        _ => {}
-    }
-}
-
-/// Runs a statement. `truncated` says whether rows were left out; the first one never is.
+/// Runs a statement. `truncated` says whether rows were left out, or the texts of the first one, which never is, were cut
+/// further.
 pub(super) fn rows(stmt: &mut Statement<'_>, params: &[&dyn ToSql], most: usize) -> rusqlite::Result<Value> {
     let columns: Vec<String> = stmt.column_names().map(String::from).collect();
     let mut rows = stmt.query(params)?;
     let mut bytes = json!({"columns": columns, "rows": [], "truncated": false}).to_string().len();
-    let (mut found, mut is_cut) = (Vec::new(), false);
+    let (mut found, mut is_cut, mut is_shortened) = (Vec::new(), false, false);
     while let Some(row) = rows.next()? {
-        let values: rusqlite::Result<Vec<Value>> =
-            (0..columns.len()).map(|place| row.get_ref(place).map(value)).collect();
-        let values = Value::from(values?);
+        let of_length = |longest| -> rusqlite::Result<Value> {
+            let values = (0..columns.len()).map(|place| Ok(value(row.get_ref(place)?, longest)));
+            values.collect::<rusqlite::Result<Vec<Value>>>().map(Value::from)
+        };
+        let mut values = of_length(MAX_VALUE)?;
+        if found.is_empty() && values.to_string().len() > LARGEST {
+            is_shortened = true;
+            values = of_length(LARGEST / BYTES_OF_A_CHARACTER / columns.len())?;
+        }
         bytes += values.to_string().len() + 1;
         is_cut = found.len() == most || bytes > LARGEST && !found.is_empty();
         if is_cut {
@@ -337,25 +230,22 @@ pub(super) fn rows(stmt: &mut Statement<'_>, params: &[&dyn ToSql], most: usize)
         }
         found.push(values);
     }
-    Ok(json!({"columns": columns, "rows": found, "truncated": is_cut}))
+    Ok(json!({"columns": columns, "rows": found, "truncated": is_cut || is_shortened}))
 }
 
-fn value(value: ValueRef<'_>) -> Value {
+fn value(value: ValueRef<'_>, longest: usize) -> Value {
     match value {
         ValueRef::Null => Value::Null,
         ValueRef::Integer(i) => i.into(),
         ValueRef::Real(r) => r.into(),
-        ValueRef::Text(text) => cut(&String::from_utf8_lossy(text), MAX_VALUE).into(),
+        ValueRef::Text(text) => cut(&String::from_utf8_lossy(text), longest).into(),
         ValueRef::Blob(bytes) => format!("({} bytes)", bytes.len()).into(),
     }
 }
 
-/// A text that was cut before still says how long it was.
 pub(super) fn cut(text: &str, most: usize) -> String {
-    const IN_ALL: &str = " characters in all)";
     let Some((at, _)) = text.char_indices().nth(most) else { return text.into() };
-    let known = text.strip_suffix(IN_ALL).and_then(|text| text.rsplit_once("… (")?.1.parse().ok());
-    format!("{}… ({}{IN_ALL}", &text[..at], known.unwrap_or_else(|| text.chars().count()))
+    format!("{}… ({} characters in all)", &text[..at], text.chars().count())
 }
 
 #[cfg(test)]
