@@ -1,12 +1,60 @@
 //! The recipes of `docs/sql.md` run on the demo's mirror in the system's shell and return rows.
+//!
+//! A recipe is an `sql` block. Its title is the heading above it. A comment `<!-- needs TABLE -->` names a table that it
+//! requires.
 
-use crm_mirror::cli::recipes;
 use crm_mirror::model::decimal::same_number;
 use crm_mirror::model::{DataType, Instant, Object};
 use crm_mirror::sandbox::{NewField, World};
 use serde_json::json;
 
 use crate::binary::{Service, TestDir, has_sqlite3, sqlite3};
+
+const TEXT: &str = include_str!("../../docs/sql.md");
+
+#[derive(Clone, Default)]
+struct Recipe {
+    section: String,
+    title: String,
+    sql: String,
+    needs: Option<String>,
+}
+
+fn all() -> Vec<Recipe> {
+    let mut recipes = Vec::new();
+    let mut next = Recipe::default();
+    let mut lines = TEXT.lines();
+    while let Some(line) = lines.next() {
+        if let Some(section) = line.strip_prefix("## ") {
+            next = Recipe { section: section.into(), ..Recipe::default() };
+        } else if let Some(title) = line.strip_prefix("### ") {
+            next.title = title.into();
+        } else if let Some(table) = line.strip_prefix("<!-- needs ").and_then(|rest| rest.strip_suffix(" -->")) {
+            next.needs = Some(table.into());
+        } else if line == "```sql" {
+            let sql: Vec<&str> = lines.by_ref().take_while(|line| *line != "```").collect();
+            recipes.push(Recipe { sql: sql.join("\n"), ..next.clone() });
+            next.needs = None;
+        } else if line.starts_with("```") {
+            // A block in another language.
+            lines.by_ref().find(|line| line.starts_with("```"));
+        }
+    }
+    recipes
+}
+
+#[test]
+fn every_block_is_a_recipe_with_a_unique_title() {
+    let recipes = all();
+    assert_eq!(recipes.len(), TEXT.matches("\n```sql\n").count());
+    let mut titles: Vec<&str> = recipes.iter().map(|recipe| recipe.title.as_str()).collect();
+    assert!(titles.iter().all(|title| !title.is_empty()), "{titles:?}");
+    titles.sort_unstable();
+    titles.dedup();
+    assert_eq!(titles.len(), recipes.len());
+    let questions = recipes.iter().filter(|recipe| recipe.section == "Twenty questions").count();
+    assert_eq!(questions, 20);
+}
 
 fn demo() -> TestDir {
     let place = TestDir::empty();
@@ -15,14 +63,14 @@ fn demo() -> TestDir {
 }
 
 fn recipe(title: &str) -> String {
-    let recipe = recipes::all().into_iter().find(|recipe| recipe.title == title).unwrap();
+    let recipe = all().into_iter().find(|recipe| recipe.title == title).unwrap();
     recipe.sql.trim().trim_end_matches(';').to_string()
 }
 
 /// Runs every recipe. Returns how many ran, and the titles of those without rows.
 fn run_all(place: &TestDir, file: &str) -> (usize, Vec<String>) {
     let (mut ran, mut empty) = (0, Vec::new());
-    for recipe in recipes::all() {
+    for recipe in all() {
         if let Some(table) = &recipe.needs
             && place.ask(&format!("SELECT count(*) FROM sqlite_schema WHERE name = '{table}'")) == "0"
         {
