@@ -79,7 +79,7 @@ fn invalid_arguments_exit_with_2() {
     let place = configured();
     place.run("sync deals").code(2);
     place.run("resync --accept").code(2);
-    place.run("sandbox --latency soon").code(2);
+    place.run("sandbox --fault latency:soon").code(2);
     place.run("sandbox --key all").code(2);
     let limited = configured().set("CRM_MIRROR_SYNC__OBJECTS", "contacts");
     for verb in ["sync", "resync", "verify"] {

@@ -12,7 +12,7 @@ use crate::sandbox::{
 };
 
 #[derive(clap::Args, Clone, Debug)]
-#[command(after_help = "Example:\n  crm-mirror sandbox --contacts 5000 --latency 50ms\n  \
+#[command(after_help = "Example:\n  crm-mirror sandbox --contacts 5000 --fault latency:50ms\n  \
                         crm-mirror sandbox --state crm.state --churn 5/s\n  \
                         crm-mirror sandbox --port 0 --fixture crm.json --now 2026-01-01T00:00:00Z\n  \
                         crm-mirror sandbox --fault 429:1%,503:2%,latency:50..400ms")]
@@ -44,22 +44,16 @@ pub struct SandboxArgs {
     /// Change records at this rate.
     #[arg(long, value_name = "NUMBER/s", value_parser = churn_interval)]
     churn: Option<Duration>,
-    /// Make a share of the requests fail.
+    /// Make a share of the requests fail, or delay them.
     #[arg(long, value_name = "KIND:SHARE%,…", default_value = "", hide_default_value = true)]
     fault: FaultLine,
-    /// Delay every answer by this time.
-    #[arg(long, default_value = "0", value_name = "DURATION", value_parser = crate::config::duration)]
-    latency: Duration,
     /// An additional key with its scopes; can be repeated.
     #[arg(long = "key", value_name = "KEY=SCOPE,SCOPE", value_parser = scoped_key)]
     keys: Vec<ScopedKey>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct ScopedKey {
-    secret: String,
-    scopes: Vec<&'static str>,
-}
+/// A key with its scopes.
+type ScopedKey = (String, Vec<&'static str>);
 
 fn scoped_key(text: &str) -> Result<ScopedKey, String> {
     let (secret, scopes) = text.split_once('=').ok_or("it must be KEY=SCOPE,SCOPE")?;
@@ -71,7 +65,7 @@ fn scoped_key(text: &str) -> Result<ScopedKey, String> {
         known.ok_or_else(|| format!("unknown scope `{scope}`; known scopes: {}", SCOPES.join(", ")))
     };
     let scopes = scopes.split(',').map(str::trim).filter(|scope| !scope.is_empty());
-    Ok(ScopedKey { secret: secret.into(), scopes: scopes.map(known).collect::<Result<_, _>>()? })
+    Ok((secret.into(), scopes.map(known).collect::<Result<_, _>>()?))
 }
 
 pub fn run(global: &Global, args: &SandboxArgs) -> Result<Exit, Failure> {
@@ -79,8 +73,10 @@ pub fn run(global: &Global, args: &SandboxArgs) -> Result<Exit, Failure> {
         identity::take(state)?;
     }
     logging::start(&global.log_alone()?);
-    let (sandbox, seed) = Sandbox::develop(development(args)?).map_err(unusable)?;
-    sandbox.configure(|settings| settings.latency = args.latency);
+    let (sandbox, seed) = Sandbox::develop(development(args)?).map_err(|error| match error {
+        DevelopmentError::Fixture(_) => Failure::new(Exit::Usage, error),
+        DevelopmentError::State(_) => Failure::new(Exit::Storage, error),
+    })?;
     session::runtime()?.block_on(async {
         let mut signals = StopSignals::listen()?;
         let server = sandbox.start(args.port).await.map_err(|source| {
@@ -90,15 +86,12 @@ pub fn run(global: &Global, args: &SandboxArgs) -> Result<Exit, Failure> {
         output::text(&ready(&sandbox, &server.base_url, seed, &args.keys))?;
         let steps = format!("`crm-mirror init --base-url {}`, the key in a file `api-key`", server.base_url);
         output::note(&format!("to mirror it: {steps}, and `crm-mirror sync`; press Ctrl-C to stop"));
-        let churn = async {
-            match args.churn {
-                Some(every) => sandbox.churn(every, seed).await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            () = signals.next() => {}
-            () = churn => {}
+        match args.churn {
+            None => signals.next().await,
+            Some(every) => tokio::select! {
+                () = signals.next() => {}
+                () = sandbox.churn(every, seed) => {}
+            },
         }
         Ok(Exit::Done)
     })
@@ -117,22 +110,15 @@ fn development(args: &SandboxArgs) -> Result<Development, Failure> {
     Ok(Development { origin, seed: args.seed, now: args.now, state: args.state.clone(), faults: args.fault.clone() })
 }
 
-fn unusable(error: DevelopmentError) -> Failure {
-    match error {
-        DevelopmentError::Fixture(_) => Failure::new(Exit::Usage, error),
-        DevelopmentError::State(_) => Failure::new(Exit::Storage, error),
-    }
-}
-
 /// The lines for scripts: the address, the key with all scopes, and the additional keys.
 fn ready(sandbox: &Sandbox, base_url: &str, seed: u64, keys: &[ScopedKey]) -> String {
     let full = key_of_seed(seed);
     sandbox.set_key(&full, &SCOPES);
     let mut text = format!("base_url: {base_url}\napi_key: {full}\n");
-    for key in keys {
-        sandbox.set_key(&key.secret, &key.scopes);
-        let scopes = if key.scopes.is_empty() { "no scope".into() } else { key.scopes.join(",") };
-        text.push_str(&format!("key: {} {scopes}\n", key.secret));
+    for (secret, scopes) in keys {
+        sandbox.set_key(secret, scopes);
+        let scopes = if scopes.is_empty() { "no scope".into() } else { scopes.join(",") };
+        text.push_str(&format!("key: {secret} {scopes}\n"));
     }
     text
 }
@@ -144,8 +130,8 @@ mod tests {
     #[test]
     fn key_has_known_scopes() {
         let key = scoped_key("k=contacts:read, team-members:read").unwrap();
-        assert_eq!(key.scopes, ["contacts:read", "team-members:read"]);
-        assert!(scoped_key("k=").unwrap().scopes.is_empty());
+        assert_eq!(key.1, ["contacts:read", "team-members:read"]);
+        assert!(scoped_key("k=").unwrap().1.is_empty());
         for text in ["k", "=contacts:read", "k=contacts:eat"] {
             assert!(scoped_key(text).is_err(), "{text}");
         }

@@ -24,7 +24,7 @@ inside crm-mirror --config /etc/crm-mirror/acme.toml resync >"$work/resync" 2>&1
 inside systemctl start crm-mirror.service
 ok "a second workspace has its own mirror, and is not affected when the first one stops"
 
-serve --contacts 1500 --companies 1 --latency 100ms
+serve --contacts 1500 --companies 1 --fault latency:100ms
 configure "$often" "" long.toml
 sed -i 's/^details = .*/details = "all"/' "$tree/etc/crm-mirror/long.toml"
 install -m 600 /dev/stdin "$tree/etc/crm-mirror/long.key" <<<"$api_key"
@@ -34,7 +34,7 @@ until_ 40 "the progress of a first copy in the journal" logged "$since" "details
 inside systemctl stop crm-mirror@long.service
 ok "the journal shows the progress of a first copy: $(inside journalctl --quiet --no-pager --output cat --after-cursor "$since" | grep -F "details of contacts: " | head -n 1)"
 
-serve --contacts 10 --companies 1 --latency 1m
+serve --contacts 10 --companies 1 --fault latency:1m
 configure "$often" "" slow.toml
 install -m 600 /dev/stdin "$tree/etc/crm-mirror/slow.key" <<<"$api_key"
 inside systemctl start crm-mirror@slow.service || fail "it does not start with a slow service"
