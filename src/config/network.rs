@@ -1,6 +1,5 @@
 //! Networks: an address and the number of its significant leading bits.
 
-use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
@@ -43,12 +42,6 @@ impl FromStr for Network {
             true => Ok(Network { address, prefix }),
             false => Err("must be an IPv4 network such as \"10.0.0.0/8\": no client has such an address".into()),
         }
-    }
-}
-
-impl fmt::Display for Network {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.address, self.prefix)
     }
 }
 

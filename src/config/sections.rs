@@ -45,7 +45,7 @@ pub(super) struct ApiSection {
 pub(super) struct DatabaseSection {
     #[serde(default, deserialize_with = "values::path")]
     pub path: Option<PathBuf>,
-    #[serde(deserialize_with = "values::indexed_columns")]
+    #[serde(deserialize_with = "values::columns")]
     pub indexes: Vec<String>,
     #[serde(default, deserialize_with = "values::path")]
     pub views: Option<PathBuf>,

@@ -19,7 +19,7 @@ use super::cron::{self, ChangesSchedule, Cron};
 use super::network::Network;
 use crate::api::{BaseUrl, is_loopback};
 use crate::model::duration::{duration, spell};
-use crate::model::{Exclusions, Instant, Object, Resource, Ru};
+use crate::model::{Exclusions, Instant, Resource, Ru};
 use crate::store::{LabelColumns, SearchForm};
 
 const CENTURY: u64 = 100 * 366 * 86_400;
@@ -221,12 +221,8 @@ pub(super) fn command<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Vec<
 /// A path; a relative path in a file is relative to that file.
 pub(super) fn path<'de, D: Deserializer<'de>>(value: D) -> Result<Option<PathBuf>, D::Error> {
     let path = RelativePathBuf::deserialize(value).map_err(|_| Error::custom("must be a path in quotes"))?;
-    let original = path.original().as_os_str();
-    if original.is_empty() {
+    if path.original().as_os_str().is_empty() {
         return Err(Error::custom("is empty"));
-    }
-    if original.as_encoded_bytes().contains(&0) {
-        return Err(Error::custom("must be a path without NUL"));
     }
     // Without the dots of `././key`.
     Ok(Some(path.relative().components().collect()))
@@ -258,18 +254,6 @@ pub(super) fn excluded_columns<'de, D: Deserializer<'de>>(value: D) -> Result<Ve
     }
 }
 
-pub(super) fn indexed_columns<'de, D: Deserializer<'de>>(value: D) -> Result<Vec<String>, D::Error> {
-    const EXPECTED: &str =
-        "a list of columns with their tables, such as [\"contacts.cf_tier\", \"company_details.notes\"]";
-    let known = Object::ALL.map(|object| [object.table(), object.detail_table(), object.full_view()]).concat();
-    let columns = columns(value)?;
-    let is_known = |name: &String| name.split_once('.').is_some_and(|(table, _)| known.contains(&table));
-    match columns.iter().find(|name| !is_known(name)) {
-        Some(wrong) => Err(Error::custom(format!("must be {EXPECTED}; `{wrong}` is none"))),
-        None => Ok(columns),
-    }
-}
-
 /// "off", "all", or the select columns that get a label column.
 pub(super) fn label_columns<'de, D: Deserializer<'de>>(value: D) -> Result<LabelColumns, D::Error> {
     let columns = columns(value)?;
@@ -294,20 +278,8 @@ fn is_plain_name(text: &str) -> bool {
 }
 
 pub(super) fn address<'de, D: Deserializer<'de>>(value: D) -> Result<Option<SocketAddr>, D::Error> {
-    read(value, "an address and a port, or \"off\"", |text| match text {
-        "off" => Ok(None),
-        text => socket_address(text).map(Some),
-    })
-}
-
-fn socket_address(text: &str) -> Result<SocketAddr, String> {
-    const FORM: &str = "must be an address and a port, such as \"127.0.0.1:8787\" or \"[::1]:8787\", or \"off\"";
-    text.parse().map_err(|_| match text.rsplit_once(':') {
-        Some((name, _)) if name.eq_ignore_ascii_case("localhost") => {
-            format!("{FORM}: a name could resolve to another machine")
-        }
-        _ => FORM.to_string(),
-    })
+    const EXPECTED: &str = "an address and a port, such as \"127.0.0.1:8787\" or \"[::1]:8787\", or \"off\"";
+    expect(value, EXPECTED, |text| if text == "off" { Some(None) } else { text.parse().ok().map(Some) })
 }
 
 pub(super) fn networks<'de, D: Deserializer<'de>>(value: D) -> Result<Vec<Network>, D::Error> {
