@@ -1,17 +1,15 @@
 //! `crm-mirror show`: one record, now or at an earlier time.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use serde::Serialize;
 use serde_json::Value;
 
 use crate::cli::{Failure, Global, MirrorArgs, objects, output};
 use crate::exit::Exit;
 use crate::format::{self, plain};
 use crate::model::{Instant, Object};
+use crate::store::Reader;
 use crate::store::record::{self, RecordChange, RecordError, RecordView};
-use crate::store::{ColumnLine, Reader, guide};
 
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:\n  crm-mirror show contact ct_01h8x\n  \
@@ -40,61 +38,16 @@ pub(super) fn time(text: &str) -> Result<Instant, &'static str> {
     if at > Instant::system_now() { Err("is in the future") } else { Ok(at) }
 }
 
-#[derive(Serialize)]
-struct ShowDocument<'a> {
-    #[serde(flatten)]
-    view: &'a RecordView,
-    labels: &'a BTreeMap<&'a str, ColumnLabels>,
-}
-
-#[derive(Serialize)]
-struct ColumnLabels {
-    field: Option<String>,
-    value: Option<String>,
-}
-
 pub fn run(global: &Global, args: &ShowArgs) -> Result<Exit, Failure> {
     let database = global.database(args.common.database.as_deref())?;
     let reader = Reader::open(&database)?;
     let moment = reader.begin()?;
-    let object = args.object;
-    let view = record::record(&moment, object, &args.id, args.at)?;
-    let columns = guide::columns(&moment, object.full_view())?;
-    let labels = labels(&view, &columns);
+    let view = record::record(&moment, args.object, &args.id, args.at)?;
     reader.unchanged()?;
-    let document = ShowDocument { view: &view, labels: &labels };
-    Ok(output::report(args.common.json, &document, || text(&view, &labels))?)
+    Ok(output::report(args.common.json, &view, || text(&view))?)
 }
 
-fn labels<'a>(view: &RecordView, columns: &'a [ColumnLine]) -> BTreeMap<&'a str, ColumnLabels> {
-    let with_labels = columns.iter().filter(|column| column.label.is_some());
-    with_labels
-        .filter_map(|column| {
-            let (_, value) = view.values.iter().find(|(name, _)| *name == column.name)?;
-            let value = option_labels(column, value);
-            Some((column.name.as_str(), ColumnLabels { field: column.label.clone(), value }))
-        })
-        .collect()
-}
-
-/// The labels of a value's options: one, or one per item of a list.
-fn option_labels(column: &ColumnLine, value: &Value) -> Option<String> {
-    let text = value.as_str()?;
-    let chosen: Vec<String> = match serde_json::from_str::<Vec<String>>(text) {
-        Ok(several) if column.data_type == "MULTI_SELECT" => several,
-        _ => vec![text.into()],
-    };
-    if column.options.is_empty() {
-        return None;
-    }
-    let label = |value: &String| {
-        let option = column.options.iter().find(|option| option.value == *value);
-        option.and_then(|option| option.label.clone()).unwrap_or_else(|| value.clone())
-    };
-    Some(chosen.iter().map(label).collect::<Vec<String>>().join(", "))
-}
-
-fn text(view: &RecordView, labels: &BTreeMap<&str, ColumnLabels>) -> String {
+fn text(view: &RecordView) -> String {
     let mut text = format!("{} {}", view.object, plain(&view.id));
     match (&view.at, &view.removed_at) {
         (Some(at), _) => text.push_str(&format!(" as of {at}")),
@@ -102,13 +55,8 @@ fn text(view: &RecordView, labels: &BTreeMap<&str, ColumnLabels>) -> String {
         (None, None) => {}
     }
     text.push_str("\n\n");
-    let titles = ["column", "label", "value"];
-    let rows = view.values.iter().map(|(name, value)| {
-        let labels = labels.get(name.as_str());
-        let shown = labels.and_then(|labels| labels.value.clone()).unwrap_or_else(|| value_text(value));
-        vec![name.clone(), labels.and_then(|labels| labels.field.clone()).unwrap_or_default(), shown]
-    });
-    text.push_str(&output::render(&titles, &[], rows, false));
+    let rows = view.values.iter().map(|(name, value)| vec![name.clone(), value_text(value)]);
+    text.push_str(&output::render(&["column", "value"], &[], rows, false));
     if !view.pending_edits.is_empty() {
         text.push_str("\npending edits\n");
         for edit in &view.pending_edits {
