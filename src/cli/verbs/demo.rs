@@ -3,53 +3,55 @@
 //! Everything except the CRM is real: the runs are those of `sync` and `resync`, over HTTP on loopback. The queries are plain SQL.
 
 use std::io::IsTerminal;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
 
+use crate::api::BaseUrl;
 use crate::app::{Mirror, MirrorSettings, RunResult, Summary};
 use crate::cli::ui::rows;
 use crate::cli::verbs::{edit, sync};
 use crate::cli::{Failure, Global, identity, logging, output, session};
 use crate::config::Sources;
-use crate::daemon::StopSignals;
+use crate::daemon::{self, DaemonSignals, StopSignals};
 use crate::exit::Exit;
-use crate::format::{self, shell_word};
+use crate::format;
 use crate::model::{Instant, Object, RecordId, Resource, Ru, SystemClock};
 use crate::outbox::{EditRequest, EditSource, queue};
 use crate::sandbox::{Development, FaultLine, Sandbox, SandboxServer, World, WorldOrigin};
-use crate::store::{Reader, RunOutcome, report, write_beside};
+use crate::store::{
+    ReadTx, Reader, RunOutcome, StateKey, StoreError, beside, open, record, remove_database, report, write_beside,
+};
+use crate::sync::checks::identity::Identity;
 use crate::sync::{Job, Silent};
 
 const CONTACTS: usize = 600;
 const COMPANIES: usize = 80;
 const SEED: u64 = 7;
+const PAGE: &str = "127.0.0.1:8787";
+const CHURN: Duration = Duration::from_secs(3);
 
 #[derive(clap::Args, Clone, Debug)]
-#[command(after_help = "Example:\n  crm-mirror demo\n  crm-mirror demo --path /tmp/demo.db")]
+#[command(after_help = "Example:\n  crm-mirror demo\n  crm-mirror demo --serve\n  crm-mirror demo --path /tmp/demo.db")]
 pub struct DemoArgs {
-    /// The mirror to create.
+    /// The mirror to create; a mirror of an earlier demo is replaced.
     #[arg(long, default_value = "./crm-mirror-demo.db", value_name = "FILE")]
     path: PathBuf,
     /// Data full of edge cases, for tests.
     #[arg(long)]
     nasty: bool,
+    /// Then keep the CRM changing, and run the daemon with its status page at this address until Ctrl-C.
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = PAGE)]
+    serve: Option<SocketAddr>,
 }
 
 pub fn run(global: &Global, args: &DemoArgs) -> Result<Exit, Failure> {
     identity::take(&args.path)?;
     logging::start(&global.log_alone()?);
-    let path = args.path.display();
-    // Also a link to nothing: what it stands for may be somebody's.
-    if args.path.symlink_metadata().is_ok() {
-        let remove = format!(
-            "`rm {}*` removes an earlier demo; or choose another file with `--path`",
-            shell_word(&path.to_string())
-        );
-        return Err(Failure::new(Exit::Storage, format!("{path} exists already")).hint(remove));
-    }
+    make_room(&args.path)?;
     let runtime = session::runtime()?;
     let origin = WorldOrigin::Generated { contacts: CONTACTS, companies: COMPANIES, nasty: args.nasty };
     let development = Development { origin, seed: SEED, now: None, state: None, faults: FaultLine::default() };
@@ -57,13 +59,22 @@ pub fn run(global: &Global, args: &DemoArgs) -> Result<Exit, Failure> {
     let running = runtime.block_on(sandbox.start(0))?;
     runtime.block_on(steps(&args.path, &running))?;
     answer_questions(&Reader::open_for_queries(&args.path)?)?;
+    let path = args.path.display();
     output::text(&format!(
         "\nThe mirror is {path}, {}. To query it yourself:\n  \
          crm-mirror sql --database {path} \\\n    'SELECT name, position FROM contacts_full LIMIT 5'\n  \
          sqlite3 -readonly {path}\n",
         format::bytes(report::sizes(&args.path).0),
     ))?;
-    Ok(Exit::Done)
+    match args.serve {
+        Some(page) => runtime.block_on(serve(&args.path, &running, page)),
+        None => {
+            output::text(&format!(
+                "\n`crm-mirror demo --serve` keeps the CRM changing, with the daemon's status page\nat http://{PAGE}/.\n"
+            ))?;
+            Ok(Exit::Done)
+        }
+    }
 }
 
 /// The configuration of the demo: nothing else is read.
@@ -76,6 +87,50 @@ fn sources(path: &Path, running: &SandboxServer) -> Sources {
     ];
     let environment = [("CRM_MIRROR_API__KEY", running.sandbox().full_key())].into_iter().collect();
     Sources { environment, flags, ..Sources::default() }
+}
+
+async fn serve(path: &Path, running: &SandboxServer, page: SocketAddr) -> Result<Exit, Failure> {
+    let mut sources = sources(path, running);
+    sources.flags.extend([("daemon.http", page.to_string()), ("sync.schedule", "auto".into())]);
+    let signals = DaemonSignals::listen()?;
+    output::text(&format!("\nThe status page is at http://{page}/ until you press Ctrl-C.\n"))?;
+    tokio::select! {
+        ended = daemon::run(sources, Arc::new(SystemClock), signals) => ended?,
+        () = running.sandbox().churn(CHURN, SEED) => {}
+    }
+    Ok(Exit::Done)
+}
+
+fn make_room(path: &Path) -> Result<(), Failure> {
+    let reader = match Reader::open(path) {
+        Ok(reader) => reader,
+        Err(StoreError::Missing { .. }) => return Ok(()),
+        Err(error) => return Err(error.into()),
+    };
+    if !is_of_a_demo(&reader.begin()?)? {
+        let message = format!("{} is a mirror that the demo did not make", path.display());
+        return Err(
+            Failure::new(Exit::Storage, message).hint("choose another file with `--path`; this one was not changed")
+        );
+    }
+    drop(reader);
+    // Another demo may be writing it: creating it takes the lock or fails.
+    let lock = open::create(path)?;
+    // The lock file is removed last: it contains the RU ledger of the earlier runs, which would count for the next.
+    let removed = remove_database(path).and_then(|()| std::fs::remove_file(beside(path, ".lock")));
+    removed.map_err(|source| StoreError::Io { path: path.into(), source })?;
+    drop(lock);
+    Ok(())
+}
+
+/// Whether the mirror is one of a sandbox, and its first run was a demo's: with `--serve`, runs of the daemon follow.
+fn is_of_a_demo(mirror: &ReadTx<'_>) -> Result<bool, StoreError> {
+    let identity: Option<Identity> = mirror.state(&StateKey::Identity)?;
+    let loopback = identity.is_none_or(|identity| {
+        let url: Result<BaseUrl, _> = identity.base_url.parse();
+        url.is_ok_and(|url| url.is_loopback())
+    });
+    Ok(loopback && report::began_with(mirror, "demo")?)
 }
 
 async fn steps(path: &Path, running: &SandboxServer) -> Result<(), Failure> {
@@ -106,13 +161,14 @@ async fn steps(path: &Path, running: &SandboxServer) -> Result<(), Failure> {
         let ran = run(title, &Job::sync()).await?;
         output::text(&step(&ran.summary))?;
 
+        let before = Instant::system_now();
         let request = EditRequest {
             object: Object::Contact,
             record: RecordId::new(&*edited),
             changes: vec![edit::given("position=Chief Data Officer")?],
             if_match: None,
         };
-        write_beside(path, |tx| queue(tx, &request, EditSource::Edit, Instant::system_now()))?;
+        write_beside(path, |tx| queue(tx, &request, EditSource::Edit, before))?;
         let title = format!(
             "An edit in the mirror is sent to the CRM, once.\n\
              `UPDATE contacts_full SET …` does the same.\n  \
@@ -121,6 +177,8 @@ async fn steps(path: &Path, running: &SandboxServer) -> Result<(), Failure> {
         let ran = run(&title, &Job::Push).await?;
         let applied = format::counted(ran.summary.push.applied, "edit", "edits");
         output::text(&format!("  {applied} applied; {}\n", format::ru(Ru::new(ran.summary.ru.spent))))?;
+        let was = position(path, &edited, Some(before))?;
+        output::text(&format!("  before, by `crm-mirror show contact {edited} --at TIME`:\n  position {was}\n"))?;
 
         sandbox.with_world(delete);
         let title = "A contact is deleted, which no list of changes shows.\n`verify --repair` finds and removes it.";
@@ -132,6 +190,13 @@ async fn steps(path: &Path, running: &SandboxServer) -> Result<(), Failure> {
     let ended = steps.await;
     mirror.close().await;
     ended
+}
+
+fn position(path: &Path, id: &str, at: Option<Instant>) -> Result<String, Failure> {
+    let reader = Reader::open(path)?;
+    let view = record::record(&reader.begin()?, Object::Contact, id, at)?;
+    let position = view.values.into_iter().find(|(column, _)| column == "position");
+    Ok(position.and_then(|(_, value)| value.as_str().map(String::from)).unwrap_or_default())
 }
 
 fn step(summary: &Summary) -> String {
@@ -196,4 +261,39 @@ fn answer(mirror: &Reader, sql: &str) -> rusqlite::Result<String> {
     let mut stmt = mirror.prepare(sql)?;
     let titles = rows::titles(&stmt);
     rows::table(&titles, &mut stmt.query([])?, std::io::stdout().is_terminal())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn file_that_is_not_of_the_demo_is_not_changed() {
+        let dir = tempfile::tempdir().unwrap();
+        let text = dir.path().join("notes.txt");
+        std::fs::write(&text, "mine").unwrap();
+        assert_eq!(make_room(&text).unwrap_err().exit(), Exit::Storage);
+        assert_eq!(std::fs::read_to_string(&text).unwrap(), "mine");
+        let mirror = dir.path().join("mirror.db");
+        drop(open::create(&mirror).unwrap());
+        rusqlite::Connection::open(&mirror)
+            .unwrap()
+            .execute("INSERT INTO sync_runs (kind, \"trigger\", started_at) VALUES ('sync', 'manual', '')", [])
+            .unwrap();
+        let failure = make_room(&mirror).unwrap_err();
+        assert!(failure.text().contains("did not make"), "{}", failure.text());
+        assert!(mirror.exists());
+    }
+
+    #[test]
+    fn missing_file_and_earlier_demo_are_accepted() {
+        let dir = tempfile::tempdir().unwrap();
+        let mirror = dir.path().join("mirror.db");
+        make_room(&mirror).unwrap();
+        let lock = open::create(&mirror).unwrap();
+        lock.note("spent").unwrap();
+        drop(lock);
+        make_room(&mirror).unwrap();
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
 }

@@ -130,6 +130,12 @@ pub fn failing(tx: &ReadTx<'_>) -> Result<Option<Failing>> {
     Ok(found.and_then(|(since, runs, error)| Some(Failing { since: since?, runs, error })))
 }
 
+/// Whether the first run had this trigger, if there was one.
+pub fn began_with(tx: &ReadTx<'_>, trigger: &str) -> Result<bool> {
+    let first: Option<String> = tx.find_value("SELECT \"trigger\" FROM sync_runs ORDER BY id LIMIT 1", [])?;
+    Ok(first.is_none_or(|first| first == trigger))
+}
+
 /// The newest entry of the feed, and the changes of columns after an entry, a hundred at most; none without an entry.
 pub fn schema_changes(tx: &ReadTx<'_>, after: Option<u64>) -> Result<(u64, Vec<ColumnEvent>)> {
     let newest = tx.count("SELECT coalesce(max(seq), 0) FROM changes", [])?;
