@@ -5,7 +5,7 @@ use std::time::{Duration, Instant as Monotonic};
 
 use tokio::sync::watch;
 
-use super::schedule::{self, Allowance};
+use super::reserves::{self, Allowance};
 use super::settings::{MirrorSettings, limits};
 use crate::api::{ApiError, ApiKey, Client, ClientSettings};
 use crate::app::summary::Summary;
@@ -13,7 +13,7 @@ use crate::budget::Limits;
 use crate::model::{Clock, Instant, Object};
 use crate::store::{MirrorTx, Store, StoreError, StoreOptions};
 use crate::sync::step_failures::StepFailures;
-use crate::sync::{BudgetMeter, Engine, Findings, Forecast, Job, RunObserver, Suspension, SyncError, SyncSettings};
+use crate::sync::{BudgetMeter, Engine, Findings, Forecast, Job, RunObserver, SyncError, SyncSettings};
 
 /// The longest hold that a run waits for; a longer one suspends it.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -46,7 +46,6 @@ struct Parts {
 pub struct RunResult {
     pub summary: Summary,
     pub findings: Vec<(Object, Findings)>,
-    pub suspension: Option<Suspension>,
     pub empty_until: Option<Instant>,
 }
 
@@ -136,7 +135,7 @@ impl Mirror {
     pub async fn reserve_for_schedule(&self) -> Result<(), StoreError> {
         let (known, now) = (self.parts(), self.clock.now());
         let read = move || {
-            let units = schedule::for_schedule(&known.settings, &known.meter, now)?;
+            let units = reserves::for_schedule(&known.settings, &known.meter, now)?;
             known.meter.set_reserve(units);
             Ok(())
         };
@@ -148,8 +147,7 @@ impl Mirror {
         let report = known.engine.run(job, trigger).await?;
         let (ledger, limits) = (known.meter.ledger(), known.meter.limits());
         let summary = Summary::new(job.kind(), &report, began.elapsed(), &ledger, limits);
-        let (findings, suspension) = (report.findings, report.suspension);
-        Ok(RunResult { summary, findings, suspension, empty_until: known.meter.empty_until() })
+        Ok(RunResult { summary, findings: report.findings, empty_until: known.meter.empty_until() })
     }
 
     /// When the schedule next attempts the steps at which the last run failed, and whether others were answered; `None` if
@@ -216,7 +214,7 @@ async fn assemble(
     };
     let (meter, engine) = assemble_engine(&store, parts, clock, observer).await?;
     let engine = engine.with_list_schedule(settings.list_schedule());
-    meter.set_reserve(schedule::for_schedule(&settings, &meter, clock.now())?);
+    meter.set_reserve(reserves::for_schedule(&settings, &meter, clock.now())?);
     Ok(Parts { settings, store, meter, engine })
 }
 

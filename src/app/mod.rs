@@ -7,15 +7,16 @@
 //! - A mirror that was replaced on disk is reopened before a run writes to it. A mirror that was deleted while it was in
 //!   use is not created again.
 
+pub mod ages;
 mod mirror;
-pub mod schedule;
+pub mod reserves;
 mod settings;
 pub mod status;
 pub mod summary;
 mod user_names;
 
 pub use mirror::{EngineSettings, Mirror, MirrorError, RunResult, assemble_engine};
-pub use schedule::{Allowance, EditBudget, edit_budget, holds_new_edits};
+pub use reserves::{Allowance, EditBudget, edit_budget, holds_new_edits};
 pub use settings::{MirrorSettings, limits, publish_settings};
 pub use summary::{MissingScope, Summary};
 pub use user_names::{ids_of, person};

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::schedule::{Allowance, cost_of_changes, is_stale, ledger};
+use super::ages;
+use super::reserves::{Allowance, cost_of_changes, ledger};
 use super::settings::limits;
 use crate::app::summary::MissingScope;
 use crate::budget::Ledger;
@@ -278,16 +279,17 @@ impl MirrorStatus {
     /// Whether the mirror can be relied on. Details do not count, and neither do objects that the key may not read. `poll` is
     /// the interval of the automatic schedule, as far as it is known.
     pub fn readiness(&self, config: &Config, now: Instant, poll: Option<Duration>) -> Readiness {
-        // Where only short lists are mirrored, they are what counts; the schedule for changes is not theirs.
+        // Where only short lists are mirrored, they are what counts.
         let has_records = Object::ALL.into_iter().any(|object| config.mirrors(object.resource()));
         let lists = self.mirrored(config).filter(|object| object.removed.is_some() == has_records);
-        let as_of: Option<Vec<Instant>> = lists.map(|object| object.changes_as_of).collect();
-        match as_of {
-            Some(as_of) if !as_of.is_empty() => {
-                let stale = has_records && as_of.into_iter().any(|as_of| is_stale(&config.sync, as_of, poll, now));
-                if stale { Readiness::Stale } else { Readiness::Ready }
-            }
-            _ => Readiness::NeverCopied,
+        let late = |object: &ObjectStatus| {
+            let overdue = ages::overdue(&config.sync, object.object, object.changes_as_of?, poll, now);
+            Some(overdue.is_some_and(|overdue| overdue > ages::LATE))
+        };
+        match lists.map(late).reduce(|any, one| Some(any? | one?)).flatten() {
+            None => Readiness::NeverCopied,
+            Some(true) => Readiness::Stale,
+            Some(false) => Readiness::Ready,
         }
     }
 }

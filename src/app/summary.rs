@@ -26,7 +26,7 @@ pub struct Summary {
     pub definitions: DefinitionChanges,
     pub push: PushTally,
     pub ru: RuSummary,
-    pub pause: Option<PauseSummary>,
+    pub pause: Option<Suspension>,
     pub missing_scopes: Vec<MissingScope>,
     pub outages: Vec<RefusedRemovalsSummary>,
     pub notes: Vec<String>,
@@ -40,13 +40,6 @@ pub struct RuSummary {
     pub limit: u64,
     #[serde(serialize_with = "instant::utc_always")]
     pub refills_at: Instant,
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct PauseSummary {
-    pub reason: Cow<'static, str>,
-    #[serde(serialize_with = "instant::utc")]
-    pub until: Option<Instant>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -80,17 +73,7 @@ impl Summary {
                 limit: limits.limit.get(),
                 refills_at: ledger.refills_at(limits),
             },
-            pause: report.suspension.map(|pause| {
-                let (reason, at) = match pause {
-                    Suspension::Budget(at) => ("budget", Some(at)),
-                    Suspension::Hold(at) => ("hold", Some(at)),
-                    Suspension::Limit => ("limit", None),
-                    Suspension::Shutdown => ("stopped", None),
-                    Suspension::Locked => ("locked", None),
-                    Suspension::Changes => ("changes", None),
-                };
-                PauseSummary { reason: reason.into(), until: at }
-            }),
+            pause: report.suspension,
             missing_scopes: report
                 .missing_scopes
                 .iter()
@@ -109,8 +92,8 @@ impl Summary {
         }
     }
 
-    #[must_use]
-    pub fn after(mut self, earlier: &Summary) -> Summary {
+    /// Adds an earlier run of the same job.
+    pub fn add(&mut self, earlier: &Summary) {
         self.kind = earlier.kind.clone();
         self.seconds += earlier.seconds;
         self.tally.add(&earlier.tally);
@@ -122,7 +105,6 @@ impl Summary {
                 self.notes.push(note.clone());
             }
         }
-        self
     }
 
     pub fn text(&self, now: Instant) -> String {
@@ -186,20 +168,27 @@ impl Summary {
     }
 
     pub fn pause_sentence(&self) -> String {
-        let until = self.pause.as_ref().and_then(|pause| pause.until).map(format::moment);
-        let why = match (self.pause.as_ref().map(|pause| pause.reason.as_ref()), until) {
-            (Some("budget"), Some(until)) if self.ru.left > 0 => {
-                let n = format::count;
-                let (used, limit, left) =
-                    (n(self.ru.limit.saturating_sub(self.ru.left)), n(self.ru.limit), n(self.ru.left));
-                format!("{used} of {limit} RU used; {left} are reserved for scheduled runs; the window ends at {until}")
+        let n = format::count;
+        let why = match self.pause {
+            Some(Suspension::Budget(until)) if self.ru.left > 0 => format!(
+                "{} of {} RU used; {} are reserved for scheduled runs; the window ends at {}",
+                n(self.ru.limit.saturating_sub(self.ru.left)),
+                n(self.ru.limit),
+                n(self.ru.left),
+                format::moment(until)
+            ),
+            Some(Suspension::Budget(until)) => {
+                format!("the budget of this window is spent; it refills at {}", format::moment(until))
             }
-            (Some("budget"), Some(until)) => format!("the budget of this window is spent; it refills at {until}"),
-            (Some("hold"), Some(until)) => format!("rate limit: no request is sent before {until}"),
-            (Some("locked"), _) => "another program writes the mirror, such as a shell with an open transaction".into(),
-            (Some("limit"), _) => format!("{} RU are spent (`--max-ru`)", format::count(self.ru.spent)),
-            (Some("changes"), _) => "records change faster than they are read; everything read so far is stored".into(),
-            _ => "stopped on request; everything read so far is stored".into(),
+            Some(Suspension::Hold(until)) => format!("rate limit: no request is sent before {}", format::moment(until)),
+            Some(Suspension::Locked) => {
+                "another program writes the mirror, such as a shell with an open transaction".into()
+            }
+            Some(Suspension::Limit) => format!("{} RU are spent (`--max-ru`)", n(self.ru.spent)),
+            Some(Suspension::Changes) => {
+                "records change faster than they are read; everything read so far is stored".into()
+            }
+            Some(Suspension::Shutdown) | None => "stopped on request; everything read so far is stored".into(),
         };
         let next = if self.kind == "verify" { "run it again later" } else { "`crm-mirror sync` continues from there" };
         format!("{why}\nhint: {next}")

@@ -11,27 +11,26 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::api::ApiError;
 use crate::app::{Mirror, MirrorSettings, RunResult, Summary};
-use crate::cli::ui::progress::ProgressLines;
 use crate::cli::{Failure, logging, output};
 use crate::config::Config;
-use crate::daemon::client::{AcceptedJob, ClientError, DaemonClient, EventStream, reach};
+use crate::daemon::client::{ClientError, DaemonClient, EventStream, reach};
+use crate::daemon::control::JobBody;
+use crate::daemon::inputs_and_effects::AcceptedJob;
 use crate::daemon::job::Trigger;
+use crate::daemon::progress_log::ProgressLines;
 use crate::daemon::{DaemonStatus, Event, StopSignals};
 use crate::exit::Exit;
 use crate::format;
 use crate::model::{Object, Resource, Ru, SystemClock};
 use crate::store::{StoreError, lock};
-use crate::sync::{Findings, Job, RunObserver, Selection};
+use crate::sync::{Findings, Job, RunObserver};
 
 const GRACE: Duration = Duration::from_secs(10);
-
-/// How long to wait for events that are already on their way.
-const LAST_LINES: Duration = Duration::from_secs(2);
 
 /// The summary of a run, and what it found.
 pub type Finished = (Summary, Vec<(Object, Findings)>);
@@ -43,15 +42,10 @@ pub fn run(config: &Config, job: &Job, (trigger, max_ru): (Trigger, Option<Ru>))
     let progress = ProgressLines::default();
     logging::start(&config.log);
     let runtime = runtime()?;
-    if let Some((client, status)) = runtime.block_on(daemon(config))? {
+    if let Some((client, _)) = runtime.block_on(daemon(config))? {
         // The daemon would go on with the rest of a limited run at once.
         if job.accept().workspace || max_ru.is_some() {
             return Err(needs_the_mirror_alone());
-        }
-        if *job == Job::Push && status.running.is_some_and(|running| running.work == "verify") {
-            output::note(
-                "the daemon runs a verification, which sends due edits between its requests; this ends after it",
-            );
         }
         return runtime.block_on(run_there(&client, job, &progress));
     }
@@ -118,8 +112,6 @@ fn cut_off() -> Failure {
 /// How long `status` waits for the daemon: monitoring allows a probe a few seconds.
 const ANSWERS_WITHIN: Duration = Duration::from_millis(1500);
 
-const ASK_AGAIN: Duration = Duration::from_millis(300);
-
 /// The daemon that owns the configured mirror, and its status; `None` if there is none.
 pub async fn daemon(config: &Config) -> Result<Option<(DaemonClient, DaemonStatus)>, Failure> {
     if reach(&config.socket).is_err_and(|error| error.kind() == ErrorKind::PermissionDenied) {
@@ -172,7 +164,6 @@ pub async fn daemon_state(config: &Config) -> (Option<DaemonStatus>, DaemonState
 /// Requests a job and watches it until it ends; `None` if the person stops watching, or the job has to wait for long: the
 /// daemon goes on with it.
 async fn run_there(client: &DaemonClient, job: &Job, progress: &ProgressLines) -> Result<Option<Finished>, Failure> {
-    let (path, body) = request(job);
     let how_to_stop = match job {
         Job::Resync { .. } => "`crm-mirror resync --stop` stops it",
         _ => "`crm-mirror status` shows it",
@@ -180,7 +171,7 @@ async fn run_there(client: &DaemonClient, job: &Job, progress: &ProgressLines) -
     let mut signals = StopSignals::listen()?;
     // Subscribed before the request, so that no event of the job is missed.
     let mut events = client.subscribe().await?;
-    let Some(accepted) = accepted(client, &path, &body, &mut signals).await? else { return Ok(None) };
+    let accepted: AcceptedJob = client.post(&format!("/{}", job.kind()), &json!(JobBody::from(job))).await?;
     output::note(&format!("the daemon runs it (job {})", accepted.job));
     if let Some(until) = accepted.waits_until {
         // As in the foreground, an exhausted budget and a long hold are not waited for.
@@ -191,7 +182,7 @@ async fn run_there(client: &DaemonClient, job: &Job, progress: &ProgressLines) -
         return Ok(None);
     }
     tokio::select! {
-        ended = watch(client, &mut events, accepted.job, progress) => ended.map(Some),
+        ended = watch(&mut events, accepted.job, progress) => ended.map(Some),
         () = signals.next() => {
             output::note(&format!("the daemon continues; {how_to_stop}"));
             Ok(None)
@@ -199,72 +190,17 @@ async fn run_there(client: &DaemonClient, job: &Job, progress: &ProgressLines) -
     }
 }
 
-/// A job as a request to the daemon.
-fn request(job: &Job) -> (String, Value) {
-    let objects = match job.selection() {
-        Some(Selection::Named(objects)) => objects.as_slice(),
-        // The daemon has a configuration of its own.
-        _ => &[],
-    };
-    let removals = job.accept().removals;
-    let body = match job {
-        Job::Push => json!({}),
-        Job::Verify { full, repair, .. } => {
-            json!({"objects": objects, "full": full, "repair": repair, "accept_removals": removals})
-        }
-        Job::Sync { .. } | Job::Resync { .. } => json!({"objects": objects, "accept_removals": removals}),
-    };
-    (format!("/{}", job.kind()), body)
-}
-
-/// Enqueues a job. While the daemon opens its mirror, which may be a migration or a wait for another process, it is asked
-/// again. `None` if the user ends the wait.
-async fn accepted(
-    client: &DaemonClient,
-    path: &str,
-    body: &Value,
-    signals: &mut StopSignals,
-) -> Result<Option<AcceptedJob>, Failure> {
-    let mut reported = None;
+/// Follows a job to its end, which a daemon of another version may describe in words that are unknown here.
+async fn watch(events: &mut EventStream, job: u64, progress: &ProgressLines) -> Result<Finished, Failure> {
+    let mut ours = false;
     loop {
-        match client.post(path, body).await {
-            Err(ClientError::NotReady(reason)) => {
-                if reported.as_ref() != Some(&reason) {
-                    output::note(&format!("waiting until the daemon is ready: {reason}"));
-                    reported = Some(reason);
-                }
-            }
-            answer => return Ok(Some(answer?)),
-        }
-        tokio::select! {
-            () = tokio::time::sleep(ASK_AGAIN) => {}
-            () = signals.next() => {
-                output::note("nothing was requested");
-                return Ok(None);
-            }
-        }
-    }
-}
-
-async fn watch(
-    client: &DaemonClient,
-    events: &mut EventStream,
-    job: u64,
-    progress: &ProgressLines,
-) -> Result<Finished, Failure> {
-    let (mut ours, mut gone) = (false, false);
-    let missed =
-        |_| Failure::new(Exit::Paused, "the end of the job was missed").hint("`crm-mirror status` shows the last runs");
-    loop {
-        let event = if gone {
-            // The end of the job is among the next events, or was missed.
-            tokio::time::timeout(LAST_LINES, events.next()).await.map_err(missed)??
-        } else {
-            events.next().await?
-        };
-        match event {
+        match events.next().await? {
             Event::Started { job: started, .. } => ours = started == job,
-            Event::Missed { .. } => gone = !client.has(job).await?,
+            // The end of the job may be among them.
+            Event::Missed { .. } => {
+                return Err(Failure::new(Exit::Paused, "the daemon continues; its events are not understood, or were missed")
+                    .hint("`crm-mirror status` shows the last runs"));
+            }
             Event::Preempted { job: preempted } if preempted == job => ours = false,
             Event::Finished { job: ended, result } if ended == job => {
                 let Some(summary) = result.summary else {

@@ -11,9 +11,9 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::bus::Event;
+use super::event::Event;
+use super::http_server::ProblemReply;
 use super::status_reply::DaemonStatus;
-use crate::model::Instant;
 
 /// The timeout of a request. The daemon answers at once, and may wait five seconds for the disk.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -39,18 +39,6 @@ pub enum ClientError {
     NotReady(String),
     #[error("the daemon ended before the job did")]
     Ended,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-pub struct AcceptedJob {
-    pub job: u64,
-    pub waits_until: Option<Instant>,
-}
-
-#[derive(Deserialize)]
-struct ProblemReply {
-    error: String,
-    hint: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -87,7 +75,9 @@ impl DaemonClient {
 
     /// The daemon's status, if it owns the mirror at `database`.
     pub async fn status_of(&self, database: &Path) -> Result<Option<DaemonStatus>, ClientError> {
-        let status = self.status(FIRST_REPLY_TIMEOUT).await?;
+        // An answer with a daemon status is valid whatever its HTTP status: the daemon may be waiting for its mirror.
+        let request = self.http.get(url("/status")).timeout(FIRST_REPLY_TIMEOUT);
+        let status: StatusOfDaemon = read(request, |_| true).await?;
         // A file that is gone has a folder and a name.
         let whole = |path: &Path| {
             let of_missing = || Some(path::absolute(path).ok()?.parent()?.canonicalize().ok()?.join(path.file_name()?));
@@ -95,16 +85,6 @@ impl DaemonClient {
         };
         let is_ours = whole(database).is_some_and(|ours| whole(Path::new(&status.database)) == Some(ours));
         Ok(status.daemon.filter(|_| is_ours))
-    }
-
-    pub async fn has(&self, job: u64) -> Result<bool, ClientError> {
-        let jobs = self.status(REPLY_TIMEOUT).await?.daemon.into_iter();
-        Ok(jobs.flat_map(|daemon| daemon.running.into_iter().chain(daemon.waiting)).any(|known| known.job == job))
-    }
-
-    /// An answer with a daemon status is valid whatever its HTTP status: the daemon may be waiting for its mirror.
-    async fn status(&self, within: Duration) -> Result<StatusOfDaemon, ClientError> {
-        read(self.http.get(url("/status")).timeout(within), |_| true).await
     }
 
     pub async fn post<T: DeserializeOwned>(&self, path: &str, body: &Value) -> Result<T, ClientError> {

@@ -5,32 +5,32 @@
 //! stuck. The loop reads the clock at least every ten seconds, which detects a clock that was set and a machine that
 //! slept.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant as Monotonic};
 
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-use super::bus::{Event, JobResults};
 use super::error::DaemonError;
+use super::event::Event;
 use super::handler_state::{Control, LoopMessage};
 use super::inputs_and_effects::{DaemonAnswer, Effect, Input};
-use super::job::RunEnd;
+use super::job::JobResult;
 use super::runner::Runner;
-use super::state_machine::{PastRuns, StateMachine, Trouble};
+use super::state_machine::{PastRuns, StateMachine};
 use super::systemd::DaemonSignals;
 use super::timetable::Timetable;
 use super::watches::CronTicks;
 use super::{status_reply, systemd};
+use crate::app::Summary;
 use crate::config::Config;
 use crate::error_chain::error_chain;
+use crate::exit::Exit;
 use crate::format;
 use crate::model::Instant;
 
 const LOOK: Duration = Duration::from_secs(10);
-
-/// The same during a run, whose progress the status line shows.
-const LOOK_AT_RUN: Duration = Duration::from_secs(2);
 
 /// The clock counts as moved if it differs from the elapsed time by more than this.
 const MOVED: Duration = Duration::from_secs(5);
@@ -51,7 +51,10 @@ pub(super) struct EventLoop {
     /// Who sent the request that is being processed.
     asking: Option<oneshot::Sender<DaemonAnswer>>,
     running: Option<JoinHandle<()>>,
-    results: JobResults,
+    /// The result of the run that ended last.
+    ended: Option<JobResult>,
+    /// The summaries of the earlier runs of the jobs that were preempted.
+    earlier: HashMap<u64, Box<Summary>>,
     status: String,
     /// What was logged to be waited for.
     wait: Option<String>,
@@ -67,7 +70,8 @@ impl EventLoop {
         let mut event_loop = EventLoop {
             state: StateMachine::new(Timetable::new(&config.sync, part), past, now),
             part,
-            results: JobResults::default(),
+            ended: None,
+            earlier: HashMap::new(),
             scheduler,
             control,
             runner,
@@ -110,8 +114,7 @@ impl EventLoop {
         while continues {
             self.publish_status();
             let now = self.control.now();
-            let look = if self.state.running().is_some() { LOOK_AT_RUN } else { LOOK };
-            let wake = self.state.wakes_at(now).map_or(look, |at| at.since(now).min(look));
+            let wake = self.state.wakes_at(now).map_or(LOOK, |at| at.since(now).min(LOOK));
             // A running job stops at a page boundary, within this time.
             let grace = stopped_at.map(|at| GRACE.saturating_sub(at.elapsed()));
             let input = tokio::select! {
@@ -167,18 +170,13 @@ impl EventLoop {
             }
             LoopMessage::Ended(ended) => {
                 self.running = None;
-                if let Some((job, since)) = self.state.running() {
-                    let took = self.control.now().since(since);
-                    let mut known = self.control.known();
-                    let (runs, took_in_all) = known.durations.entry(job.job.kind()).or_default();
-                    (*runs, *took_in_all) = (*runs + 1, *took_in_all + took);
+                let mut result = ended.result;
+                let earlier = self.state.running().and_then(|(job, _)| self.earlier.remove(&job.id));
+                // The runs of a job count as one. If the last one has no summary, the earlier ones do not say how it ended.
+                if let (Some(summary), Some(earlier)) = (&mut result.summary, earlier) {
+                    summary.add(&earlier);
                 }
-                // A run that began has logged its failure itself.
-                if let (RunEnd::Failed { reason, .. }, false) = (&ended.ending.end, ended.is_logged) {
-                    let hint = ended.result.hint.as_ref().map(|hint| format!(" ({hint})"));
-                    tracing::error!("A run failed: {reason}{}", hint.unwrap_or_default());
-                }
-                self.results.last = Some(ended.result);
+                self.ended = Some(result);
                 Some(Input::Ended(ended.ending))
             }
             LoopMessage::Reloaded(reloaded) => Some(self.reloaded(*reloaded)),
@@ -231,9 +229,7 @@ impl EventLoop {
     /// Passes an input to the state machine and executes the effects. Returns whether the daemon continues.
     async fn on(&mut self, input: Input) -> bool {
         let mut continues = true;
-        let before = self.state.trouble().filter(|_| matches!(input, Input::Ended(_))).cloned();
         let effects = self.state.on(input, self.control.now());
-        self.log_trouble(before.as_ref());
         // Before any answer, so that the status shows its effect.
         self.publish();
         for effect in effects {
@@ -249,14 +245,25 @@ impl EventLoop {
                 Effect::Queued(job) => {
                     self.control.tell(&Event::Queued { job: job.id, work: job.job.kind().into() });
                 }
-                Effect::Preempted(job) => self.control.tell(&self.results.preempted(&job)),
+                Effect::Preempted(job) => {
+                    self.earlier.extend(self.ended.take().and_then(|ended| Some((job.id, ended.summary?))));
+                    self.control.tell(&Event::Preempted { job: job.id });
+                }
                 Effect::Finished(job) => {
-                    if let Some(result) = self.results.finished(&job) {
+                    if let Some(result) = self.ended.take() {
                         *self.control.known().ended.entry((job.job.kind(), result.exit)).or_default() += 1;
                         self.control.tell(&Event::Finished { job: job.id, result });
                     }
                 }
-                Effect::Withdrawn(job) => self.control.tell(&self.results.withdrawn(&job)),
+                Effect::Withdrawn(job) => {
+                    // It may have started, and been preempted.
+                    let why = match self.earlier.remove(&job.id) {
+                        Some(_) => "the job was withdrawn before it finished; stored data is kept",
+                        None => "the job was withdrawn before it started",
+                    };
+                    let result = JobResult::failed(Exit::Paused, why.into(), None);
+                    self.control.tell(&Event::Finished { job: job.id, result });
+                }
                 // The client may have disconnected.
                 Effect::Answer(answer) => drop(self.asking.take().map(|client| client.send(answer))),
                 Effect::StorePause(since) => {
@@ -272,19 +279,6 @@ impl EventLoop {
             }
         }
         continues
-    }
-
-    /// Logs since when runs fail, and that they succeed again. The delays grow, so a service that is down for a day causes
-    /// about thirty lines.
-    fn log_trouble(&self, before: Option<&Trouble>) {
-        let Some(Trouble { since, runs, .. }) = before else { return };
-        let begun = format::moment(*since);
-        match self.state.trouble() {
-            // Each failure of a part is logged by its run.
-            Some(now) if now.partial || now.runs == *runs => {}
-            Some(Trouble { runs, .. }) => tracing::info!(runs, "Runs have failed since {begun}, {runs} in a row"),
-            None => tracing::info!(runs, "Runs succeed again; they had failed since {begun}"),
-        }
     }
 
     /// Publishes the status, and logs what is waited for when that begins, changes and ends.

@@ -9,6 +9,7 @@
 //! - No answer waits longer than [`PROMPT`] for the file, or for the loop.
 //! - One read of the file at a time, however many clients ask and however long it takes.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -16,12 +17,12 @@ use futures_util::stream::{self, Stream};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
-use super::bus::{Event, WorkKnown};
 use super::error::DaemonError;
+use super::event::Event;
 use super::inputs_and_effects::{DaemonAnswer, DaemonRequest, Input};
 use super::job::JobRunEnd;
-use super::progress_log;
-use super::status_reply::{DaemonStatus, OPENING, StatusReply};
+use super::progress_log::ProgressLog;
+use super::status_reply::{DaemonStatus, OPENING, PageStatus, StatusReply};
 use crate::app::status::{self, MirrorStatus};
 use crate::config::Config;
 use crate::error_chain::error_chain;
@@ -51,6 +52,17 @@ pub(super) enum LoopMessage {
     Ended(Box<JobRunEnd>),
     Reloaded(Box<Result<Arc<Config>, DaemonError>>),
     Failed(DaemonError),
+}
+
+/// What is known of the work since the daemon started.
+#[derive(Debug, Default)]
+pub(super) struct WorkKnown {
+    /// The jobs that ended, by kind and exit code.
+    pub ended: BTreeMap<(&'static str, u8), u64>,
+    /// Why the configuration on disk is invalid, and the old one active.
+    pub reload_failed: Option<String>,
+    pub page: Option<PageStatus>,
+    log: ProgressLog,
 }
 
 #[derive(Clone, Debug)]
@@ -144,11 +156,6 @@ impl Control {
 
     /// Publishes an event to every listener.
     pub(super) fn tell(&self, event: &Event) {
-        match event {
-            Event::Finished { .. } | Event::Preempted { .. } => self.known().log.work = None,
-            Event::Reloaded => self.known().reload_failed = None,
-            _ => {}
-        }
         if self.lines.receiver_count() == 0 {
             return;
         }
@@ -161,6 +168,7 @@ impl Control {
     /// Says whether a new configuration is active: to listeners, in the log, and in the status until it is valid.
     pub(super) fn reloaded(&self, invalid: Option<&DaemonError>) {
         let Some(error) = invalid else {
+            self.known().reload_failed = None;
             self.tell(&Event::Reloaded);
             tracing::info!("Configuration reloaded");
             return;
@@ -219,7 +227,7 @@ impl Control {
     pub(super) fn line(&self) -> String {
         let is_up_to_date = self.last_mirror.borrow().as_ref().is_some_and(|status| status.up_to_date);
         let (status, known) = (self.daemon(), self.known());
-        let line = status.line(known.log.work.as_ref(), is_up_to_date);
+        let line = status.line(is_up_to_date);
         match &known.reload_failed {
             Some(reason) => format!("The configuration is invalid and the old one active: {reason}. {line}"),
             None => line,
@@ -229,8 +237,7 @@ impl Control {
 
 impl RunObserver for Control {
     fn on(&self, event: RunEvent) {
-        let line = self.known().log.line(&event, self.now());
-        progress_log::log(&event, line);
+        self.known().log.log(&event, self.now());
         self.tell(&Event::Run(event));
     }
 }

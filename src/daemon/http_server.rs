@@ -15,8 +15,7 @@ use axum::serve::Listener;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use serde::Serialize;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinHandle, JoinSet};
 
@@ -96,7 +95,14 @@ pub(super) fn answer(status: StatusCode, value: &impl Serialize) -> Response {
 }
 
 #[derive(Debug)]
-pub(super) struct Problem(StatusCode, Value);
+pub(super) struct Problem(StatusCode, ProblemReply);
+
+/// The body of an answer that is no success.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct ProblemReply {
+    pub error: String,
+    pub hint: Option<String>,
+}
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
@@ -105,7 +111,7 @@ impl IntoResponse for Problem {
 }
 
 pub(super) fn problem(status: StatusCode, error: &str, hint: Option<&str>) -> Problem {
-    Problem(status, json!({"error": error, "hint": hint}))
+    Problem(status, ProblemReply { error: error.into(), hint: hint.map(String::from) })
 }
 
 pub(super) fn internal(error: &impl ToString) -> Problem {

@@ -1,8 +1,10 @@
 //! The inputs and effects of the daemon's state machine ([`super::state_machine`]).
 
+use serde::{Deserialize, Serialize};
+
 use super::job::{QueuedJob, RunEnding};
 use super::timetable::Timetable;
-use crate::model::Instant;
+use crate::model::{Instant, instant};
 use crate::sync::Job;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,10 +60,7 @@ pub enum Effect {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DaemonAnswer {
-    Accepted {
-        job: u64,
-        waits_until: Option<Instant>,
-    },
+    Accepted(AcceptedJob),
     Done,
     /// In effect in this process, but not stored: a restart may lose it.
     NotStored {
@@ -70,4 +69,11 @@ pub enum DaemonAnswer {
     Unavailable {
         reason: String,
     },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AcceptedJob {
+    pub job: u64,
+    #[serde(serialize_with = "instant::utc")]
+    pub waits_until: Option<Instant>,
 }

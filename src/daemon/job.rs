@@ -153,7 +153,6 @@ impl JobResult {
 pub(super) struct JobRunEnd {
     pub ending: RunEnding,
     pub result: JobResult,
-    pub is_logged: bool,
 }
 
 impl JobRunEnd {
@@ -170,12 +169,20 @@ impl JobRunEnd {
         ended
     }
 
+    /// Logs a failure that no run has logged.
+    pub(super) fn log(self) -> JobRunEnd {
+        if let JobResult { error: Some(reason), hint, .. } = &self.result {
+            let hint = hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
+            tracing::error!("A run failed: {reason}{hint}");
+        }
+        self
+    }
+
     pub(super) fn failed(kind: FailureKind, reason: String, exit: Exit, hint: Option<&str>) -> JobRunEnd {
         let end = RunEnd::Failed { kind, reason: reason.clone(), exit: exit.code() };
         JobRunEnd {
             ending: RunEnding { end, empty_until: None, requested: true, began: false, polled: None },
             result: JobResult::failed(exit, reason, hint),
-            is_logged: false,
         }
     }
 }

@@ -1,5 +1,5 @@
 //! The lifetime of the daemon: opens signals, socket, page and mirror, in an order that makes its state visible from
-//! the beginning. Publishing is a separate task beside it.
+//! the beginning. Publishing is a separate task beside the loop.
 //!
 //! Another process may write the mirror, its directory may be missing or full for a while, or a large mirror may have to
 //! be migrated: none of that ends the daemon. It answers on its socket, reports what it waits for, and retries. Only a
@@ -9,16 +9,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 
 use super::error::DaemonError;
 use super::event_loop::EventLoop;
 use super::handler_state::{Control, LoopMessage, PATIENT};
 use super::inputs_and_effects::DaemonAnswer;
 use super::runner::{self, Runner};
-use super::socket::{self, DELAYS};
+use super::socket::{self, ControlSocket};
 use super::state_machine::PastRuns;
-use super::status_reply::{DaemonStatus, OPENING};
+use super::status_reply::DaemonStatus;
 use super::systemd::{self, DaemonSignals};
 use super::watches::{self, CronTicks};
 use super::{control, http_server, notification, page};
@@ -37,23 +37,18 @@ const INBOX: usize = 64;
 /// Runs the daemon until it is told to stop, and publishes meanwhile if `[publish]` is configured.
 pub async fn run(sources: Sources, clock: Arc<dyn Clock>, mut signals: DaemonSignals) -> Result<(), DaemonError> {
     // Checked before any file is touched.
-    let mut settings = MirrorSettings::load(&sources)?;
-    let opened = socket::open(&sources, &mut settings, &mut signals).await;
-    let Some((socket, listener)) = opened else { return Ok(()) };
+    let settings = MirrorSettings::load(&sources)?;
     let (sender, mut inbox) = mpsc::channel(INBOX);
     let scheduler = CronTicks::start(sender.clone()).await?;
     let config = Arc::new(settings.config.clone());
     // They end with the set: at the latest when it is dropped.
     let (mut beside, mut beside_loop) = (JoinSet::new(), JoinSet::new());
     beside.spawn(watches::watch_file_system(config.database.clone(), sender.clone()));
-    let control = Control::new(sender.clone(), config.clone(), clock.clone());
+    let control = Control::new(sender.clone(), config, clock.clone());
     beside.spawn(keep_alive(control.clone()));
+    let mut served = None;
     let published = control.clone();
-    beside.spawn(keep_published(move || plan(&published.config()), clock));
-    let (router, limits) = (control::router(control.clone()), (http_server::IDLE, Duration::MAX));
-    let serving = http_server::spawn(listener, router, control.end.subscribe(), limits, |_, _| {});
-    let page = tokio::spawn(page::serve(control.clone()));
-    let (ended, running) = match open(&sources, settings, &control, &mut inbox, &mut signals).await {
+    let (ended, running) = match open(&sources, settings, &control, &mut served, &mut inbox, &mut signals).await {
         Err(error) => (Err(error), None),
         Ok(None) => (Ok(()), None),
         Ok(Some((mirror, past))) => {
@@ -62,6 +57,7 @@ pub async fn run(sources: Sources, clock: Arc<dyn Clock>, mut signals: DaemonSig
             let runner = Runner::new(mirror, sources, control.clone(), sender.clone());
             beside_loop.spawn(notification::tell(control.clone(), Arc::downgrade(runner.mirror())));
             beside_loop.spawn(watches::watch_edits(control.clone(), sender));
+            beside_loop.spawn(keep_published(move || plan(&published.config()), clock));
             let event_loop = EventLoop::begin(runner, past, control.clone(), scheduler).await;
             let (ended, runner, stopped_at) = event_loop.run_until_stopped(&mut inbox, &mut signals).await;
             // They let go of the mirror.
@@ -70,9 +66,12 @@ pub async fn run(sources: Sources, clock: Arc<dyn Clock>, mut signals: DaemonSig
         }
     };
     // Streams end, and requests in flight get a short time to finish.
-    drop(socket);
+    let serving = served.map(|(_socket, serving)| serving);
     control.end.send_replace(true);
-    tokio::join!(beside.shutdown(), http_server::finish(page), http_server::finish(serving));
+    if let Some([socket, page]) = serving {
+        tokio::join!(http_server::finish(socket), http_server::finish(page));
+    }
+    beside.shutdown().await;
     if let Some((runner, stopped_at)) = running {
         runner.close(END_WITHIN.saturating_sub(stopped_at.elapsed()).max(Duration::from_millis(300))).await;
     }
@@ -80,35 +79,35 @@ pub async fn run(sources: Sources, clock: Arc<dyn Clock>, mut signals: DaemonSig
     ended
 }
 
-/// How often systemd is notified of a migration in progress, and the time extension that is requested.
-const EXTEND_AFTER: Duration = Duration::from_secs(30);
-const EXTEND_BY: Duration = Duration::from_secs(120);
+/// The control socket, and the servers of it and of the status page.
+type ServedSocket = (ControlSocket, [JoinHandle<()>; 2]);
 
-/// Notifies systemd for as long as the daemon's loop answers.
+/// Notifies systemd for as long as the daemon's loop answers, if it watches.
 async fn keep_alive(control: Control) {
-    let every = systemd::heartbeat().unwrap_or(EXTEND_AFTER).min(EXTEND_AFTER);
+    let Some(every) = systemd::heartbeat() else { return };
     loop {
         tokio::time::sleep(every / 2).await;
-        if control.daemon().waiting_for.as_deref() == Some(OPENING) {
-            systemd::extend_start(EXTEND_BY);
-        } else if control.is_alive(every).await {
+        if control.is_alive(every).await {
             systemd::alive();
         }
     }
 }
 
-const LOCKED: Duration = Duration::from_secs(1);
+/// The delay while another process has to end, and the first and the longest delay after other failures.
+const TAKEN: Duration = Duration::from_secs(1);
+const DELAYS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
-/// Opens the mirror, however long that takes, and answers requests meanwhile; `None` if it is told to stop.
+/// Opens the socket and the mirror, however long that takes, and answers requests meanwhile; `None` if it is told to stop.
 async fn open(
     sources: &Sources,
     settings: MirrorSettings,
     control: &Control,
+    served: &mut Option<ServedSocket>,
     inbox: &mut mpsc::Receiver<LoopMessage>,
     signals: &mut DaemonSignals,
 ) -> Result<Option<(Mirror, PastRuns)>, DaemonError> {
     // A migration cannot be interrupted; uncommitted work is done again.
-    let mut opened = std::pin::pin!(until_open(settings, control));
+    let mut opened = std::pin::pin!(until_open(settings, control, served));
     let reason = || control.daemon().waiting_for.unwrap_or_default();
     loop {
         tokio::select! {
@@ -132,52 +131,68 @@ async fn open(
     }
 }
 
-/// Opens the mirror with the configuration of the moment, again and again until it works: the settings of the open mirror
-/// are those that the status shows.
-async fn until_open(mut settings: MirrorSettings, control: &Control) -> Result<(Mirror, PastRuns), DaemonError> {
+/// Opens the socket and the mirror with the configuration of the moment, again and again until it works: the settings of the
+/// open mirror are those that the status shows.
+async fn until_open(
+    mut settings: MirrorSettings,
+    control: &Control,
+    served: &mut Option<ServedSocket>,
+) -> Result<(Mirror, PastRuns), DaemonError> {
     let mut configs = control.config.subscribe();
     let (mut failures, mut known) = (0, None);
     loop {
         let config = Config::clone(&configs.borrow_and_update());
         settings = MirrorSettings::new(config).unwrap_or(settings);
-        let error = match tokio::spawn(attempt(settings.clone(), control.clone())).await {
-            Ok(Ok((mirror, _))) if configs.has_changed().unwrap_or(false) => {
-                mirror.close().await;
-                continue;
-            }
-            Ok(Ok(opened)) => {
-                if known.is_some() {
-                    tracing::info!("The mirror is open; the daemon is ready");
+        let (what, (reason, hint, is_taken)) = if served.is_none() {
+            match socket::open(&settings.config) {
+                Ok((socket, listener)) => {
+                    let (router, limits) = (control::router(control.clone()), (http_server::IDLE, Duration::MAX));
+                    let serving = http_server::spawn(listener, router, control.end.subscribe(), limits, |_, _| {});
+                    *served = Some((socket, [serving, tokio::spawn(page::serve(control.clone()))]));
+                    continue;
                 }
-                return Ok(opened);
+                Err((reason, hint, is_taken)) => ("control socket", (reason, Some(hint), is_taken)),
             }
-            Ok(Err(error @ (MirrorError::Api(_) | MirrorError::Store(StoreError::NewerSchema { .. })))) => {
-                return Err(error.into());
-            }
-            Ok(Err(MirrorError::Store(error))) => error,
-            Err(_) => StoreError::Closed,
-        };
-        let (reason, hint) = match &error {
-            StoreError::Locked { pid: Some(pid), .. } => (format!("process {pid} is writing the mirror"), None),
-            StoreError::Locked { pid: None, .. } => ("another process is writing the mirror".into(), None),
-            other => (error_chain(other), other.hint()),
+        } else {
+            let error = match tokio::spawn(attempt(settings.clone(), control.clone())).await {
+                Ok(Ok((mirror, _))) if configs.has_changed().unwrap_or(false) => {
+                    mirror.close().await;
+                    continue;
+                }
+                Ok(Ok(opened)) => {
+                    if known.is_some() {
+                        tracing::info!("The mirror is open; the daemon is ready");
+                    }
+                    return Ok(opened);
+                }
+                Ok(Err(error @ (MirrorError::Api(_) | MirrorError::Store(StoreError::NewerSchema { .. })))) => {
+                    return Err(error.into());
+                }
+                Ok(Err(MirrorError::Store(error))) => error,
+                Err(_) => StoreError::Closed,
+            };
+            ("mirror, which cannot be opened", obstacle(&error))
         };
         if known.as_ref() != Some(&reason) {
             let hint = hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
             wait_for(control, &reason);
-            tracing::warn!("Waiting for the mirror, which cannot be opened: {reason}{hint}");
+            tracing::warn!("Waiting for the {what}: {reason}{hint}");
             if known.replace(reason).is_none() {
                 systemd::ready();
             }
         }
-        // Where it is busy, SQLite has waited already.
-        let next = if matches!(error, StoreError::Locked { .. }) || error.is_busy() {
-            LOCKED
-        } else {
-            failures += 1;
-            growing(DELAYS, failures)
-        };
-        let _ = tokio::time::timeout(next, configs.changed()).await;
+        failures += u32::from(!is_taken);
+        let delay = if is_taken { TAKEN } else { growing(DELAYS, failures) };
+        let _ = tokio::time::timeout(delay, configs.changed()).await;
+    }
+}
+
+/// Why the file cannot be opened, what helps, and whether another process uses it. Where it is busy, SQLite has waited already.
+fn obstacle(error: &StoreError) -> (String, Option<&'static str>, bool) {
+    match error {
+        StoreError::Locked { pid: Some(pid), .. } => (format!("process {pid} is writing the mirror"), None, true),
+        StoreError::Locked { pid: None, .. } => ("another process is writing the mirror".into(), None, true),
+        other => (error_chain(other), other.hint(), other.is_busy()),
     }
 }
 

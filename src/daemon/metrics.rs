@@ -7,11 +7,10 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::json;
 
-use super::bus::WorkKnown;
-use super::handler_state::{ALIVE_WITHIN, Control};
+use super::handler_state::{ALIVE_WITHIN, Control, WorkKnown};
 use super::http_server::{Problem, answer, problem, with_type};
 use super::status_reply::{DaemonStatus, StatusReply};
-use crate::app::schedule;
+use crate::app::ages;
 use crate::app::status::{ObjectStatus, Readiness};
 use crate::config::Config;
 use crate::exit::Exit;
@@ -25,7 +24,7 @@ const FAMILIES: &str = include_str!("metrics.txt");
 fn text(reply: &StatusReply, control: &Control) -> String {
     let (config, now) = (&*control.config(), control.now());
     let (mut page, known) = (MetricsText::of(config), control.known());
-    let (status, work) = (&reply.status, known.log.work.as_ref());
+    let status = &reply.status;
     let all = Vec::from_iter(&status.objects);
     page.by_object("rows", &all, |object| Some(object.rows as f64));
     page.by_object("details_pending", &all, |object| Some(object.details_pending? as f64));
@@ -38,9 +37,6 @@ fn text(reply: &StatusReply, control: &Control) -> String {
     let is_copied = |object: &&ObjectStatus| object.sweep.is_some_and(|sweep| sweep.first_copy);
     let copied: Vec<&ObjectStatus> = status.objects.iter().filter(is_copied).collect();
     page.by_object("first_copy_rows", &copied, |object| Some(object.sweep?.rows as f64));
-    page.by_object("first_copy_expected_rows", &copied, |object| {
-        Some(work.filter(|work| work.resource == object.object)?.total? as f64)
-    });
     let (ru, edits) = (&status.ru, &status.edits);
     page.family("edits");
     for (state, count) in [
@@ -53,36 +49,29 @@ fn text(reply: &StatusReply, control: &Control) -> String {
         page.line("edits", &[("state", state)], count as f64);
     }
     page.gauges([
-        ("ru_used", ru.used as f64),
         ("ru_left", ru.left as f64),
         ("ru_limit", ru.limit as f64),
         ("ru_spent_total", ru.total as f64),
-        ("ru_refills_timestamp_seconds", seconds(ru.refills_at)),
         ("hold_until_timestamp_seconds", status.hold_until.map_or(0.0, seconds)),
         ("file_bytes", status.bytes as f64),
         ("wal_bytes", status.wal_bytes as f64),
-        ("last_success_timestamp_seconds", status.last_success.map_or(0.0, seconds)),
         ("failing_runs", f64::from(status.trouble.as_ref().map_or(0, |of| of.runs))),
         ("missing_scopes", status.missing_scopes.len() as f64),
     ]);
     if let Some(lag) = &status.publish {
         page.gauges([
-            ("publish_lag_entries", lag.entries as f64),
             ("publish_lag_seconds", lag.seconds as f64),
             ("publish_refused_rows", lag.refused as f64),
-            ("publish_left_behind", lag.left_behind.len() as f64),
             ("publish_differences", lag.proof.differences as f64),
         ]);
         page.gauges(lag.unproven_since().map(|at| ("publish_equal_timestamp_seconds", seconds(at))));
     }
     if let Some(daemon) = &reply.daemon {
         page.gauges([
-            ("start_timestamp_seconds", seconds(daemon.since)),
             ("paused", f64::from(daemon.paused_since.is_some())),
             ("paused_since_timestamp_seconds", daemon.paused_since.map_or(0.0, seconds)),
             ("reload_failed", f64::from(daemon.reload_failed)),
         ]);
-        page.gauges(daemon.poll_interval().map(|interval| ("poll_interval_seconds", interval.as_secs_f64())));
     }
     of_jobs(&mut page, &known);
     for (name, label) in
@@ -96,23 +85,20 @@ fn text(reply: &StatusReply, control: &Control) -> String {
 
 /// How old each mirrored object is, and how old its schedule lets it become.
 fn ages(page: &mut MetricsText, reply: &StatusReply, config: &Config, now: Instant) {
-    // What was never read counts from the start of the daemon.
-    let begun = reply.daemon.as_ref().map_or(now, |daemon| daemon.since);
+    let begun = reply.begun(now);
     let poll = reply.daemon.as_ref().and_then(DaemonStatus::poll_interval);
     let sync = &config.sync;
     let passed = |from: Instant, to: Option<Instant>| Some(to?.since(from).as_secs_f64());
     let read = |object: &ObjectStatus| object.changes_as_of.unwrap_or(begun);
     let complete = |object: &ObjectStatus| object.complete_as_of.unwrap_or(begun);
     let objects: Vec<&ObjectStatus> = reply.status.mirrored(config).collect();
-    page.by_object("changes_as_of_timestamp_seconds", &objects, |object| object.changes_as_of.map(seconds));
-    page.by_object("complete_as_of_timestamp_seconds", &objects, |object| object.complete_as_of.map(seconds));
     page.by_object("changes_age_seconds", &objects, |object| passed(read(object), Some(now)));
     page.by_object("scheduled_interval_seconds", &objects, |object| {
-        passed(read(object), schedule::next_read(sync, object.object, read(object), poll))
+        passed(read(object), ages::next_read(sync, object.object, read(object), poll))
     });
     page.by_object("complete_age_seconds", &objects, |object| passed(complete(object), Some(now)));
     page.by_object("complete_interval_seconds", &objects, |object| {
-        passed(complete(object), schedule::next_check(sync, object.object, complete(object)))
+        passed(complete(object), ages::next_check(sync, object.object, complete(object)))
     });
 }
 
@@ -124,12 +110,6 @@ fn of_jobs(page: &mut MetricsText, known: &WorkKnown) {
             let count = known.ended.get(&(work, exit.code())).map_or(0.0, |count| *count as f64);
             page.line("jobs_total", &[("work", work), ("exit", &exit.code().to_string())], count);
         }
-    }
-    page.family("run_duration_seconds");
-    for work in JOBS {
-        let (runs, took) = known.durations.get(work).copied().unwrap_or_default();
-        page.line("run_duration_seconds_sum", &[("work", work)], took.as_secs_f64());
-        page.line("run_duration_seconds_count", &[("work", work)], f64::from(runs));
     }
 }
 

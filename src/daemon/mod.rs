@@ -10,10 +10,10 @@
 //! - The daemon survives failures of the service, the disk and other processes. It stops only when told to, if the
 //!   configuration is unusable, or if a newer version wrote the mirror.
 
-mod bus;
 pub mod client;
 pub mod control;
 pub mod error;
+mod event;
 mod event_loop;
 mod handler_state;
 mod http_server;
@@ -32,8 +32,8 @@ mod systemd;
 pub mod timetable;
 mod watches;
 
-pub use bus::Event;
 pub use error::DaemonError;
+pub use event::Event;
 pub use lifetime::run;
 pub use status_reply::{DaemonStatus, StatusReply};
 pub use systemd::{DaemonSignals, StopSignals};

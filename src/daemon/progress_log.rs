@@ -2,13 +2,12 @@
 //! minute, and the beginning of each rate limit.
 
 use std::borrow::Cow;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
-
-use serde::Serialize;
 
 use crate::format;
 use crate::model::{Instant, Resource};
-use crate::sync::RunEvent;
+use crate::sync::{RunEvent, RunObserver};
 
 const FIRST: Duration = Duration::from_secs(10);
 
@@ -16,38 +15,44 @@ const EVERY: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Default)]
 pub struct ProgressLog {
-    pub work: Option<CurrentWork>,
+    work: Option<CurrentWork>,
     holding: Option<Instant>,
 }
 
-#[derive(Clone, Debug, Serialize)]
-pub struct CurrentWork {
-    pub resource: Resource,
+#[derive(Debug)]
+struct CurrentWork {
+    resource: Resource,
     /// "changes", "full copy", "sweep", "details".
-    pub work: Cow<'static, str>,
-    pub rows: u64,
-    pub total: Option<u64>,
-    #[serde(skip)]
+    work: Cow<'static, str>,
+    total: Option<u64>,
     began: Instant,
-    #[serde(skip)]
     next: Instant,
 }
 
-/// Logs the line of an event.
-pub fn log(event: &RunEvent, line: Option<String>) {
-    match (event, line) {
-        (RunEvent::Warning { text: warning }, _) => tracing::warn!("{warning}"),
-        (_, Some(line)) => tracing::info!("{line}"),
-        (_, None) => {}
+/// Logs the events of the runs of a verb.
+#[derive(Debug, Default)]
+pub struct ProgressLines(Mutex<ProgressLog>);
+
+impl RunObserver for ProgressLines {
+    fn on(&self, event: RunEvent) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).log(&event, Instant::system_now());
     }
 }
 
 impl ProgressLog {
-    pub fn line(&mut self, event: &RunEvent, now: Instant) -> Option<String> {
+    pub fn log(&mut self, event: &RunEvent, now: Instant) {
+        match (event, self.line(event, now)) {
+            (RunEvent::Warning { text: warning }, _) => tracing::warn!("{warning}"),
+            (_, Some(line)) => tracing::info!("{line}"),
+            (_, None) => {}
+        }
+    }
+
+    fn line(&mut self, event: &RunEvent, now: Instant) -> Option<String> {
         match event {
             RunEvent::Begins { resource, work, total } => {
                 let (work, next) = (work.clone(), now.plus(FIRST));
-                self.work = Some(CurrentWork { resource: *resource, work, total: *total, rows: 0, began: now, next });
+                self.work = Some(CurrentWork { resource: *resource, work, total: *total, began: now, next });
                 None
             }
             RunEvent::Total { total, .. } => {
@@ -56,7 +61,6 @@ impl ProgressLog {
             }
             RunEvent::Stored { rows, ru, .. } => {
                 let work = self.work.as_mut()?;
-                work.rows = *rows;
                 if work.next > now {
                     return None;
                 }

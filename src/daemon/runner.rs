@@ -19,7 +19,7 @@ use super::job::{FailureKind, JobResult, JobRunEnd, PollFacts, QueuedJob, RunEnd
 use super::state_machine::PastRuns;
 use super::timetable::ScheduleKind;
 use crate::api::ErrorClass;
-use crate::app::{Mirror, MirrorError, MirrorSettings, schedule};
+use crate::app::{Mirror, MirrorError, MirrorSettings, reserves};
 use crate::budget::{Ledger, POLLING_SHARE, PollingBudget};
 use crate::config::{Config, Cron, Sources};
 use crate::error_chain::error_chain;
@@ -196,13 +196,13 @@ async fn carry_out(
             return ended;
         }
         let error = DaemonError::from(error);
-        return JobRunEnd::failed(FailureKind::Passing, error_chain(&error), error.exit(), error.hint());
+        return JobRunEnd::failed(FailureKind::Passing, error_chain(&error), error.exit(), error.hint()).log();
     }
     let (before, began) = (mirror.meter().ledger().total, mirror.clock().now());
     let mut ended = match mirror.run(configured, job.trigger.into()).await {
         Ok(done) => JobRunEnd {
             ending: RunEnding {
-                end: done.suspension.map_or(RunEnd::Done, RunEnd::Suspended),
+                end: done.summary.pause.map_or(RunEnd::Done, RunEnd::Suspended),
                 empty_until: done.empty_until,
                 requested: done.summary.ru.spent > 0,
                 began: done.summary.tally.rows > 0,
@@ -215,7 +215,6 @@ async fn carry_out(
                 error: None,
                 hint: None,
             },
-            is_logged: true,
         },
         Err(error) if error.suspension() == Some(Suspension::Locked) => {
             let mut ended = JobRunEnd::locked(&error);
@@ -226,9 +225,8 @@ async fn carry_out(
             let kind = kind(mirror, &job.job, &error).await;
             let mut ended = JobRunEnd::failed(kind, error_chain(&error), Exit::of_sync(&error), error.hint());
             ended.ending.empty_until = mirror.meter().empty_until();
-            // A run that cannot be stored may not have begun.
-            ended.is_logged = !matches!(error, SyncError::Store(_));
-            ended
+            // A run that cannot be stored may not have begun; any other has logged its failure itself.
+            if matches!(error, SyncError::Store(_)) { ended.log() } else { ended }
         }
     };
     // Whatever ended it, a run for changes was one: a list that fails for ever leaves the schedule as it is.
@@ -260,7 +258,7 @@ async fn poll_facts(mirror: &Mirror, config: &Config, job: &QueuedJob, began: In
         ))
     });
     let (rows, waiting, changed) = reading.await.unwrap_or_default();
-    let needs = schedule::needs(&config.sync, (&rows, idle_cost.get()), refills_at.since(now), due);
+    let needs = reserves::needs(&config.sync, (&rows, idle_cost.get()), refills_at.since(now), due);
     // All but the polls.
     let reserve = needs[1..].iter().map(|(_, units)| units).sum::<f64>().ceil() as u64;
     let budget = PollingBudget {
@@ -325,21 +323,18 @@ async fn store_pause(
     control: Control,
     client: Option<oneshot::Sender<DaemonAnswer>>,
 ) {
-    let mut written = std::pin::pin!(async move { store?.write(pause_in_effect(control)).await });
-    let first = tokio::time::timeout(ANSWER_WITHIN, &mut written).await;
-    let failed = match &first {
-        Ok(written) => written.as_ref().err().map(error_chain),
-        Err(_) => Some("another process is using the database".into()),
+    let written = async move { store?.write(pause_in_effect(control)).await };
+    let answer = match tokio::time::timeout(ANSWER_WITHIN, written).await {
+        Ok(Ok(())) => DaemonAnswer::Done,
+        Ok(Err(error)) => {
+            let reason = error_chain(&error);
+            tracing::error!("Whether the schedule is paused could not be stored; a restart may lose it: {reason}");
+            DaemonAnswer::NotStored { reason }
+        }
+        // The writer does it once it can.
+        Err(_) => DaemonAnswer::NotStored { reason: "another process is using the database".into() },
     };
-    client.map(|client| client.send(failed.map_or(DaemonAnswer::Done, |reason| DaemonAnswer::NotStored { reason })));
-    let last = match first {
-        Ok(written) => written,
-        Err(_) => written.await,
-    };
-    if let Err(error) = last {
-        let why = error_chain(&error);
-        tracing::error!("Whether the schedule is paused could not be stored; a restart will lose it: {why}");
-    }
+    client.map(|client| client.send(answer));
 }
 
 /// Reads the past runs, of which those of the ledger's window count as polls. A tick is covered by a run that ended, and one that

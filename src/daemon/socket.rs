@@ -4,24 +4,20 @@
 //! connect, whatever the umask. The directory is addressed by its descriptor, so that nobody who can write the folder
 //! around it can put another one in its place. A socket without a listener was left by a killed daemon, and is replaced.
 //!
-//! While another process listens on it, or its directory cannot be written, the socket is waited for, like the mirror's
-//! file. Nothing can be asked meanwhile, so the log and `systemctl status` report the reason.
+//! While another process listens on it, or its directory cannot be written, it is waited for, like the mirror's file. Nothing
+//! can be asked meanwhile, so the log and `systemctl status` report the reason.
 
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 use std::{fs, io};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use tokio::net::UnixListener;
 
-use super::systemd::{self, DaemonSignals};
-use crate::app::MirrorSettings;
-use crate::config::{Config, Sources};
-use crate::model::growing;
+use crate::config::Config;
 use crate::store::lock;
 
 const MODE: Mode = Mode::RUSR.union(Mode::WUSR);
@@ -93,69 +89,20 @@ impl Drop for ControlSocket {
     }
 }
 
-const TAKEN: Duration = Duration::from_secs(1);
-
-/// The first and the longest delay after other failures.
-pub(super) const DELAYS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
-
-/// Opens the socket, however long that takes; `None` if the daemon is told to stop. A configuration that is read again
-/// meanwhile may name another socket.
-pub(super) async fn open(
-    sources: &Sources,
-    settings: &mut MirrorSettings,
-    signals: &mut DaemonSignals,
-) -> Option<(ControlSocket, UnixListener)> {
-    let mut failures = 0;
-    let mut reported: Option<String> = None;
-    loop {
-        let config = &settings.config;
-        let error = match ControlSocket::bind(&config.socket) {
-            Ok((socket, listener)) => {
-                if reported.is_some() {
-                    tracing::info!("The control socket is open");
-                }
-                return Some((socket, listener));
-            }
-            Err(error) => error,
-        };
-        let is_taken = error.kind() == ErrorKind::AddrInUse;
-        let (reason, hint) = if is_taken { taken(config) } else { failed(config, &error) };
-        if reported.as_ref() != Some(&reason) {
-            tracing::warn!("Waiting for the control socket: {reason} ({hint})");
-            systemd::status(&format!("Waiting: {reason}"));
-            if reported.is_none() {
-                systemd::ready();
-            }
-            reported = Some(reason);
+/// Creates the socket; if that fails, why, what helps, and whether another process listens on it.
+pub(super) fn open(config: &Config) -> Result<(ControlSocket, UnixListener), (String, &'static str, bool)> {
+    let path = config.socket.display();
+    ControlSocket::bind(&config.socket).map_err(|error| {
+        if error.kind() != ErrorKind::AddrInUse {
+            let reason = format!("could not open the control socket {path}: {error}");
+            return (reason, "its directory must exist and be writable (`daemon.socket`)", false);
         }
-        let wait = if is_taken {
-            TAKEN
-        } else {
-            failures += 1;
-            growing(DELAYS, failures)
-        };
-        tokio::select! {
-            ends = signals.ends() => if ends { return None },
-            () = systemd::wait_alive(wait) => continue,
+        let mut reason = format!("another process listens on the control socket {path}");
+        if let Some(pid) = lock::current_writer(&config.database).flatten() {
+            reason.push_str(&format!(": process {pid} writes the mirror"));
         }
-        match MirrorSettings::load(sources) {
-            Ok(read) => (*settings, failures) = (read, 0),
-            Err(error) => tracing::error!("The new configuration is invalid and the old one stays active: {error}"),
-        }
-    }
-}
-
-fn taken(config: &Config) -> (String, &'static str) {
-    let mut reason = format!("another process listens on the control socket {}", config.socket.display());
-    if let Some(pid) = lock::current_writer(&config.database).flatten() {
-        reason.push_str(&format!(": process {pid} writes the mirror"));
-    }
-    (reason, "each mirror needs its own daemon and its own socket (`daemon.socket`)")
-}
-
-fn failed(config: &Config, error: &io::Error) -> (String, &'static str) {
-    let reason = format!("could not open the control socket {}: {error}", config.socket.display());
-    (reason, "its directory must exist and be writable (`daemon.socket`)")
+        (reason, "each mirror needs its own daemon and its own socket (`daemon.socket`)", true)
+    })
 }
 
 #[cfg(test)]

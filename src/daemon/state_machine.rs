@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::inputs_and_effects::{DaemonAnswer, DaemonRequest, Effect, Input};
+use super::inputs_and_effects::{AcceptedJob, DaemonAnswer, DaemonRequest, Effect, Input};
 use super::job::{self, QueuedJob, Trigger};
 use super::timetable::{ScheduleKind, Timetable};
 use crate::model::{Instant, Ru, growing, instant};
@@ -285,7 +285,7 @@ impl StateMachine {
             _ if self.stopping => DaemonAnswer::Unavailable { reason: "the daemon is stopping".into() },
             DaemonRequest::Run(job) => {
                 let job = self.enqueue(job, Trigger::Manual, effects);
-                DaemonAnswer::Accepted { job, waits_until: self.hold(now).map(|hold| hold.until) }
+                DaemonAnswer::Accepted(AcceptedJob { job, waits_until: self.hold(now).map(|hold| hold.until) })
             }
             DaemonRequest::StopSweeps => {
                 self.resumed.retain(|(_, job)| !matches!(job, Job::Resync { .. }));

@@ -7,7 +7,6 @@ use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 
 use super::job::{QueuedJob, Trigger};
-use super::progress_log::CurrentWork;
 use super::state_machine::{DaemonHold, HoldReason, StateMachine, Trouble};
 use super::timetable::ScheduleKind;
 use crate::app::status::MirrorStatus;
@@ -23,6 +22,11 @@ pub struct StatusReply {
 }
 
 impl StatusReply {
+    /// What was never read counts from the start of the daemon.
+    pub(super) fn begun(&self, now: Instant) -> Instant {
+        self.daemon.as_ref().map_or(now, |daemon| daemon.since)
+    }
+
     /// The form for every user of the machine: error texts of the service and of PostgreSQL may contain personal data, so
     /// only the kind of failure is kept.
     #[must_use]
@@ -134,24 +138,16 @@ impl DaemonStatus {
     }
 
     /// The line of `systemctl status`.
-    pub(super) fn line(&self, work: Option<&CurrentWork>, up_to_date: bool) -> String {
-        let Some(job) = &self.running else {
-            let mirror = if up_to_date { "Up to date" } else { "Idle" };
-            let changes = self.next.first().and_then(|changes| changes.at).map(format::moment);
-            return self.condition().unwrap_or_else(|| match changes {
-                Some(at) => format!("{mirror}; next run at {at}"),
-                None => format!("{mirror}; no schedule; runs on request"),
-            });
-        };
-        let Some(work) = work else { return format!("{} running", job.work) };
-        // Rounded down, so that the line does not change with every page.
-        let rows = format::count(work.rows - work.rows % 1_000);
-        let doing = format!("{}: {} of {}", job.work, work.work, work.resource);
-        match (work.rows, work.total) {
-            (0..1_000, _) => doing,
-            (_, Some(total)) => format!("{doing}, {rows} of {} rows", format::count(total)),
-            (_, None) => format!("{doing}, {rows} rows"),
+    pub(super) fn line(&self, up_to_date: bool) -> String {
+        if let Some(job) = &self.running {
+            return format!("{} running", job.work);
         }
+        let mirror = if up_to_date { "Up to date" } else { "Idle" };
+        let changes = self.next.first().and_then(|changes| changes.at).map(format::moment);
+        self.condition().unwrap_or_else(|| match changes {
+            Some(at) => format!("{mirror}; next run at {at}"),
+            None => format!("{mirror}; no schedule; runs on request"),
+        })
     }
 
     /// The interval between runs for changes, where the schedule is automatic.

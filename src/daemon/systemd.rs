@@ -46,27 +46,8 @@ pub(super) fn reloading() {
     tell(&format!("RELOADING=1\nMONOTONIC_USEC={}", now.tv_sec * 1_000_000 + now.tv_nsec / 1_000));
 }
 
-/// A migration takes longer than usual: extends the start timeout by this time from now on.
-pub(super) fn extend_start(by: Duration) {
-    tell(&format!("EXTEND_TIMEOUT_USEC={}", by.as_micros()));
-}
-
 pub(super) fn stopping() {
     tell("STOPPING=1");
-}
-
-/// Waits, in steps that the watchdog allows.
-pub(super) async fn wait_alive(time: Duration) {
-    let until = tokio::time::Instant::now() + time;
-    let step = heartbeat().unwrap_or(time);
-    loop {
-        alive();
-        let left = until.saturating_duration_since(tokio::time::Instant::now());
-        if left.is_zero() {
-            return;
-        }
-        tokio::time::sleep(left.min(step)).await;
-    }
 }
 
 /// The interval for [`alive`], if the unit has a watchdog for this process: half of its timeout.

@@ -1,9 +1,11 @@
 //! Errors that end a run, and their class for the caller.
 
+use serde::{Deserialize, Serialize};
+
 use crate::api::admission::AdmissionError;
 use crate::api::error::ApiError;
 use crate::api::error_class::ErrorClass;
-use crate::model::{Instant, Resource};
+use crate::model::{Instant, Resource, instant};
 use crate::store::StoreError;
 
 #[derive(Debug, thiserror::Error)]
@@ -45,16 +47,18 @@ pub enum SyncError {
     NoScope { scopes: String },
 }
 
-/// Why a run was suspended, and when it can be resumed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Why a run was suspended, and when it can be resumed. Its JSON form is documented in `docs/interfaces.md`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "reason", content = "until", rename_all = "lowercase")]
 pub enum Suspension {
     /// The budget of the window is exhausted; it refills at this time.
-    Budget(Instant),
+    Budget(#[serde(serialize_with = "instant::utc_always")] Instant),
     /// A rate limit holds requests until this time.
-    Hold(Instant),
+    Hold(#[serde(serialize_with = "instant::utc_always")] Instant),
     /// The run has spent what a person allowed it.
     Limit,
     /// The program is stopping, or an urgent job preempts the run.
+    #[serde(rename = "stopped")]
     Shutdown,
     /// Another program has the mirror locked.
     Locked,

@@ -314,7 +314,7 @@ fn page_of_an_empty_mirror_a_first_copy_edits_and_publishing_is_true() {
     let sync = Going::start(place.command(&["sync"]));
     // Stored data is shown at the next refresh, ten seconds later at most.
     window.until("document.querySelector('#fresh tbody')?.textContent.includes('first copy: ')");
-    assert!(window.text("#now").starts_with("Sync running: full copy of contacts"), "{}", window.text("#now"));
+    assert!(window.text("#now").starts_with("Sync running: first copy of contacts"), "{}", window.text("#now"));
     window.picture("first-copy.png");
     service.sandbox.configure(|settings| settings.latency = std::time::Duration::ZERO);
     assert_eq!(sync.end().0, Some(0));

@@ -1,7 +1,7 @@
 //! The status page: served only where configured, only to this machine, and never to other sites.
 
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
 use crm_mirror::model::{Object, Resource};
@@ -96,38 +96,6 @@ fn send(at: SocketAddr, lines: &[&str]) -> Answer {
 
 fn get(at: SocketAddr, path: &str) -> Answer {
     send(at, &[&format!("GET {path} HTTP/1.1"), &format!("Host: {at}")])
-}
-
-/// The event stream, after its head.
-struct Events(BufReader<TcpStream>);
-
-impl Events {
-    fn of(at: SocketAddr) -> Events {
-        let mut stream = TcpStream::connect(at).unwrap();
-        let head = format!("GET /events HTTP/1.1\r\nHost: {at}\r\nAccept: text/event-stream\r\n\r\n");
-        stream.write_all(head.as_bytes()).unwrap();
-        let mut events = Events(BufReader::new(stream));
-        while events.line().unwrap() != "retry: 3000" {}
-        events
-    }
-
-    fn line(&mut self) -> Option<String> {
-        let mut line = String::new();
-        let read = self.0.read_line(&mut line).unwrap();
-        (read > 0).then(|| line.trim_end().to_string())
-    }
-
-    /// All events up to the end of a job.
-    fn of_a_job(&mut self) -> Vec<Value> {
-        let mut events = Vec::new();
-        while events.last().is_none_or(|event: &Value| event["event"] != "finished") {
-            let line = self.line().unwrap();
-            if let Some(event) = line.strip_prefix("data: ") {
-                events.push(serde_json::from_str(event).unwrap());
-            }
-        }
-        events
-    }
 }
 
 /// The ports that a process listens on.
@@ -245,7 +213,7 @@ fn other_host_names_sites_and_methods_are_refused() {
         "localhost".into(),
         String::new(),
     ] {
-        for path in ["/", "/status", "/history", "/events", "/page.js"] {
+        for path in ["/", "/status", "/history", "/page.js"] {
             let status = ask(&format!("GET {path} HTTP/1.1"), &[&format!("Host: {host}")]);
             assert_eq!((path, host.as_str(), status), (path, host.as_str(), 403));
         }
@@ -269,31 +237,21 @@ fn other_host_names_sites_and_methods_are_refused() {
 }
 
 #[test]
-fn page_shows_events_and_changes_but_no_values_of_records() {
+fn page_shows_changes_but_no_values_of_records() {
     let service = Service::with(120, 10);
     let place = shown(&service);
     let daemon = Daemon::start(&place, &[]);
     let page = daemon.page();
-    let mut events = Events::of(page);
     place.run("sync").done();
-    let job_events = events.of_a_job();
-    let words: Vec<&str> = job_events.iter().map(|event| event["event"].as_str().unwrap()).collect();
-    assert_eq!(words[..2], ["queued", "started"], "{words:?}");
-    assert!(words.contains(&"begins") && words.contains(&"stored") && words.contains(&"ends"));
-    let last = job_events.last().unwrap();
-    assert_eq!((&last["exit"], &last["summary"]["details_read"], &last["found"]), (&json!(0), &json!(130), &json!([])));
-
     let id = service.sandbox.with_world(|world| {
         let id = world.ids(Resource::Contacts)[0].clone();
         assert!(world.edit(Object::Contact, &id, &json!({"position": "Quuxmaster"})));
         id
     });
     place.run("sync").done();
-    let second = events.of_a_job();
-    assert_eq!(second.last().unwrap()["summary"]["updated"], 1);
 
     let (status, history) = (get(page, "/status"), get(page, "/history"));
-    let sent = format!("{}{}{second:?}", status.body, history.body);
+    let sent = format!("{}{}", status.body, history.body);
     assert!(!sent.contains("Quuxmaster"), "{sent}");
     assert_eq!(place.ask("SELECT count(*) FROM contacts WHERE position = 'Quuxmaster'"), "1");
     // The page has the same document as the control socket, which `status` prints.
@@ -318,26 +276,11 @@ fn page_shows_events_and_changes_but_no_values_of_records() {
     assert_eq!(windows.len(), 7);
     let all: u64 = windows.iter().map(|window| window["ru"].as_u64().unwrap()).sum();
     assert_eq!(all, spent);
-    assert_eq!(history["under_way"], Value::Null);
     let change = &history["changes"][0];
     assert_eq!((&change["object"], &change["id"], &change["kind"]), (&json!("contact"), &json!(id), &json!("update")));
     let columns = change["columns"].as_array().unwrap();
     assert!(columns.contains(&json!("position")), "{columns:?}");
     daemon.ends_well();
-}
-
-#[test]
-fn event_streams_end_with_the_daemon() {
-    let service = Service::with(3, 1);
-    let place = shown(&service);
-    let daemon = Daemon::start(&place, &[]);
-    let mut events = Events::of(daemon.page());
-    daemon.ends_well();
-    let mut rest = Vec::new();
-    while let Some(line) = events.line() {
-        rest.push(line);
-    }
-    assert!(rest.iter().any(|line| line == "data: {\"event\":\"stopping\"}"), "{rest:?}");
 }
 
 #[test]

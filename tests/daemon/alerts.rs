@@ -398,8 +398,7 @@ fn edit_in_conflict_fires_one_alert() {
     let conflict = |inside: &Inside| {
         let id = inside.crm.sandbox.with_world(|world| world.ids(Resource::Contacts)[0].to_string());
         inside.crm.sandbox.with_world(|world| world.edit(Object::Contact, &id, &json!({"position": "Theirs"})));
-        let edit = json!({"object": "contact", "id": id, "fields": {"position": "Ours"}});
-        inside.post("/edits", &edit).with(202);
+        inside.verb(&["edit", "contact", &id, "position=Ours"], &[("WRITE_BACK__ENABLED", "true")]);
     };
     plant("an edit is in conflict", &[("WRITE_BACK__ENABLED", "true")], conflict, |inside| {
         inside.verb(&["outbox", "drop", "1", "--yes"], &[]);

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use serde_json::{Value, json};
 
 use crate::fixture::DaemonFixture;
-use crate::socket::{self, Events};
+use crate::socket;
 
 const INTERFACES: &str = include_str!("../../docs/interfaces.md");
 
@@ -86,7 +86,6 @@ fn requests_bodies_and_answers_are_the_documented_ones() {
     let fixture = DaemonFixture::with(3, 1).set("CRM_MIRROR_WRITE_BACK__ENABLED", "true");
     let daemon = fixture.start();
     daemon.sync();
-    let id = &fixture.column("SELECT min(id) FROM contacts")[0];
     let section = INTERFACES.split("\n## ").find(|section| section.starts_with("Requests\n")).unwrap();
     let mut documented = BTreeSet::new();
     for row in section.lines().filter(|line| line.starts_with("| `GET ") || line.starts_with("| `POST ")) {
@@ -100,8 +99,7 @@ fn requests_bodies_and_answers_are_the_documented_ones() {
                 let (_, known) = refused["error"].as_str().unwrap().split_once("expected").unwrap();
                 assert_eq!(names(known), names(body), "{request}");
             }
-            let edit = json!({"object": "contact", "id": id, "fields": {"position": "New"}}).to_string();
-            let answered = post(if path == "/edits" { &edit } else { "" });
+            let answered = post("");
             assert!(answer.trim().starts_with(&answered.status.to_string()), "{request}: {answered:?}");
             let members = answered.json();
             let members: BTreeSet<&str> = members.as_object().unwrap().keys().map(String::as_str).collect();
@@ -134,8 +132,6 @@ fn job_publishes_events_from_queueing_to_its_end() {
     let daemon = fixture.start();
     let mut lines = daemon.events();
     assert!(lines.head.contains("content-type: application/x-ndjson"), "{}", lines.head);
-    let mut sse = Events::listen(&daemon.socket, "text/event-stream");
-    assert!(sse.head.contains("content-type: text/event-stream"), "{}", sse.head);
 
     let accepted = daemon.post("/sync", &Value::Null).with(400);
     assert!(accepted.json()["error"].as_str().unwrap().contains("is invalid"));
@@ -163,13 +159,6 @@ fn job_publishes_events_from_queueing_to_its_end() {
     let summary = &ended["summary"];
     assert_eq!((&summary["outcome"], &summary["kind"]), (&json!("done"), &json!("sync")));
     assert_eq!(summary["details_read"], 124);
-
-    // The same lines as server-sent events.
-    let first = sse.line().unwrap();
-    assert_eq!(
-        first,
-        format!("data: {}", before[0]).replace("{\"event\":\"queued\",\"job\":1", "{\"event\":\"queued\",\"job\":1")
-    );
 
     let verified = daemon.job("/verify", &json!({"full": true}));
     assert_eq!(verified["exit"], 0, "findings are not an error of the job");

@@ -57,33 +57,6 @@ fn update_in_a_stock_shell_reaches_the_service_within_seconds() {
 }
 
 #[test]
-fn socket_accepts_edits_and_reports_what_is_wrong_with_invalid_ones() {
-    let (fixture, daemon, id) = editing();
-    let edit = |fields: Value| json!({"object": "contact", "id": id, "fields": fields});
-    let queued = daemon.post("/edits", &edit(json!({"position": "CFO"}))).with(202).json();
-    assert_eq!((&queued["edit"], &queued["fields"]["position"][1]), (&json!(1), &json!("CFO")));
-    until_applied(&fixture, 1);
-    assert_eq!(there(&fixture, &id, "position"), json!("CFO"));
-    let again = daemon.post("/edits", &edit(json!({"position": "CFO"}))).with(202).json();
-    assert_eq!(again["edit"], Value::Null, "the record already has the value");
-
-    for (body, status, part) in [
-        (edit(json!({"email": "x@y.example"})), 422, "`email`"),
-        (edit(json!({"nonsense": 1})), 422, "`nonsense`"),
-        (json!({"object": "contact", "id": "nobody", "fields": {"position": "x"}}), 404, "nobody"),
-        (json!({"object": "contact", "id": id, "fields": {"position": "x"}, "if_match": "\"old\""}), 409, "version"),
-        (json!({"object": "lead", "id": id, "fields": {}}), 400, "is invalid"),
-        (json!({"object": "contact", "id": id}), 400, "fields"),
-    ] {
-        let error = daemon.post("/edits", &body).with(status).json()["error"].to_string();
-        assert!(error.contains(part), "{body}: {error}");
-    }
-    assert_eq!(fixture.column("SELECT count(*) FROM outbox"), ["1"]);
-    assert_eq!(fixture.requests(), 1);
-    daemon.stop();
-}
-
-#[test]
 fn edits_made_while_the_daemon_was_stopped_are_sent_once_after_its_start() {
     let (fixture, daemon, id) = editing();
     daemon.stop();
@@ -117,7 +90,7 @@ fn write_over(from: &str, to: &str, fixture: &DaemonFixture) {
 fn older_contents_are_a_copy_although_they_were_edited_since() {
     let (fixture, daemon, id) = editing();
     daemon.post("/pause", &json!({})).with(200);
-    daemon.post("/edits", &json!({"object": "contact", "id": id, "fields": {"position": "CFO"}})).with(202);
+    fixture.edit(&id, "CFO");
     write_over("mirror.db", "older.db", &fixture);
     daemon.post("/resume", &json!({})).with(200);
     until_applied(&fixture, 1);
@@ -173,7 +146,7 @@ fn daemon_sync(fixture: &DaemonFixture) {
 fn older_contents_written_under_the_daemon_are_a_copy() {
     let (fixture, daemon, id) = editing();
     daemon.post("/pause", &json!({})).with(200);
-    daemon.post("/edits", &json!({"object": "contact", "id": id, "fields": {"position": "CFO"}})).with(202);
+    fixture.edit(&id, "CFO");
     write_over("mirror.db", "older.db", &fixture);
     daemon.post("/resume", &json!({})).with(200);
     until_applied(&fixture, 1);
@@ -203,7 +176,7 @@ fn wal_of_a_killed_daemon_stays_with_its_file() {
     let path = |name: &str| fixture.place.path(name);
     fixture.place.run("backup backup.db").done();
     daemon.post("/pause", &json!({})).with(200);
-    daemon.post("/edits", &json!({"object": "contact", "id": id, "fields": {"position": "CFO"}})).with(202);
+    fixture.edit(&id, "CFO");
     daemon.kill();
     assert!(path("mirror.db-wal").metadata().unwrap().len() > 0);
     let elsewhere = tempfile::tempdir().unwrap();
@@ -234,10 +207,9 @@ fn without_write_back_no_edit_is_accepted() {
     let daemon = fixture.start();
     daemon.sync();
     let id = fixture.column("SELECT id FROM contacts LIMIT 1").remove(0);
-    let body = json!({"object": "contact", "id": id, "fields": {"position": "x"}});
-    let refused = daemon.post("/edits", &body).with(409).json();
+    verb(&fixture, &format!("edit contact {id} position=x")).code(78);
+    let refused = daemon.post("/push", &json!({})).with(409).json();
     assert!(refused["hint"].to_string().contains("write_back.enabled"), "{refused}");
-    daemon.post("/push", &json!({})).with(409);
     assert_eq!(fixture.column("SELECT count(*) FROM outbox"), ["0"]);
     daemon.stop();
 }
@@ -268,8 +240,7 @@ fn failed_edit_is_retried_without_a_schedule() {
 fn edit_waits_for_the_end_of_a_pause_unless_pushed() {
     let (fixture, daemon, id) = editing();
     daemon.post("/pause", &json!({})).with(200);
-    let edit = |position| json!({"object": "contact", "id": id, "fields": {"position": position}});
-    daemon.post("/edits", &edit("CFO")).with(202);
+    fixture.edit(&id, "CFO");
     let ended = daemon.job("/push", &json!({}));
     assert_eq!((&ended["exit"], patches(&fixture)), (&json!(0), 1), "asked for, it is sent");
     let queued = verb(&fixture, &format!("edit contact {id} position=CTO")).done();

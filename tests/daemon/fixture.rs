@@ -40,6 +40,12 @@ impl DaemonFixture {
         self
     }
 
+    /// Queues an edit of a contact's position.
+    #[track_caller]
+    pub fn edit(&self, id: &str, position: &str) {
+        self.place.run(&format!("edit contact {id} position={position}")).done();
+    }
+
     /// Starts the daemon and waits until it is ready.
     pub fn start(&self) -> Daemon {
         let daemon = self.spawn(&["daemon"]);

@@ -11,7 +11,6 @@ use crm_mirror::model::Resource;
 use crm_mirror::sandbox::{RequestLine, World};
 
 use crate::alerts_publish::Published;
-use crate::binary::Going;
 use crate::fixture::{Daemon, DaemonFixture, verb};
 use crate::socket;
 
@@ -277,7 +276,7 @@ fn replaced_file_is_reopened() {
     assert_eq!(fixture.column("SELECT count(*) FROM contacts WHERE name = 'Changed'"), ["1"]);
     // The run has stored the pause in it: no edit is sent, by this process or the next.
     let id = fixture.column("SELECT id FROM contacts ORDER BY id LIMIT 1").remove(0);
-    daemon.post("/edits", &json!({"object": "contact", "id": id, "fields": {"position": "CFO"}})).with(202);
+    fixture.edit(&id, "CFO");
     daemon.sync();
     assert_eq!(fixture.service.sandbox.log().patches(crm_mirror::model::Object::Contact), 0);
     assert!(daemon.stop().contains("was replaced by another file"));
@@ -303,7 +302,7 @@ fn edits_of_a_file_that_takes_the_place_of_the_mirror_are_held_whatever_wal_is_l
         daemon.sync();
         let id = fixture.column("SELECT id FROM contacts ORDER BY id LIMIT 1").remove(0);
         daemon.post("/pause", &json!({})).with(200);
-        daemon.post("/edits", &json!({"object": "contact", "id": id, "fields": {"position": "CFO"}})).with(202);
+        fixture.edit(&id, "CFO");
         let (file, copy) = (fixture.place.path("mirror.db"), fixture.place.path("copy.db"));
         fixture.conn().execute("VACUUM INTO ?1", [copy.to_str().unwrap()]).unwrap();
         daemon.post("/resume", &json!({})).with(200);
@@ -368,25 +367,4 @@ fn newer_schema_ends_the_daemon() {
     let mut daemon = fixture.spawn(&["daemon"]);
     assert_eq!(daemon.end(), Some(74));
     assert!(daemon.log().contains("install the newer crm-mirror"), "{}", daemon.log());
-}
-
-#[test]
-fn verb_waits_for_a_daemon_that_is_not_ready() {
-    let fixture = DaemonFixture::with(20, 2);
-    let lock = std::fs::File::create(fixture.place.path("mirror.db.lock")).unwrap();
-    std::fs::write(fixture.place.path("mirror.db.lock"), "4711\n").unwrap();
-    lock.lock().unwrap();
-    // Its status names the mirror only if there is a file.
-    std::fs::write(fixture.place.path("mirror.db"), "").unwrap();
-    let daemon = fixture.start();
-    daemon.until_logged("process 4711 is writing the mirror");
-    let mut going = Going::start(fixture.place.command(&["sync"]));
-    going.until_logged("waiting until the daemon is ready: process 4711 is writing the mirror");
-    assert_eq!(fixture.requests(), 0);
-    lock.unlock().unwrap();
-    going.until_logged("the daemon runs it");
-    let (code, rest) = going.end();
-    assert_eq!(code, Some(0), "{rest}");
-    daemon.stop();
-    fixture.assert_exact();
 }

@@ -114,12 +114,13 @@ fn what_begins_while_another_lasts_is_told_too() {
         assert_eq!((&begins["episode"], &begins["state"]), (&json!("refused-removals"), &json!("begins")));
         assert!(begins["text"].as_str().unwrap().contains(&format!(": {said} vanished")), "{begins}");
     }
-    // It is over when nothing is refused any more.
-    for resource in ["contacts", "companies"] {
+    // Each has its own end.
+    for (resource, said) in [("contacts", "20 of 40 contacts"), ("companies", "5 of 10 companies")] {
         assert_eq!(daemon.job("/resync", &json!({"objects": [resource], "accept_removals": true}))["exit"], 0);
+        let over = hook.next();
+        assert_eq!((&over["episode"], &over["state"]), (&json!("refused-removals"), &json!("over")), "{over}");
+        assert!(over["text"].as_str().unwrap().contains(&format!(": over: {said} vanished")), "{over}");
     }
-    let over = hook.next();
-    assert_eq!((&over["episode"], &over["state"]), (&json!("refused-removals"), &json!("over")), "{over}");
     daemon.stop();
 }
 

@@ -145,8 +145,7 @@ fn verification_that_was_served_nothing_does_not_end_the_trouble() {
     let status = daemon.status();
     let trouble = &status["daemon"]["trouble"];
     assert_eq!((&trouble["exit"], &trouble["runs"]), (&Value::from(77), &Value::from(2)), "{trouble}");
-    let log = daemon.stop();
-    assert!(!log.contains("Runs succeed again"), "{log}");
+    daemon.stop();
 }
 
 #[test]
@@ -234,7 +233,7 @@ fn queued_resync_is_withdrawn_and_its_client_is_notified() {
 }
 
 #[test]
-fn push_during_a_verification_says_at_once_that_edits_are_sent_meanwhile() {
+fn edits_are_sent_during_a_verification_and_a_push_waits_for_its_end() {
     let fixture = DaemonFixture::with(600, 6)
         .set("CRM_MIRROR_WRITE_BACK__ENABLED", "true")
         .set("CRM_MIRROR_SYNC__DETAILS", "off");
@@ -249,7 +248,7 @@ fn push_during_a_verification_says_at_once_that_edits_are_sent_meanwhile() {
         .execute_batch("UPDATE contacts_full SET position = 'CTO' WHERE id = (SELECT min(id) FROM contacts)")
         .unwrap();
     let mut going = Going::start(fixture.place.command(&["push"]));
-    going.until_logged("which sends due edits between its requests");
+    going.until_logged("the daemon runs it");
     socket::until("the edit is carried out during the verification", || {
         let log = fixture.service.sandbox.log();
         log.entries().iter().any(|entry| entry.asked.method == "PATCH").then_some(())

@@ -7,7 +7,7 @@ use jiff::tz::TimeZone;
 use super::Finding;
 use super::mirror::MirrorFacts;
 use super::service::ServiceReport;
-use crate::app::schedule;
+use crate::app::reserves;
 use crate::budget::forecast;
 use crate::config::{Config, Cron};
 use crate::format::{self, count};
@@ -48,7 +48,7 @@ pub(super) fn check(
     };
     let per_run = mirror.map_or_else(|| forecast(&[]).get(), |mirror| mirror.status.ru.per_run);
     let due = |cron: &Cron| runs(cron, &config.sync.time_zone, now, budget.window);
-    let needs = schedule::needs(&config.sync, (&rows, per_run), budget.window, due);
+    let needs = reserves::needs(&config.sync, (&rows, per_run), budget.window, due);
     let total = needs.iter().map(|(_, units)| units).sum::<f64>().ceil() as u64;
     let parts = needs.iter().filter(|(_, units)| *units > 0.0);
     let parts: Vec<String> = parts.map(|(what, units)| format!("{what} {}", count(units.ceil() as u64))).collect();
@@ -98,7 +98,7 @@ mod tests {
             let default_file = "/nowhere".into();
             let sources = crate::config::Sources { file: None, default_file, environment, flags };
             let sync = Config::load(&sources).unwrap().sync;
-            schedule::needs(&sync, (&[100, 100], 2), DAY, |cron| per_day(cron.as_str()))[1].1
+            reserves::needs(&sync, (&[100, 100], 2), DAY, |cron| per_day(cron.as_str()))[1].1
         };
         let definitions = "sync.definitions_schedule";
         for (flags, units) in [

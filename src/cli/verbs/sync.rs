@@ -5,19 +5,18 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::app::{self, Mirror, MirrorSettings, MissingScope, Summary};
+use crate::app::{Mirror, MirrorSettings, MissingScope, Summary};
 use crate::cli::session;
-use crate::cli::ui::cost::{Cost, EditPrice};
-use crate::cli::ui::progress::ProgressLines;
+use crate::cli::ui::cost::Cost;
 use crate::cli::verbs::edit;
 use crate::cli::{Failure, Global, ScratchFolder, logging, one_of, output};
 use crate::config::Config;
 use crate::daemon::job::Trigger;
+use crate::daemon::progress_log::ProgressLines;
 use crate::exit::Exit;
 use crate::format;
-use crate::model::{EditState, HELD_COMMANDS, Instant, Object, Resource, Ru, SystemClock};
-use crate::store::outbox_report::{self, EditLine};
-use crate::store::{Reader, RunOutcome, StoreError};
+use crate::model::{Instant, Object, Resource, Ru, SystemClock};
+use crate::store::{RunOutcome, StoreError};
 use crate::sync::findings::Difference;
 use crate::sync::{Acceptance, Findings, Job, Selection};
 
@@ -171,24 +170,11 @@ fn ending(summary: &Summary) -> Exit {
 }
 
 #[derive(clap::Args, Clone, Debug)]
-#[command(after_help = "Example:\n  crm-mirror push --dry-run\n  crm-mirror push --json | jq .push")]
+#[command(after_help = "Example:\n  crm-mirror push --json | jq .push")]
 pub struct PushArgs {
-    /// Only show what would be sent, and what it would cost.
-    #[arg(long)]
-    dry_run: bool,
     /// Print the result as one JSON document.
     #[arg(long)]
     json: bool,
-}
-
-#[derive(Serialize)]
-struct PlannedPush {
-    waiting: u64,
-    /// Those of them that may have been applied: they are read back first.
-    in_doubt: u64,
-    held: u64,
-    #[serde(flatten)]
-    price: EditPrice,
 }
 
 pub fn push(global: &Global, args: &PushArgs) -> Result<Exit, Failure> {
@@ -196,46 +182,10 @@ pub fn push(global: &Global, args: &PushArgs) -> Result<Exit, Failure> {
     if !config.write_back.enabled {
         return Err(edit::off());
     }
-    if args.dry_run {
-        return planned(&config, args.json);
-    }
     if !config.database.exists() {
         return Err(StoreError::Missing { path: config.database }.into());
     }
     run_now(&config, &Job::Push, (Trigger::Manual, None), args.json)
-}
-
-fn planned(config: &Config, json: bool) -> Result<Exit, Failure> {
-    let reader = Reader::open(&config.database)?;
-    let tx = reader.begin()?;
-    let edits = outbox_report::edits(&tx, false)?;
-    let holds = app::holds_new_edits(&tx, config)?;
-    let count = |is: &dyn Fn(&EditLine) -> bool| edits.iter().filter(|edit| is(edit)).count() as u64;
-    let is_held = |edit: &EditLine| edit.state == EditState::Held || holds && edit.may_be_held;
-    let is_sent = |edit: &EditLine| edit.waits() && !is_held(edit);
-    let waiting = count(&is_sent);
-    let plan = PlannedPush {
-        waiting,
-        in_doubt: count(&|edit| is_sent(edit) && edit.state == EditState::Sending),
-        held: count(&is_held),
-        price: EditPrice::of(config, outbox_report::price(edits.iter().filter(|edit| is_sent(edit))))?,
-    };
-    let mut text = format!("{} would be sent\n", format::counted(waiting, "edit", "edits"));
-    if plan.in_doubt > 0 {
-        let what = format::count(plan.in_doubt);
-        text.push_str(&format!("{what} of them may have been applied: the record is read back first\n"));
-    }
-    output::report(json, &plan, || text + &plan.price.text())?;
-    if plan.held > 0 && !json {
-        let held = format::counted(plan.held, "edit is", "edits are");
-        output::note(&format!("{held} held{}: {HELD_COMMANDS}", if holds { " or will be" } else { "" }));
-    }
-    let behind = count(&|edit| edit.behind.is_some());
-    if behind > 0 && !json {
-        let waits = format::counted(behind, "edit waits", "edits wait");
-        output::note(&format!("{waits} for a conflict of the same record: `crm-mirror outbox resolve` decides on it"));
-    }
-    Ok(Exit::Done)
 }
 
 /// The maximum number of differences in text output; JSON has up to a thousand per object.

@@ -77,8 +77,6 @@ struct Book {
     stored: Told,
     /// What is being stored: one write waits for the file, however long that is locked.
     storing: Option<(Told, BoxFuture<'static, Result<(), StoreError>>)>,
-    /// The entry of the feed up to which no other field changed.
-    scanned: Option<u64>,
 }
 
 impl Book {
@@ -91,38 +89,38 @@ impl Book {
         reply: &StatusReply,
         (has_run, now): (bool, Instant),
     ) -> Result<(), String> {
-        let after = self.scanned;
-        let is_read = self.told.is_some();
+        let known = self.told.clone();
         let read = control.with_reader(move |reader, _| {
             let tx = reader.begin()?;
-            let told = tx.state::<Told>(&StateKey::Told)?.unwrap_or_default();
-            let after = if is_read { after } else { told.fields_after };
-            Ok((told, after, report::schema_changes(&tx, after)?))
+            let told = match &known {
+                Some(told) => told.clone(),
+                None => tx.state(&StateKey::Told)?.unwrap_or_default(),
+            };
+            let changes = report::schema_changes(&tx, told.fields_after)?;
+            Ok((told, changes))
         });
         // A file that cannot be read now is read by the next look.
-        let Ok((stored, after, (newest, changed))) = read.await else { return Ok(()) };
+        let Ok((told, (newest, changed))) = read.await else { return Ok(()) };
         if self.told.is_none() {
-            self.stored.clone_from(&stored);
+            self.stored.clone_from(&told);
         }
-        let told = self.told.get_or_insert(stored);
+        let told = self.told.insert(told);
         let found = episodes::now(reply, config, told, now);
         told.observe(&found, now);
         let mut notices = told.due(&found, has_run, config, now);
         let records = reply.status.mirrored(config).filter(|object| object.removed.is_some());
         let is_copied =
             records.map(|object| object.changes_as_of.is_some()).reduce(|all, one| all && one) == Some(true);
-        if is_copied {
-            // The fields of the first copy are not new.
-            notices.extend(fields(config, &changed, now).filter(|_| after.is_some()));
-            told.fields_after = told.fields_after.or(Some(newest));
-        }
+        // The fields of the first copy are not new.
+        notices.extend(fields(config, &changed, now).filter(|_| is_copied));
         for notice in notices {
             deliver(&config.notify, &notice).await?;
-            let told = self.told.get_or_insert_default();
-            told.delivered(&notice, newest);
+            self.told.iter_mut().for_each(|told| told.delivered(&notice));
             self.store(store).await;
         }
-        self.scanned = is_copied.then_some(newest).or(after);
+        if let (Some(told), true) = (&mut self.told, is_copied) {
+            told.fields_after = Some(newest);
+        }
         self.store(store).await;
         Ok(())
     }
@@ -158,8 +156,8 @@ fn fields(config: &Config, changed: &[ColumnEvent], now: Instant) -> Option<Noti
         .map(|(what, columns)| format!("{what}: {columns}"))
         .collect();
     let text = format!("custom fields are {}", parts.join("; "));
-    let episode = Episode::new(text, config.command("describe"));
-    (!parts.is_empty()).then(|| Notice::new(config, Subject::Fields, Some(episode), now))
+    let episode = Episode::new(Subject::Fields, "", text, config.command("describe"));
+    (!parts.is_empty()).then(|| Notice::begins(config, &episode, now))
 }
 
 #[derive(Debug, Default)]

@@ -1,6 +1,5 @@
 //! What people were told: which episodes last, and the messages that are due.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -28,61 +27,55 @@ pub(super) enum Subject {
 }
 
 impl Subject {
-    /// What explains it: while one of these lasts, it does not begin.
-    pub(super) const fn explained_by(self) -> &'static [Subject] {
+    /// How many seconds it lasts before anybody is told, and what explains it: while one of these lasts, it does not begin.
+    const fn rule(self) -> (u64, &'static [Subject]) {
         match self {
-            Subject::BudgetSpent => &[Subject::KeyRefused],
-            Subject::Stale => &[Subject::KeyRefused, Subject::BudgetSpent],
-            Subject::Incomplete => &[Subject::KeyRefused, Subject::BudgetSpent, Subject::Stale],
-            _ => &[],
-        }
-    }
-
-    const fn over(self) -> &'static str {
-        match self {
-            Subject::Stale => "every object is up to date again",
-            Subject::Incomplete => "the check for missing and removed records completed",
-            Subject::Differences => "no difference is left",
-            Subject::RefusedRemovals => "no removal is refused any more",
-            Subject::Edits => "no edit is held, in conflict or rejected any more",
-            Subject::BudgetSpent => "the budget has request units again",
-            Subject::KeyRefused => "the API key is accepted again",
-            Subject::MissingScope => "no scope is missing any more",
-            Subject::ReloadFailed => "the configuration is valid again",
-            Subject::Publishing => "nothing is owed to the published copy any more",
-            Subject::Fields => "",
+            // Less may pass until the run that is due has ended.
+            Subject::Stale => (300, &[Subject::KeyRefused, Subject::BudgetSpent]),
+            Subject::Incomplete => (900, &[Subject::KeyRefused, Subject::BudgetSpent, Subject::Stale]),
+            // The next runs repair what they can.
+            Subject::Differences => (43_200, &[Subject::RefusedRemovals]),
+            Subject::Publishing => (300, &[]),
+            Subject::BudgetSpent => (0, &[Subject::KeyRefused]),
+            _ => (0, &[]),
         }
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Episode {
+    pub subject: Subject,
+    /// What it is about, such as an object or a scope; empty for everything.
+    pub about: String,
     pub text: String,
     pub fix: String,
-    /// How long it lasts before anybody is told.
-    pub after: Duration,
 }
 
 impl Episode {
-    pub(super) fn new(text: impl Into<String>, fix: impl Into<String>) -> Episode {
-        Episode { text: text.into(), fix: fix.into(), after: Duration::ZERO }
+    pub(super) fn new(subject: Subject, about: &str, text: impl Into<String>, fix: impl Into<String>) -> Episode {
+        Episode { subject, about: about.into(), text: text.into(), fix: fix.into() }
+    }
+
+    pub(super) fn is_explained_by(&self, other: &Episode) -> bool {
+        let (_, explained_by) = self.subject.rule();
+        explained_by.contains(&other.subject) && (other.about.is_empty() || other.about == self.about)
     }
 }
 
-/// The episodes by what they are about, such as an object or a scope; two that are the same are told together.
-pub(super) type Found = BTreeMap<Subject, BTreeMap<String, Episode>>;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Lasting {
+    pub subject: Subject,
+    pub about: String,
     pub since: Instant,
-    pub told: bool,
+    /// What was told, if anything was.
+    pub told: Option<String>,
 }
 
 /// What the mirror stores, so that a restart neither repeats a message nor begins to wait again.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Told {
-    /// By what they are about. One that was told is kept until no other of its subject lasts.
-    pub open: BTreeMap<Subject, BTreeMap<String, Lasting>>,
+    /// One that was told is kept until its end was told.
+    pub open: Vec<Lasting>,
     /// The entry of the feed up to which changes of fields were told.
     pub fields_after: Option<u64>,
 }
@@ -98,20 +91,31 @@ pub(super) struct Notice {
     pub text: String,
     pub fix: Option<String>,
     #[serde(skip)]
-    abouts: BTreeSet<String>,
+    about: String,
+    #[serde(skip)]
+    said: String,
 }
 
 impl Notice {
-    /// The message about an episode that begins; without one, that the subject is over.
-    pub(super) fn new(config: &Config, subject: Subject, episode: Option<Episode>, since: Instant) -> Notice {
+    pub(super) fn begins(config: &Config, Episode { subject, about, text, fix }: &Episode, since: Instant) -> Notice {
         let workspace = config.workspace();
-        let (state, said) = match &episode {
-            Some(Episode { text, fix, .. }) => ("begins", format!("{text}; fix: {fix}")),
-            None => ("over", format!("over: {}", subject.over())),
-        };
-        let text = format!("{}: {said}", sender(&workspace));
-        let fix = episode.map(|episode| episode.fix);
-        Notice { workspace, episode: subject, state, since, text, fix, abouts: BTreeSet::new() }
+        Notice {
+            text: format!("{}: {text}; fix: {fix}", sender(&workspace)),
+            workspace,
+            episode: *subject,
+            state: "begins",
+            since,
+            fix: Some(fix.clone()),
+            about: about.clone(),
+            said: text.clone(),
+        }
+    }
+
+    fn over(config: &Config, Lasting { subject, about, since, told }: &Lasting) -> Option<Notice> {
+        let (said, workspace) = (told.clone()?, config.workspace());
+        let text = format!("{}: over: {said}", sender(&workspace));
+        let (episode, since, about) = (*subject, *since, about.clone());
+        Some(Notice { workspace, episode, state: "over", since, text, fix: None, about, said })
     }
 }
 
@@ -121,63 +125,49 @@ fn sender(workspace: &str) -> String {
 }
 
 impl Told {
+    fn position(&self, subject: Subject, about: &str) -> Option<usize> {
+        self.open.iter().position(|known| known.subject == subject && known.about == about)
+    }
+
     /// Since when an episode lasts that was told.
     pub(super) fn since(&self, subject: Subject, about: &str) -> Option<Instant> {
-        let lasting = self.open.get(&subject)?.get(about)?;
-        lasting.told.then_some(lasting.since)
+        let lasting = &self.open[self.position(subject, about)?];
+        lasting.told.is_some().then_some(lasting.since)
     }
 
     /// Records which episodes last. One that ends before it was told is forgotten.
-    pub(super) fn observe(&mut self, found: &Found, now: Instant) {
-        self.open.retain(|subject, known| {
-            let of = found.get(subject);
-            known.retain(|about, episode| episode.told || of.is_some_and(|of| of.contains_key(about)));
-            !known.is_empty()
-        });
-        for (subject, of) in found {
-            let known = self.open.entry(*subject).or_default();
-            for about in of.keys() {
-                let episode = known.entry(about.clone()).or_insert(Lasting { since: now, told: false });
+    pub(super) fn observe(&mut self, found: &[Episode], now: Instant) {
+        let is = |known: &Lasting, of: &Episode| known.subject == of.subject && known.about == of.about;
+        self.open.retain(|known| known.told.is_some() || found.iter().any(|of| is(known, of)));
+        for Episode { subject, about, .. } in found {
+            match self.position(*subject, about) {
                 // A clock that was set back would make it wait for longer.
-                episode.since = episode.since.min(now);
+                Some(place) => self.open[place].since = self.open[place].since.min(now),
+                None => self.open.push(Lasting { subject: *subject, about: about.clone(), since: now, told: None }),
             }
         }
     }
 
     /// The messages that are due. An end is told only if `may_end`: a daemon that has just started has not tried yet what
     /// failed before.
-    pub(super) fn due(&self, found: &Found, may_end: bool, config: &Config, now: Instant) -> Vec<Notice> {
-        let notice = |(subject, known): (&Subject, &BTreeMap<String, Lasting>)| {
-            let Some(of) = found.get(subject) else {
-                let since = known.values().map(|lasting| lasting.since).min()?;
-                return may_end.then(|| Notice::new(config, *subject, None, since));
+    pub(super) fn due(&self, found: &[Episode], may_end: bool, config: &Config, now: Instant) -> Vec<Notice> {
+        let notice = |known: &Lasting| {
+            let Some(episode) = found.iter().find(|of| known.subject == of.subject && known.about == of.about) else {
+                return Notice::over(config, known).filter(|_| may_end);
             };
-            let is_due = |(about, episode): &(&String, &Episode)| {
-                let lasting = known.get(*about).filter(|lasting| !lasting.told);
-                lasting.is_some_and(|lasting| now.since(lasting.since) >= episode.after)
-            };
-            let due: BTreeSet<&Episode> = of.iter().filter(is_due).map(|(_, episode)| episode).collect();
-            let told = of.iter().filter(|(_, episode)| due.contains(episode));
-            let abouts: BTreeSet<String> = told.map(|(about, _)| about.clone()).collect();
-            let since = abouts.iter().filter_map(|about| Some(known.get(about)?.since)).min()?;
-            let texts: BTreeSet<&str> = due.iter().map(|episode| &*episode.text).collect();
-            let fixes: BTreeSet<&str> = due.iter().map(|episode| &*episode.fix).collect();
-            let all = Episode::new(Vec::from_iter(texts).join("; "), Vec::from_iter(fixes).join(", "));
-            Some(Notice { abouts, ..Notice::new(config, *subject, Some(all), since) })
+            let (after, _) = known.subject.rule();
+            let is_due = known.told.is_none() && now.since(known.since) >= Duration::from_secs(after);
+            is_due.then(|| Notice::begins(config, episode, known.since))
         };
         self.open.iter().filter_map(notice).collect()
     }
 
-    /// Records that a message was delivered; `newest` is the last entry of the feed that it is about.
-    pub(super) fn delivered(&mut self, notice: &Notice, newest: u64) {
-        match (notice.episode, notice.state) {
-            (Subject::Fields, _) => self.fields_after = Some(newest),
-            (subject, "begins") => {
-                let lasting = Lasting { since: notice.since, told: true };
-                let abouts = notice.abouts.iter().map(|about| (about.clone(), lasting));
-                self.open.entry(subject).or_default().extend(abouts);
-            }
-            (subject, _) => _ = self.open.remove(&subject),
+    /// Records that a message was delivered.
+    pub(super) fn delivered(&mut self, notice: &Notice) {
+        match self.position(notice.episode, &notice.about) {
+            Some(place) if notice.state == "begins" => self.open[place].told = Some(notice.said.clone()),
+            Some(place) => _ = self.open.remove(place),
+            None => {}
         }
     }
 }
@@ -197,66 +187,59 @@ pub(super) mod tests {
         assert_eq!(["acme", "crm-mirror"].map(sender), ["crm-mirror acme", "crm-mirror"]);
     }
 
-    fn found(subjects: &[(Subject, &str, Duration)]) -> Found {
-        let mut found = Found::new();
-        for (subject, about, after) in subjects {
-            let episode = Episode { after: *after, ..Episode::new(format!("t {about}"), "f") };
-            found.entry(*subject).or_default().insert(about.to_string(), episode);
-        }
-        found
+    const DIFFERENCES: Subject = Subject::Differences;
+
+    fn found(subjects: &[(Subject, &str)]) -> Vec<Episode> {
+        subjects.iter().map(|(subject, about)| Episode::new(*subject, about, format!("t {about}"), "f")).collect()
     }
 
     #[test]
     fn an_episode_is_told_once_when_it_begins_and_once_when_it_is_over() {
         let (config, at) = (config(), Instant::EPOCH);
+        let (spent, edits) = ((Subject::BudgetSpent, ""), (Subject::Edits, ""));
         let mut told = Told::default();
-        let mut step = |subjects: &[Subject], may_end: bool| {
-            let found = found(&Vec::from_iter(subjects.iter().map(|subject| (*subject, "", Duration::ZERO))));
+        let mut step = |subjects: &[(Subject, &str)], may_end: bool| {
+            let found = found(subjects);
             told.observe(&found, at);
             let due = told.due(&found, may_end, &config, at);
-            due.iter().for_each(|notice| told.delivered(notice, 0));
+            due.iter().for_each(|notice| told.delivered(notice));
             due.iter().map(|notice| (notice.episode, notice.state)).collect::<Vec<_>>()
         };
-        assert_eq!(step(&[Subject::Stale], true), [(Subject::Stale, "begins")]);
-        assert_eq!(step(&[Subject::Stale, Subject::Edits], true), [(Subject::Edits, "begins")]);
-        assert_eq!(step(&[Subject::Stale], false), [], "not tried yet");
-        assert_eq!(step(&[Subject::Stale], true), [(Subject::Edits, "over")]);
-        assert_eq!(step(&[], true), [(Subject::Stale, "over")]);
+        assert_eq!(step(&[spent], true), [(Subject::BudgetSpent, "begins")]);
+        assert_eq!(step(&[spent, edits], true), [(Subject::Edits, "begins")]);
+        assert_eq!(step(&[spent], false), [], "not tried yet");
+        assert_eq!(step(&[spent], true), [(Subject::Edits, "over")]);
+        assert_eq!(step(&[], true), [(Subject::BudgetSpent, "over")]);
         assert_eq!(step(&[], true), []);
     }
 
     #[test]
-    fn what_begins_while_another_lasts_is_told_and_the_end_when_none_lasts() {
+    fn each_object_has_its_own_beginning_and_end() {
         let (config, hour) = (config(), Duration::from_secs(3600));
         let (mut told, mut hours) = (Told::default(), 0);
         let mut step = |abouts: &[&str]| {
-            let found = found(&Vec::from_iter(abouts.iter().map(|about| (Subject::Differences, *about, 2 * hour))));
+            let found = found(&Vec::from_iter(abouts.iter().map(|about| (DIFFERENCES, *about))));
             let now = Instant::EPOCH.plus(hours * hour);
-            hours += 1;
+            hours += 6;
             told.observe(&found, now);
             let due = told.due(&found, true, &config, now);
-            due.iter().for_each(|notice| told.delivered(notice, 0));
-            assert!(due.len() < 2, "{due:?}");
-            let text =
-                |notice: &Notice| notice.text.split(": ").nth(1).unwrap().split("; fix").next().unwrap().to_string();
-            due.first().map_or("".into(), text)
+            due.iter().for_each(|notice| told.delivered(notice));
+            let texts = due.iter().map(|notice| notice.text.strip_prefix("crm-mirror default: ").unwrap().to_string());
+            texts.collect::<Vec<_>>().join("; ").replace("; fix: f", "")
         };
         let contacts = ["contacts"];
         assert_eq!([&contacts, &contacts, &contacts, &contacts].map(|of| step(of)), ["", "", "t contacts", ""]);
-        // Each has its own time; the end of one is none while another lasts, and is not told again.
         let both = ["companies", "contacts"];
         assert_eq!([&both, &both, &both].map(|of| step(of)), ["", "", "t companies"]);
-        assert_eq!([&both[..1], &both, &[], &[]].map(&mut step), ["", "", "over", ""]);
-        // What ended before it was told leaves the one that was told.
-        assert_eq!([&contacts[..], &contacts, &contacts].map(&mut step), ["", "", "t contacts"]);
-        assert_eq!([&both[..1], &[]].map(&mut step), ["", "over"]);
-        assert_eq!([&both, &both, &both].map(|of| step(of)), ["", "", "t companies; t contacts"]);
+        assert_eq!([&both[..1], &[], &[]].map(&mut step), ["over: t contacts", "over: t companies", ""]);
+        // What ended before it was told begins anew.
+        assert_eq!([&contacts[..], &[], &contacts, &contacts].map(&mut step), ["", "", "", ""]);
     }
 
     #[test]
     fn an_episode_lasts_across_restarts_and_a_clock_that_is_set_back() {
         let (config, half_a_day) = (config(), Duration::from_secs(43_200));
-        let (found, late) = (found(&[(Subject::Differences, "", half_a_day)]), Instant::EPOCH.plus(10 * half_a_day));
+        let (found, late) = (found(&[(DIFFERENCES, "")]), Instant::EPOCH.plus(10 * half_a_day));
         let mut told = Told::default();
         told.observe(&found, late);
         assert_eq!(told.due(&found, true, &config, late), []);
@@ -268,7 +251,7 @@ pub(super) mod tests {
         told.observe(&found, now);
         let due = told.due(&found, true, &config, now);
         assert_eq!(due.iter().map(|notice| (notice.state, notice.since)).collect::<Vec<_>>(), [("begins", begun)]);
-        told.observe(&Found::new(), now);
+        told.observe(&[], now);
         assert_eq!(told, Told::default(), "nothing was told, so nothing is over");
     }
 }

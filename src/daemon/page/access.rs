@@ -99,29 +99,26 @@ pub(super) struct ServedAt {
     pub beyond_loopback: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum HostRefusal {
-    Host,
-    Site,
-}
+const OTHER_HOST: &str = "host name not allowed";
+const OTHER_SITE: &str = "cross-site requests are not allowed";
 
-pub(super) fn host_check(uri: &Uri, headers: &HeaderMap, served: ServedAt) -> Option<HostRefusal> {
+pub(super) fn host_check(uri: &Uri, headers: &HeaderMap, served: ServedAt) -> Result<(), &'static str> {
     let mut hosts = headers.get_all(header::HOST).iter();
     let host = match (hosts.next(), hosts.next()) {
         (Some(host), None) => host.to_str().unwrap_or_default(),
-        _ => return Some(HostRefusal::Host),
+        _ => return Err(OTHER_HOST),
     };
     let addressed = uri.authority().is_none_or(|authority| is_ours(authority.as_str(), served));
     let is_monitoring = served.beyond_loopback && MONITORING.contains(&uri.path());
     if !is_monitoring && (!addressed || !is_ours(host, served)) {
-        return Some(HostRefusal::Host);
+        return Err(OTHER_HOST);
     }
     let header = |name| headers.get(name).and_then(|value| value.to_str().ok());
     match header(SITE) {
-        None | Some("same-origin" | "none") => None,
+        None | Some("same-origin" | "none") => Ok(()),
         // A link on another site may open the page itself.
-        Some(_) if uri.path() == "/" && header(MODE) == Some("navigate") => None,
-        Some(_) => Some(HostRefusal::Site),
+        Some(_) if uri.path() == "/" && header(MODE) == Some("navigate") => Ok(()),
+        Some(_) => Err(OTHER_SITE),
     }
 }
 
@@ -279,7 +276,7 @@ mod tests {
         ServedAt { at: (Ipv4Addr::LOCALHOST, port).into(), beyond_loopback: false }
     }
 
-    fn asked(uri: &str, headers: &[(HeaderName, &'static str)]) -> Option<HostRefusal> {
+    fn asked(uri: &str, headers: &[(HeaderName, &'static str)]) -> Result<(), &'static str> {
         let headers = headers.iter().map(|(name, value)| (name.clone(), value.parse().unwrap())).collect();
         host_check(&uri.parse().unwrap(), &headers, at(8787))
     }
@@ -315,28 +312,28 @@ mod tests {
     #[test]
     fn exactly_one_host_is_required_and_the_request_line_counts() {
         let ours = (header::HOST, "localhost:8787");
-        assert_eq!(asked("/", std::slice::from_ref(&ours)), None);
-        assert_eq!(asked("/", &[]), Some(HostRefusal::Host));
-        assert_eq!(asked("http://evil.example/", &[ours]), Some(HostRefusal::Host));
+        assert_eq!(asked("/", std::slice::from_ref(&ours)), Ok(()));
+        assert_eq!(asked("/", &[]), Err(OTHER_HOST));
+        assert_eq!(asked("http://evil.example/", &[ours]), Err(OTHER_HOST));
         let mut twice = HeaderMap::new();
         twice.append(header::HOST, "localhost:8787".parse().unwrap());
         twice.append(header::HOST, "evil.example".parse().unwrap());
-        assert_eq!(host_check(&"/".parse().unwrap(), &twice, at(8787)), Some(HostRefusal::Host));
+        assert_eq!(host_check(&"/".parse().unwrap(), &twice, at(8787)), Err(OTHER_HOST));
     }
 
     #[test]
     fn other_sites_may_link_to_the_page_and_nothing_else() {
         let ask = |path, site, mode| asked(path, &[(header::HOST, "localhost:8787"), (SITE, site), (MODE, mode)]);
-        assert_eq!(ask("/status", "same-origin", "cors"), None);
-        assert_eq!(ask("/status", "none", "navigate"), None);
-        assert_eq!(ask("/", "cross-site", "navigate"), None);
+        assert_eq!(ask("/status", "same-origin", "cors"), Ok(()));
+        assert_eq!(ask("/status", "none", "navigate"), Ok(()));
+        assert_eq!(ask("/", "cross-site", "navigate"), Ok(()));
         for (path, site, mode) in [
             ("/", "cross-site", "no-cors"),
             ("/status", "cross-site", "navigate"),
             ("/status", "same-site", "no-cors"),
             ("/events", "cross-site", "cors"),
         ] {
-            assert_eq!(ask(path, site, mode), Some(HostRefusal::Site), "{path} {site} {mode}");
+            assert_eq!(ask(path, site, mode), Err(OTHER_SITE), "{path} {site} {mode}");
         }
     }
 
@@ -348,12 +345,12 @@ mod tests {
             host_check(&path.parse().unwrap(), &headers, served)
         };
         for host in ["10.1.2.3:8787", "[fd00::7]:8787", "localhost:8787"] {
-            assert_eq!(ask("/status", host), None, "{host}");
+            assert_eq!(ask("/status", host), Ok(()), "{host}");
         }
-        assert_eq!(ask("/status", "crm-mirror:8787"), Some(HostRefusal::Host));
-        assert_eq!(ask("/", "evil.example:8787"), Some(HostRefusal::Host));
+        assert_eq!(ask("/status", "crm-mirror:8787"), Err(OTHER_HOST));
+        assert_eq!(ask("/", "evil.example:8787"), Err(OTHER_HOST));
         for path in ["/metrics", "/healthz", "/readyz"] {
-            assert_eq!(ask(path, "crm-mirror.example:80"), None, "{path}");
+            assert_eq!(ask(path, "crm-mirror.example:80"), Ok(()), "{path}");
         }
     }
 }

@@ -1,38 +1,27 @@
-// The status page: fetches the daemon's state, follows its event stream, and renders both. It never requests a change.
+// The status page: fetches the daemon's state every few seconds, and renders it. It never requests a change.
 
 import { lasted, outcome, strip, windows } from "/plots.js";
 import { ago, byId, bytes, clock, count, h, moment, s, setClock, setText, tick, took, zone } from "/text.js";
 import { causes, currentState, detailsLabel, editStates, progressLabel } from "/words.js";
 
 /** How often everything is fetched again: while idle, and while a job runs. */
-const IDLE = 60_000;
-const RUNNING = 10_000;
+const IDLE = 5_000;
+const RUNNING = 2_000;
 /** Changes that are shown before "Show all" is pressed. */
 const FEW = 12;
-/** The number of warnings that are kept. */
-const WARNINGS = 3;
 
 const known = {
   status: null,
   history: null,
-  /** The step that is running, and what its run has spent. */
-  work: null,
-  runRu: null,
   /** Why the daemon cannot be reached; null if it can. */
   unreachable: null,
-  stopping: false,
-  warnings: [],
   all: false,
 };
 
 /* Fetching. */
 
-let fetching = null;
-let again = false;
-let soon = null;
+let fetching = false;
 let later = null;
-let stream = null;
-let reconnect = null;
 
 async function get(path) {
   const response = await fetch(path, { cache: "no-store", signal: AbortSignal.timeout(20_000) });
@@ -41,103 +30,21 @@ async function get(path) {
   return body;
 }
 
-/** Fetches everything. A call during a fetch causes one more fetch after it. */
+/** Fetches everything, now and every few seconds while the page is visible. */
 async function refresh() {
   clearTimeout(later);
-  if (fetching) {
-    again = true;
-    return;
-  }
-  fetching = Promise.all([get("/status"), get("/history")]);
+  if (fetching) return;
+  fetching = true;
   try {
-    [known.status, known.history] = await fetching;
+    [known.status, known.history] = await Promise.all([get("/status"), get("/history")]);
     known.unreachable = null;
-    known.stopping = false;
     setClock(known.history.now);
-    // What the stream has reported since may be newer than this.
-    if (!known.status.daemon?.running) known.work = null;
-    else if (!known.work) known.work = known.history.under_way;
   } catch (error) {
     known.unreachable = error.name === "TypeError" || error.name === "TimeoutError" ? "" : error.message;
   }
-  fetching = null;
+  fetching = false;
   show();
-  if (again) {
-    again = false;
-    refreshSoon();
-  }
-  if (!document.hidden) {
-    later = setTimeout(refresh, known.unreachable !== null || known.status?.daemon?.running ? RUNNING : IDLE);
-  }
-}
-
-function refreshSoon() {
-  clearTimeout(soon);
-  soon = setTimeout(refresh, 150);
-}
-
-function listen() {
-  clearTimeout(reconnect);
-  stream?.close();
-  stream = new EventSource("/events");
-  stream.onopen = () => refresh();
-  stream.onmessage = (message) => apply(JSON.parse(message.data));
-  stream.onerror = () => {
-    refreshSoon();
-    // A browser whose request was refused does not reconnect by itself.
-    if (stream.readyState === EventSource.CLOSED) reconnect = setTimeout(listen, 5000);
-  };
-}
-
-function disconnect() {
-  clearTimeout(later);
-  clearTimeout(soon);
-  clearTimeout(reconnect);
-  stream?.close();
-  stream = null;
-}
-
-/** Applies an event of the stream. Unknown events are ignored: newer daemons may send more kinds. */
-function apply(event) {
-  switch (event.event) {
-    case "begins":
-      known.work = { resource: event.resource, work: event.work, rows: 0, total: event.total };
-      // The last known progress.
-      refreshSoon();
-      break;
-    case "total":
-      if (known.work) known.work.total = event.total;
-      break;
-    case "stored":
-      if (known.work) known.work.rows = event.rows;
-      known.runRu = event.ru;
-      break;
-    case "ends":
-      known.work = null;
-      break;
-    case "warning":
-      known.warnings = [{ text: event.text, at: clock() }, ...known.warnings].slice(0, WARNINGS);
-      break;
-    case "stopping":
-      known.stopping = true;
-      break;
-    case "started":
-    case "finished":
-    case "preempted":
-      known.work = null;
-      known.runRu = null;
-      refreshSoon();
-      break;
-    case "queued":
-    case "holding":
-    case "paused":
-    case "resumed":
-    case "reloaded":
-    case "missed":
-      refreshSoon();
-      break;
-  }
-  showNow();
+  if (!document.hidden) later = setTimeout(refresh, known.status?.daemon?.running ? RUNNING : IDLE);
 }
 
 /* Rendering. */
@@ -358,8 +265,8 @@ byId("more-changes").addEventListener("click", () => {
 
 document.addEventListener("visibilitychange", () => {
   // A hidden page sends no requests.
-  if (document.hidden) disconnect();
-  else listen();
+  if (document.hidden) clearTimeout(later);
+  else refresh();
 });
 
 setInterval(() => {
@@ -368,4 +275,4 @@ setInterval(() => {
   showNow();
 }, 1000);
 
-if (!document.hidden) listen();
+if (!document.hidden) refresh();

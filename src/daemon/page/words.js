@@ -8,17 +8,12 @@ const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 export function currentState(known) {
   const daemon = known.status?.daemon;
   if (known.unreachable !== null) return ["bad", "The daemon does not answer"];
-  if (known.stopping) return ["waits", "The daemon is stopping"];
   if (!daemon) return ["waits", "The daemon reports no state"];
   if (daemon.running) {
     const { work, trigger } = daemon.running;
-    const parts = [`${sentence(work)} running${trigger === "schedule" ? " (scheduled)" : ""}`];
-    if (known.work) {
-      const { resource, work: piece, rows, total } = known.work;
-      parts.push(`${piece} of ${resource}${rows || total ? `, ${count(rows)}${total ? ` of ${count(total)}` : ""} rows` : ""}`);
-    }
-    if (known.runRu) parts.push(`${count(known.runRu)} RU`);
-    return ["runs", parts.join(": ").replace(/: (\S+ RU)$/, ", $1")];
+    const [first] = known.status.running?.progress ?? [];
+    const progress = first ? `: ${WORK[first.work] ?? first.work} of ${first.object}` : "";
+    return ["runs", `${sentence(work)} running${trigger === "schedule" ? " (scheduled)" : ""}${progress}`];
   }
   if (daemon.waiting_for) return ["waits", `Waiting: ${daemon.waiting_for}`];
   if (daemon.hold) return ["waits", `No request until ${moment(Date.parse(daemon.hold.until))}`];
@@ -105,6 +100,5 @@ export function causes(known) {
   for (const { object, scope } of status.missing_scopes) {
     found.push(["warn", `The API key may not read ${object}.`, `It lacks the scope ${scope}.`]);
   }
-  for (const { text, at } of known.warnings) found.push(["info", `${moment(at)}:`, text]);
   return found;
 }

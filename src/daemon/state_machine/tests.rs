@@ -116,11 +116,11 @@ fn requests_are_answered_at_once_and_executed_in_order() {
         accept: Acceptance::default(),
     });
     let effects = state.on(Input::Asked(DaemonRequest::Run(resync(&[]))), at(1));
-    assert!(effects.contains(&Effect::Answer(DaemonAnswer::Accepted { job: 2, waits_until: None })));
+    assert!(effects.contains(&Effect::Answer(DaemonAnswer::Accepted(AcceptedJob { job: 2, waits_until: None }))));
     assert_eq!(started(&effects), []);
     let again = state.on(Input::Asked(DaemonRequest::Run(resync(&[]))), at(1));
     assert!(
-        matches!(again[..], [Effect::Answer(DaemonAnswer::Accepted { job: 2, .. })]),
+        matches!(again[..], [Effect::Answer(DaemonAnswer::Accepted(AcceptedJob { job: 2, .. }))]),
         "the same work is one job: {again:?}"
     );
     state.on(Input::Asked(DaemonRequest::Run(Job::sync())), at(1));
@@ -272,7 +272,7 @@ fn hold_applies_to_every_job_and_ends_with_time() {
     assert_eq!(finished(&effects), [1]);
     assert_eq!(state.wakes_at(at(10)), Some(until));
     let effects = state.on(Input::Asked(DaemonRequest::Run(Job::sync())), at(20));
-    assert!(effects.contains(&Effect::Answer(DaemonAnswer::Accepted { job: 2, waits_until: Some(until) })));
+    assert!(effects.contains(&Effect::Answer(DaemonAnswer::Accepted(AcceptedJob { job: 2, waits_until: Some(until) }))));
     assert_eq!(started(&effects), []);
     assert_eq!(state.on(Input::Tick, at(99)), []);
     assert_eq!(started(&state.on(Input::Tick, until)).len(), 1);

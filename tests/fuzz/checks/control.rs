@@ -1,33 +1,47 @@
-//! Bodies of requests on the control socket. The first byte chooses the path.
+//! Bodies of requests on the control socket, and edits. The first byte chooses the path.
 
-use crm_mirror::daemon::control::bodies::{self, EditBody, SyncBody, VerifyBody};
-use crm_mirror::model::{Clock, Resource};
+use crm_mirror::daemon::control::JobBody;
+use crm_mirror::model::{Clock, Etag, Object, RecordId, Resource};
 use crm_mirror::outbox::queue::{self, QueueError};
-use crm_mirror::outbox::{EditRequest, EditSource};
+use crm_mirror::outbox::{EditRequest, EditSource, Given, Members};
 use crm_mirror::store::StoreError;
 use crm_mirror::sync::Job;
+use serde::Deserialize;
 
 use super::choice;
 use super::mirrored::mirrored;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EditBody {
+    object: Object,
+    id: RecordId,
+    fields: Members,
+    if_match: Option<Etag>,
+}
 
 /// Checks one body.
 pub fn check(data: &[u8]) {
     let (which, body) = choice(data);
     match which % 3 {
         0 => {
-            if let Ok(body) = bodies::parse::<SyncBody>(body) {
-                job(&body.of(Job::sync()));
-                job(&body.of(Job::resync()));
+            if let Ok(body) = JobBody::parse(body) {
+                job(&body.clone().job(Job::sync()));
+                job(&body.job(Job::resync()));
             }
         }
         1 => {
-            if let Ok(body) = bodies::parse::<VerifyBody>(body) {
-                job(&body.job());
+            if let Ok(body) = JobBody::parse(body) {
+                let verify = body.job(Job::verify());
+                assert_eq!(JobBody::from(&verify).job(Job::verify()), verify);
+                job(&verify);
             }
         }
         _ => {
             if let Ok(body) = serde_json::from_slice::<EditBody>(body) {
-                edit(body.request());
+                let Members(fields) = body.fields;
+                let changes = fields.into_iter().map(|(column, value)| (column, Given::Json(value))).collect();
+                edit(EditRequest { object: body.object, record: body.id, changes, if_match: body.if_match });
             }
         }
     }

@@ -1,5 +1,4 @@
-//! What follows from the schedule: when it reads an object again, which the age of each object is measured against; and what
-//! its runs cost: the RU that they will still need in the budget's window, and what they leave for edits.
+//! What the runs of the schedule cost: the RU that they will still need in the budget's window, and what they leave for edits.
 //!
 //! A manual run reserves as much as a run of the daemon, even if no daemon is running: the daemon may be started again
 //! at any time, or a timer may run the schedule.
@@ -7,64 +6,16 @@
 use std::ops::Range;
 use std::time::Duration;
 
+use super::ages::changes_after;
 use super::settings::{MirrorSettings, limits};
 use crate::budget::{self, Ledger, Limits, MAX_POLL};
 use crate::config::{ChangesSchedule, Config, Cron, SyncConfig};
-use crate::model::{Instant, Object, Purpose, Resource, Ru};
+use crate::model::{Instant, Object, Purpose, Ru};
 use crate::store::{ReadTx, Reader, StoreError, lock, report};
 use crate::sync::BudgetMeter;
 use crate::sync::budget_meter::{self, LEDGER};
 use crate::sync::forecast::{SHORT_LISTS, of_audit};
 use crate::sync::walks::sweep;
-
-/// When an object that was read at an instant is due again; `None` for never. `poll` is the interval of the automatic
-/// schedule, as far as it is known.
-pub fn next_read(sync: &SyncConfig, object: Resource, read: Instant, poll: Option<Duration>) -> Option<Instant> {
-    let zone = &sync.time_zone;
-    let changes = |after: Instant| changes_after(sync, after, poll).next();
-    if matches!(object, Resource::Contacts | Resource::Companies) {
-        return changes(read);
-    }
-    // The next run after the tick reads them. A sweep reads them too, but a sweep that is interrupted may not.
-    let tick = sync.definitions_schedule.as_ref().and_then(|cron| cron.next_after(read, zone));
-    let listed = tick.and_then(|tick| changes(tick.minus(Duration::from_secs(1))));
-    listed.or_else(|| sync.sweep_schedule.as_ref()?.next_after(read, zone))
-}
-
-/// When changes are due after an instant, in order. Where only a daemon knows the interval, it is the longest that an
-/// unspent budget leads to.
-fn changes_after(sync: &SyncConfig, after: Instant, poll: Option<Duration>) -> Box<dyn Iterator<Item = Instant>> {
-    match &sync.schedule {
-        ChangesSchedule::Off => Box::new(std::iter::empty()),
-        ChangesSchedule::Cron(cron) => Box::new(cron.due_after(after, &sync.time_zone)),
-        ChangesSchedule::Auto => {
-            let interval = poll.unwrap_or(MAX_POLL.max(sync.min_interval));
-            let next = move |at: &Instant| Some(at.plus(interval)).filter(|next| next > at);
-            Box::new(std::iter::successors(Some(after), next).skip(1))
-        }
-    }
-}
-
-/// Scheduled runs that may be missed before a mirror counts as stale.
-const MISSED: usize = 3;
-
-/// The age up to which a mirror is never stale, however often the schedule runs.
-const FRESH: Duration = Duration::from_secs(300);
-
-/// Whether the schedule should have brought changes since an instant. Without a schedule a mirror is never stale.
-pub(super) fn is_stale(sync: &SyncConfig, as_of: Instant, poll: Option<Duration>, now: Instant) -> bool {
-    let due = changes_after(sync, as_of, poll).nth(MISSED - 1);
-    now > as_of.plus(FRESH) && due.is_some_and(|due| due < now)
-}
-
-/// When an object that was known to be complete at an instant is next checked by the schedule; `None` for never.
-pub fn next_check(sync: &SyncConfig, object: Resource, complete: Instant) -> Option<Instant> {
-    if !matches!(object, Resource::Contacts | Resource::Companies) {
-        return next_read(sync, object, complete, None);
-    }
-    let schedules = [&sync.audit_schedule, &sync.sweep_schedule].into_iter().flatten();
-    schedules.filter_map(|cron| cron.next_after(complete, &sync.time_zone)).min()
-}
 
 /// The RU that the runs of a schedule need in a time, by what they are for; changes come first. `rows` are the sizes of the
 /// mirrored objects, `per_run` is the cost of a run for changes, `runs_of` the number of times that a schedule is due.
@@ -200,50 +151,6 @@ pub fn holds_new_edits(tx: &ReadTx<'_>, config: &Config) -> Result<bool, StoreEr
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Config, Environment, Sources};
-
-    fn at(text: &str) -> Instant {
-        text.parse().unwrap()
-    }
-
-    fn sync(flags: &[(&'static str, &str)]) -> SyncConfig {
-        let flags = flags.iter().map(|(key, text)| (*key, (*text).to_string())).collect();
-        let environment = Environment::default();
-        Config::load(&Sources { file: None, default_file: "/nowhere".into(), environment, flags }).unwrap().sync
-    }
-
-    #[test]
-    fn each_object_has_a_schedule_of_its_own() {
-        let default = sync(&[]);
-        let noon = at("2026-03-04T12:00:01Z");
-        let next = |object| next_read(&default, object, noon, None).unwrap();
-        assert_eq!(next(Resource::Contacts), at("2026-03-04T12:05:00Z"));
-        assert_eq!(next(Resource::TeamMembers), at("2026-03-04T18:00:00Z"));
-        let before_a_sweep = next_read(&default, Resource::TeamMembers, at("2026-03-08T00:05:00Z"), None);
-        assert_eq!(before_a_sweep, Some(at("2026-03-08T06:00:00Z")));
-        assert_eq!(next_check(&default, Resource::Companies, noon), Some(at("2026-03-04T18:00:00Z")));
-        let office = sync(&[("sync.schedule", "*/5 8-17 * * MON-FRI"), ("sync.sweep_schedule", "off")]);
-        let friday = at("2026-03-06T17:55:01Z");
-        assert_eq!(next_read(&office, Resource::Contacts, friday, None), Some(at("2026-03-09T08:00:00Z")));
-        assert_eq!(next_read(&office, Resource::CustomFields, friday, None), Some(at("2026-03-09T08:00:00Z")));
-        // Without runs for changes, only a sweep reads them.
-        let swept = sync(&[("sync.schedule", "off")]);
-        assert_eq!(next_read(&swept, Resource::TeamMembers, noon, None), Some(at("2026-03-08T03:00:00Z")));
-    }
-
-    #[test]
-    fn what_is_never_due_is_never_late() {
-        let off = sync(&[
-            ("sync.schedule", "off"),
-            ("sync.audit_schedule", "off"),
-            ("sync.sweep_schedule", "off"),
-            ("sync.definitions_schedule", "off"),
-        ]);
-        for object in Resource::ALL {
-            assert_eq!(next_read(&off, object, Instant::EPOCH, None), None);
-            assert_eq!(next_check(&off, object, Instant::EPOCH), None);
-        }
-    }
 
     #[test]
     fn windows_are_counted_from_what_is_left() {
@@ -253,38 +160,5 @@ mod tests {
             let allowance = Allowance { left: Ru::new(left), later: Ru::new(later) };
             assert_eq!(allowance.windows(Ru::new(units)), windows, "{units} {left} {later}");
         }
-    }
-
-    #[test]
-    fn automatic_schedule_has_the_interval_of_the_moment() {
-        let auto = sync(&[("sync.schedule", "auto")]);
-        let noon = at("2026-03-04T12:00:00Z");
-        let next = |poll| next_read(&auto, Resource::Contacts, noon, poll).unwrap().since(noon);
-        assert_eq!(next(Some(Duration::from_secs(3600))), Duration::from_secs(3600));
-        assert_eq!(next(None), MAX_POLL);
-    }
-
-    #[test]
-    fn mirror_is_stale_after_three_missed_runs_and_at_least_five_minutes() {
-        let stale = |schedule, as_of, now| is_stale(&sync(&[("sync.schedule", schedule)]), at(as_of), None, at(now));
-        let (often, nightly) = ("*/10 * * * * *", "0 0 3 * * *");
-        assert!(!stale(often, "2026-03-04T12:00:00Z", "2026-03-04T12:05:00Z"));
-        assert!(stale(often, "2026-03-04T12:00:00Z", "2026-03-04T12:05:01Z"));
-        assert!(!stale(nightly, "2026-03-04T03:00:01Z", "2026-03-07T03:00:00Z"));
-        assert!(stale(nightly, "2026-03-04T03:00:01Z", "2026-03-07T03:00:01Z"));
-        assert!(!stale("off", "2026-03-04T03:00:01Z", "2027-03-04T03:00:01Z"));
-    }
-
-    #[test]
-    fn automatic_schedule_is_late_by_the_interval_of_the_moment() {
-        let hourly = sync(&[("sync.schedule", "auto"), ("sync.min_interval", "1h")]);
-        let often = sync(&[("sync.schedule", "auto")]);
-        let hours = |hours: u64| Some(Duration::from_secs(3600 * hours));
-        for (sync, poll, three) in [(&hourly, None, 3), (&hourly, hours(2), 6), (&often, hours(1), 3)] {
-            let stale =
-                |seconds| is_stale(sync, Instant::EPOCH, poll, Instant::EPOCH.plus(Duration::from_secs(seconds)));
-            assert!(!stale(3600 * three) && stale(3600 * three + 1), "{poll:?}");
-        }
-        assert!(is_stale(&often, Instant::EPOCH, None, Instant::EPOCH.plus(3 * MAX_POLL + Duration::from_secs(1))));
     }
 }

@@ -3,46 +3,83 @@
 //! Anyone who can open the socket can send every request; its mode restricts who can. Requests are small and answered
 //! at once: long work is a job, and its progress is published in `GET /events`.
 
-pub mod bodies;
-
 use std::convert::Infallible;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::response::sse::{Event as SseEvent, KeepAlive, Sse};
-use axum::response::{IntoResponse, Response};
+use axum::extract::rejection::BytesRejection;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::Response;
 use axum::routing::{get, post};
 use futures_util::stream::StreamExt as _;
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use self::bodies::{EditBody, SentBody, SyncBody, VerifyBody};
 use super::handler_state::{Control, PATIENT};
-use super::http_server::{Problem, answer, internal, problem, with_type};
+use super::http_server::{Problem, answer, problem, with_type};
 use super::inputs_and_effects::{DaemonAnswer, DaemonRequest};
 use super::metrics;
 use super::status_reply::DaemonStatus;
-use crate::app::person;
 use crate::app::status::MirrorStatus;
-use crate::outbox::{EditSource, QueueError, queue};
-use crate::store::write_beside;
-use crate::sync::Job;
+use crate::model::Resource;
+use crate::sync::{Acceptance, Job, Selection};
 
-const PATHS: &str = "GET /status, /metrics, /events; POST /sync, /resync, /resync/stop, /verify, /push, /edits, /pause, /resume, /hold/clear";
+const PATHS: &str =
+    "GET /status, /metrics, /events; POST /sync, /resync, /resync/stop, /verify, /push, /pause, /resume, /hold/clear";
+
+/// The body of a request for a job; a missing body is an empty one.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct JobBody {
+    objects: Vec<Resource>,
+    accept_removals: bool,
+    /// Of a verification, as the next.
+    full: bool,
+    repair: bool,
+}
+
+impl JobBody {
+    pub fn parse(body: &[u8]) -> serde_json::Result<JobBody> {
+        if body.is_empty() { Ok(JobBody::default()) } else { serde_json::from_slice(body) }
+    }
+
+    /// A job of this kind as the body says it.
+    pub fn job(self, kind: Job) -> Job {
+        let accept = Acceptance { removals: self.accept_removals, ..Acceptance::default() };
+        let job = match kind {
+            Job::Verify { .. } => Job::Verify { full: self.full, repair: self.repair, objects: Selection::All, accept },
+            kind => kind,
+        };
+        job.of(&self.objects).accepting(accept)
+    }
+}
+
+impl From<&Job> for JobBody {
+    fn from(job: &Job) -> JobBody {
+        let (full, repair) = match job {
+            Job::Verify { full, repair, .. } => (*full, *repair),
+            _ => (false, false),
+        };
+        let objects = match job.selection() {
+            Some(Selection::Named(objects)) => objects.clone(),
+            // The daemon has a configuration of its own.
+            _ => Vec::new(),
+        };
+        JobBody { objects, accept_removals: job.accept().removals, full, repair }
+    }
+}
 
 pub(super) fn router(control: Control) -> Router {
     Router::new()
         .route("/status", get(status))
         .route("/metrics", get(async |State(control): State<Control>| metrics::metrics(&control).await))
         .route("/events", get(events))
-        .route("/sync", post(|State(control), body| job(control, body, |body: SyncBody| body.of(Job::sync()))))
-        .route("/resync", post(|State(control), body| job(control, body, |body: SyncBody| body.of(Job::resync()))))
+        .route("/sync", post(|State(control), body| job(control, body, Job::sync())))
+        .route("/resync", post(|State(control), body| job(control, body, Job::resync())))
         .route("/resync/stop", post(stop_resync))
-        .route("/verify", post(|State(control), body| job(control, body, |body: VerifyBody| body.job())))
+        .route("/verify", post(|State(control), body| job(control, body, Job::verify())))
         .route("/push", post(push))
-        .route("/edits", post(edit))
         .route("/pause", post(async |State(control): State<Control>| pause(&control, true).await))
         .route("/resume", post(async |State(control): State<Control>| pause(&control, false).await))
         .route("/hold/clear", post(clear_hold))
@@ -65,50 +102,23 @@ async fn status(State(control): State<Control>) -> Response {
     }
 }
 
-async fn job<B>(control: Control, body: SentBody, job: impl FnOnce(B) -> Job) -> Result<Response, Problem>
-where
-    B: DeserializeOwned + Default,
-{
-    let body = bodies::parse(&bodies::bytes(body)?);
-    let body = body.map_err(|error| bodies::invalid(&error, "send a JSON object, or no body"))?;
-    accept(&control, job(body)).await
+async fn job(control: Control, body: Result<Bytes, BytesRejection>, kind: Job) -> Result<Response, Problem> {
+    let refused = |refused: BytesRejection| {
+        problem(refused.status(), &format!("the body was refused: {}", refused.body_text()), None)
+    };
+    let body = JobBody::parse(&body.map_err(refused)?).map_err(|error| {
+        let hint = "send a JSON object, or no body";
+        problem(StatusCode::BAD_REQUEST, &format!("the body is invalid: {error}"), Some(hint))
+    })?;
+    accept(&control, body.job(kind)).await
 }
 
 async fn push(State(control): State<Control>) -> Result<Response, Problem> {
-    requires_write_back(&control)?;
+    if !control.config().write_back.enabled {
+        let hint = "set `write_back.enabled = true` and reload";
+        return Err(problem(StatusCode::CONFLICT, "write-back is off", Some(hint)));
+    }
     accept(&control, Job::Push).await
-}
-
-async fn edit(State(control): State<Control>, body: SentBody) -> Result<Response, Problem> {
-    requires_write_back(&control)?;
-    let edit: EditBody = serde_json::from_slice(&bodies::bytes(body)?).map_err(|error| {
-        let hint = r#"the form is {"object": "contact", "id": "…", "fields": {"position": "CTO"}}"#;
-        bodies::invalid(&error, hint)
-    })?;
-    let (request, mirror, now) = (edit.request(), control.config().database.clone(), control.now());
-    let write = move || {
-        write_beside(&mirror, |tx| {
-            // The socket takes requests of this user only.
-            tx.by(person());
-            queue(tx, &request, EditSource::Socket, now)
-        })
-    };
-    let (queued, _) = tokio::task::spawn_blocking(write).await.map_err(|error| internal(&error))?.map_err(|error| {
-        let (status, hint) = match &error {
-            QueueError::NoRecord { .. } => (StatusCode::NOT_FOUND, None),
-            QueueError::OtherVersion { .. } => (StatusCode::CONFLICT, None),
-            QueueError::Store(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.hint()),
-            _ => (StatusCode::UNPROCESSABLE_ENTITY, None),
-        };
-        problem(status, &error.to_string(), hint)
-    })?;
-    // The watch on the outbox notices it within a second, as one that another process queued.
-    Ok(answer(StatusCode::ACCEPTED, &queued))
-}
-
-fn requires_write_back(control: &Control) -> Result<(), Problem> {
-    let off = || problem(StatusCode::CONFLICT, "write-back is off", Some("set `write_back.enabled = true` and reload"));
-    control.config().write_back.enabled.then_some(()).ok_or_else(off)
 }
 
 async fn stop_resync(State(control): State<Control>) -> Result<Response, Problem> {
@@ -150,11 +160,10 @@ async fn accept(control: &Control, job: Job) -> Result<Response, Problem> {
         let reason = format!("`{other}` is not among `sync.objects`");
         problem(StatusCode::BAD_REQUEST, &reason, Some("add it there, or choose other objects"))
     })?;
-    let DaemonAnswer::Accepted { job, waits_until } = asked(control, DaemonRequest::Run(job)).await? else {
-        return Err(unavailable("the daemon is stopping"));
-    };
-    let waits_until = waits_until.map(|until| until.to_string());
-    Ok(answer(StatusCode::ACCEPTED, &json!({"job": job, "waits_until": waits_until})))
+    match asked(control, DaemonRequest::Run(job)).await? {
+        DaemonAnswer::Accepted(accepted) => Ok(answer(StatusCode::ACCEPTED, &accepted)),
+        _ => Err(unavailable("the daemon is stopping")),
+    }
 }
 
 /// What the daemon's loop answers, if it can do it now.
@@ -170,17 +179,10 @@ fn unavailable(reason: &str) -> Problem {
     problem(StatusCode::SERVICE_UNAVAILABLE, reason, None)
 }
 
-/// A stream of events from now on: one JSON document per line, or server-sent events if the client accepts them.
-async fn events(State(control): State<Control>, headers: HeaderMap) -> Response {
-    let accepts = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
-    let lines = control.events();
-    let mut response = if accepts.is_some_and(|accept| accept.contains("text/event-stream")) {
-        let events = lines.map(|line| Ok::<_, Infallible>(SseEvent::default().data(&*line)));
-        Sse::new(events).keep_alive(KeepAlive::default()).into_response()
-    } else {
-        let framed = lines.map(|line| Ok::<_, Infallible>(Bytes::from(format!("{line}\n"))));
-        with_type("application/x-ndjson", Body::from_stream(framed))
-    };
+/// A stream of events from now on, one JSON document per line.
+async fn events(State(control): State<Control>) -> Response {
+    let framed = control.events().map(|line| Ok::<_, Infallible>(Bytes::from(format!("{line}\n"))));
+    let mut response = with_type("application/x-ndjson", Body::from_stream(framed));
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }
