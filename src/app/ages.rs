@@ -25,7 +25,11 @@ pub fn next_read(sync: &SyncConfig, object: Resource, read: Instant, poll: Optio
 
 /// When changes are due after an instant, in order. Where only a daemon knows the interval, it is the longest that an
 /// unspent budget leads to.
-pub(super) fn changes_after(sync: &SyncConfig, after: Instant, poll: Option<Duration>) -> Box<dyn Iterator<Item = Instant>> {
+pub(super) fn changes_after(
+    sync: &SyncConfig,
+    after: Instant,
+    poll: Option<Duration>,
+) -> Box<dyn Iterator<Item = Instant>> {
     match &sync.schedule {
         ChangesSchedule::Off => Box::new(std::iter::empty()),
         ChangesSchedule::Cron(cron) => Box::new(cron.due_after(after, &sync.time_zone)),

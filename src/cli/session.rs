@@ -198,8 +198,11 @@ async fn watch(events: &mut EventStream, job: u64, progress: &ProgressLines) -> 
             Event::Started { job: started, .. } => ours = started == job,
             // The end of the job may be among them.
             Event::Missed { .. } => {
-                return Err(Failure::new(Exit::Paused, "the daemon continues; its events are not understood, or were missed")
-                    .hint("`crm-mirror status` shows the last runs"));
+                return Err(Failure::new(
+                    Exit::Paused,
+                    "the daemon continues; its events are not understood, or were missed",
+                )
+                .hint("`crm-mirror status` shows the last runs"));
             }
             Event::Preempted { job: preempted } if preempted == job => ours = false,
             Event::Finished { job: ended, result } if ended == job => {

@@ -239,7 +239,7 @@ impl EventLoop {
                     self.control.tell(&Event::Started { job: job.id, work, trigger });
                     self.running = Some(self.runner.start(&job));
                 }
-                Effect::Preempt => self.runner.stop(),
+                Effect::Preempt => self.runner.mirror.meter().stop(),
                 Effect::ForgetSweeps => self.runner.forget_sweeps(),
                 Effect::ClearHold => self.runner.clear_hold(),
                 Effect::Queued(job) => {

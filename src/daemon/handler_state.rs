@@ -87,7 +87,7 @@ impl Control {
             inbox,
             lines: broadcast::channel(BEHIND).0,
             known: Arc::default(),
-            daemon: watch::Sender::new(DaemonStatus::waiting(OPENING, since, &config.sync.time_zone)),
+            daemon: watch::Sender::new(DaemonStatus::new(Some(OPENING), since, &config.sync.time_zone)),
             config: watch::Sender::new(config),
             clock,
             since,

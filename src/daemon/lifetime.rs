@@ -1,5 +1,5 @@
 //! The lifetime of the daemon: opens signals, socket, page and mirror, in an order that makes its state visible from
-//! the beginning. Publishing is a separate task beside the loop.
+//! the beginning. Publishing is a separate task beside it.
 //!
 //! Another process may write the mirror, its directory may be missing or full for a while, or a large mirror may have to
 //! be migrated: none of that ends the daemon. It answers on its socket, reports what it waits for, and retries. Only a
@@ -44,10 +44,9 @@ pub async fn run(sources: Sources, clock: Arc<dyn Clock>, mut signals: DaemonSig
     // They end with the set: at the latest when it is dropped.
     let (mut beside, mut beside_loop) = (JoinSet::new(), JoinSet::new());
     beside.spawn(watches::watch_file_system(config.database.clone(), sender.clone()));
-    let control = Control::new(sender.clone(), config, clock.clone());
+    let control = Control::new(sender.clone(), config, clock);
     beside.spawn(keep_alive(control.clone()));
     let mut served = None;
-    let published = control.clone();
     let (ended, running) = match open(&sources, settings, &control, &mut served, &mut inbox, &mut signals).await {
         Err(error) => (Err(error), None),
         Ok(None) => (Ok(()), None),
@@ -55,9 +54,8 @@ pub async fn run(sources: Sources, clock: Arc<dyn Clock>, mut signals: DaemonSig
             // From now on a status is known, however slow the file is.
             let _ = control.mirror(PATIENT).await;
             let runner = Runner::new(mirror, sources, control.clone(), sender.clone());
-            beside_loop.spawn(notification::tell(control.clone(), Arc::downgrade(runner.mirror())));
+            beside_loop.spawn(notification::tell(control.clone(), Arc::downgrade(&runner.mirror)));
             beside_loop.spawn(watches::watch_edits(control.clone(), sender));
-            beside_loop.spawn(keep_published(move || plan(&published.config()), clock));
             let event_loop = EventLoop::begin(runner, past, control.clone(), scheduler).await;
             let (ended, runner, stopped_at) = event_loop.run_until_stopped(&mut inbox, &mut signals).await;
             // They let go of the mirror.
@@ -66,10 +64,10 @@ pub async fn run(sources: Sources, clock: Arc<dyn Clock>, mut signals: DaemonSig
         }
     };
     // Streams end, and requests in flight get a short time to finish.
-    let serving = served.map(|(_socket, serving)| serving);
+    let served = served.map(|(_socket, servers, publishing)| (servers, publishing));
     control.end.send_replace(true);
-    if let Some([socket, page]) = serving {
-        tokio::join!(http_server::finish(socket), http_server::finish(page));
+    if let Some(([socket, page], mut publishing)) = served {
+        tokio::join!(publishing.shutdown(), http_server::finish(socket), http_server::finish(page));
     }
     beside.shutdown().await;
     if let Some((runner, stopped_at)) = running {
@@ -79,8 +77,8 @@ pub async fn run(sources: Sources, clock: Arc<dyn Clock>, mut signals: DaemonSig
     ended
 }
 
-/// The control socket, and the servers of it and of the status page.
-type ServedSocket = (ControlSocket, [JoinHandle<()>; 2]);
+/// The control socket, the servers of it and of the status page, and the task that publishes.
+type ServedSocket = (ControlSocket, [JoinHandle<()>; 2], JoinSet<()>);
 
 /// Notifies systemd for as long as the daemon's loop answers, if it watches.
 async fn keep_alive(control: Control) {
@@ -148,7 +146,9 @@ async fn until_open(
                 Ok((socket, listener)) => {
                     let (router, limits) = (control::router(control.clone()), (http_server::IDLE, Duration::MAX));
                     let serving = http_server::spawn(listener, router, control.end.subscribe(), limits, |_, _| {});
-                    *served = Some((socket, [serving, tokio::spawn(page::serve(control.clone()))]));
+                    let (published, mut publishing) = (control.clone(), JoinSet::new());
+                    publishing.spawn(keep_published(move || plan(&published.config()), control.clock.clone()));
+                    *served = Some((socket, [serving, tokio::spawn(page::serve(control.clone()))], publishing));
                     continue;
                 }
                 Err((reason, hint, is_taken)) => ("control socket", (reason, Some(hint), is_taken)),
@@ -208,7 +208,7 @@ async fn attempt(settings: MirrorSettings, control: Control) -> Result<(Mirror, 
 
 /// Shows what is waited for.
 fn wait_for(control: &Control, reason: &str) {
-    control.publish(DaemonStatus::waiting(reason, control.since, &control.config().sync.time_zone));
+    control.publish(DaemonStatus::new(Some(reason), control.since, &control.config().sync.time_zone));
     systemd::status(&control.line());
 }
 

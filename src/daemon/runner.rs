@@ -39,7 +39,7 @@ const RELOAD_AGAIN: Duration = Duration::from_secs(5);
 const MAX_DUE: usize = 500;
 
 pub(super) struct Runner {
-    mirror: Arc<Mirror>,
+    pub(super) mirror: Arc<Mirror>,
     sources: Sources,
     control: Control,
     inbox: mpsc::Sender<LoopMessage>,
@@ -48,14 +48,6 @@ pub(super) struct Runner {
 impl Runner {
     pub(super) fn new(mirror: Mirror, sources: Sources, control: Control, inbox: mpsc::Sender<LoopMessage>) -> Runner {
         Runner { mirror: Arc::new(mirror), sources, control, inbox }
-    }
-
-    pub(super) fn mirror(&self) -> &Arc<Mirror> {
-        &self.mirror
-    }
-
-    pub(super) fn stop(&self) {
-        self.mirror.meter().stop();
     }
 
     pub(super) fn start(&self, job: &QueuedJob) -> JoinHandle<()> {
@@ -317,23 +309,22 @@ fn pause_in_effect(control: Control) -> impl FnOnce(&MirrorTx<'_>) -> Result<(),
     }
 }
 
-/// Stores the pause, and answers within a time limit, with the actual outcome. It is stored as soon as the database is free.
+/// Stores the pause, and answers within a time limit, with the actual outcome. The next run stores it, too.
 async fn store_pause(
     store: Result<Store, StoreError>,
     control: Control,
     client: Option<oneshot::Sender<DaemonAnswer>>,
 ) {
     let written = async move { store?.write(pause_in_effect(control)).await };
-    let answer = match tokio::time::timeout(ANSWER_WITHIN, written).await {
-        Ok(Ok(())) => DaemonAnswer::Done,
-        Ok(Err(error)) => {
-            let reason = error_chain(&error);
-            tracing::error!("Whether the schedule is paused could not be stored; a restart may lose it: {reason}");
-            DaemonAnswer::NotStored { reason }
-        }
-        // The writer does it once it can.
-        Err(_) => DaemonAnswer::NotStored { reason: "another process is using the database".into() },
+    let failed = match tokio::time::timeout(ANSWER_WITHIN, written).await {
+        Ok(written) => written.err().map(|error| error_chain(&error)),
+        // The writer goes on with it.
+        Err(_) => Some("another process is using the database".into()),
     };
+    if let Some(reason) = &failed {
+        tracing::error!("Whether the schedule is paused is not stored; a restart may lose it: {reason}");
+    }
+    let answer = failed.map_or(DaemonAnswer::Done, |reason| DaemonAnswer::NotStored { reason });
     client.map(|client| client.send(answer));
 }
 

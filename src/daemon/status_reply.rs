@@ -84,16 +84,12 @@ pub struct DaemonStatus {
 pub(super) const OPENING: &str = "the mirror is being opened";
 
 impl DaemonStatus {
-    pub(super) fn waiting(reason: &str, since: Instant, zone: &TimeZone) -> DaemonStatus {
-        DaemonStatus { waiting_for: Some(reason.into()), ..DaemonStatus::new(since, zone) }
-    }
-
-    pub(super) fn new(since: Instant, zone: &TimeZone) -> DaemonStatus {
+    pub(super) fn new(waiting_for: Option<&str>, since: Instant, zone: &TimeZone) -> DaemonStatus {
         DaemonStatus {
             pid: std::process::id(),
             version: env!("CARGO_PKG_VERSION").into(),
             since,
-            waiting_for: None,
+            waiting_for: waiting_for.map(String::from),
             running: None,
             waiting: Vec::new(),
             paused_since: None,
@@ -209,6 +205,6 @@ pub(super) fn status(state: &StateMachine, since: Instant, now: Instant) -> Daem
                 }
             })
             .collect(),
-        ..DaemonStatus::new(since, &state.timetable().sync.time_zone)
+        ..DaemonStatus::new(None, since, &state.timetable().sync.time_zone)
     }
 }

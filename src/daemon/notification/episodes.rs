@@ -115,9 +115,10 @@ fn publishing(copy: &PublishLag, config: &Config, now: Instant) -> impl Iterator
             "publish --verify",
         ),
     ];
-    faults.into_iter().filter(|(_, holds, ..)| *holds).map(|(about, _, text, verb)| {
-        Episode::new(Subject::Publishing, about, text, config.command(verb))
-    })
+    faults
+        .into_iter()
+        .filter(|(_, holds, ..)| *holds)
+        .map(|(about, _, text, verb)| Episode::new(Subject::Publishing, about, text, config.command(verb)))
 }
 
 fn open(object: &ObjectStatus) -> u64 {
@@ -182,9 +183,14 @@ fn stale(reply: &StatusReply, config: &Config, told: &Told, now: Instant) -> Opt
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{Environment, Sources};
     use crate::daemon::notification::told::Lasting;
-    use crate::daemon::notification::told::tests::config;
     use crate::daemon::state_machine::Trouble;
+
+    fn config() -> Config {
+        let (environment, flags) = (Environment::default(), Vec::new());
+        Config::load(&Sources { file: None, default_file: "/nowhere".into(), environment, flags }).unwrap()
+    }
 
     /// A mirror that was read so many minutes ago, with a run that failed like this.
     fn reply(config: &mut Config, minutes: u64, exit: Option<Exit>) -> (StatusReply, Instant) {
@@ -209,7 +215,7 @@ mod tests {
                 is_of_key: false,
                 only_pushes: false,
             }),
-            ..DaemonStatus::new(at, &jiff::tz::TimeZone::UTC)
+            ..DaemonStatus::new(None, at, &jiff::tz::TimeZone::UTC)
         };
         (StatusReply { status, daemon: Some(daemon) }, at)
     }
@@ -220,7 +226,8 @@ mod tests {
         let mut config = config();
         // Half an hour before the status.
         let since: Instant = "2026-03-04T11:30:00Z".parse().unwrap();
-        let lasting = |subject: &Subject| Lasting { subject: *subject, about: "".into(), since, told: Some("t".into()) };
+        let lasting =
+            |subject: &Subject| Lasting { subject: *subject, about: "".into(), since, told: Some("t".into()) };
         let told = |subjects: &[Subject]| Told { open: subjects.iter().map(lasting).collect(), fields_after: None };
         let mut check = |minutes: u64, exit: Option<Exit>, change: fn(&mut StatusReply), expected: [&[Subject]; 2]| {
             let (mut reply, at) = reply(&mut config, minutes, exit);

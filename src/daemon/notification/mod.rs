@@ -42,14 +42,18 @@ const DELAYS: (Duration, Duration) = (Duration::from_secs(60), Duration::from_se
 pub(super) async fn tell(control: Control, mirror: Weak<Mirror>) {
     let mut every = tokio::time::interval(EVERY);
     every.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let (mut pace, mut book) = (DeliveryPace::default(), Book::default());
-    let mut seen = None;
+    let (mut pace, mut known, mut seen) = (DeliveryPace::default(), None, None);
     loop {
         every.tick().await;
         let (config, now) = (control.config(), control.now());
         if !config.notify.is_on() || !pace.is_due(now) {
             continue;
         }
+        let Some(book) = &mut known else {
+            // A file that cannot be read now is read by the next look.
+            known = control.with_reader(|reader, _| reader.begin()?.state(&StateKey::Told)).await.ok().map(Book::new);
+            continue;
+        };
         let Ok(version) = control.version().await else { continue };
         let state = (version, control.daemon());
         let is_recent = |at: Instant| now.since(at).max(at.since(now)) < UNCHANGED;
@@ -61,7 +65,7 @@ pub(super) async fn tell(control: Control, mirror: Weak<Mirror>) {
         let Ok(reply) = control.status().await else { continue };
         let Some(store) = mirror.upgrade().map(|mirror| mirror.store()) else { return };
         match book.tell(&control, &store, &config, &reply, (has_run, control.now())).await {
-            Ok(()) => (pace, seen) = (DeliveryPace::default(), book.is_stored().then_some((state, now))),
+            Ok(()) => (pace, seen) = (DeliveryPace::default(), (book.told == book.stored).then_some((state, now))),
             Err(error) => {
                 pace.failed(&error, control.now());
                 seen = None;
@@ -70,16 +74,19 @@ pub(super) async fn tell(control: Control, mirror: Weak<Mirror>) {
     }
 }
 
-#[derive(Default)]
 struct Book {
-    /// `None` until the stored state was read.
-    told: Option<Told>,
+    told: Told,
     stored: Told,
     /// What is being stored: one write waits for the file, however long that is locked.
     storing: Option<(Told, BoxFuture<'static, Result<(), StoreError>>)>,
 }
 
 impl Book {
+    fn new(stored: Option<Told>) -> Book {
+        let stored = stored.unwrap_or_default();
+        Book { told: stored.clone(), stored, storing: None }
+    }
+
     /// Delivers what is due, and stores what was told. An error says why the receiver did not take a message.
     async fn tell(
         &mut self,
@@ -89,25 +96,13 @@ impl Book {
         reply: &StatusReply,
         (has_run, now): (bool, Instant),
     ) -> Result<(), String> {
-        let known = self.told.clone();
-        let read = control.with_reader(move |reader, _| {
-            let tx = reader.begin()?;
-            let told = match &known {
-                Some(told) => told.clone(),
-                None => tx.state(&StateKey::Told)?.unwrap_or_default(),
-            };
-            let changes = report::schema_changes(&tx, told.fields_after)?;
-            Ok((told, changes))
-        });
+        let after = self.told.fields_after;
+        let read = control.with_reader(move |reader, _| report::schema_changes(&reader.begin()?, after));
         // A file that cannot be read now is read by the next look.
-        let Ok((told, (newest, changed))) = read.await else { return Ok(()) };
-        if self.told.is_none() {
-            self.stored.clone_from(&told);
-        }
-        let told = self.told.insert(told);
-        let found = episodes::now(reply, config, told, now);
-        told.observe(&found, now);
-        let mut notices = told.due(&found, has_run, config, now);
+        let Ok((newest, changed)) = read.await else { return Ok(()) };
+        let found = episodes::now(reply, config, &self.told, now);
+        self.told.observe(&found, now);
+        let mut notices = self.told.due(&found, has_run, config, now);
         let records = reply.status.mirrored(config).filter(|object| object.removed.is_some());
         let is_copied =
             records.map(|object| object.changes_as_of.is_some()).reduce(|all, one| all && one) == Some(true);
@@ -115,11 +110,11 @@ impl Book {
         notices.extend(fields(config, &changed, now).filter(|_| is_copied));
         for notice in notices {
             deliver(&config.notify, &notice).await?;
-            self.told.iter_mut().for_each(|told| told.delivered(&notice));
+            self.told.delivered(&notice);
             self.store(store).await;
         }
-        if let (Some(told), true) = (&mut self.told, is_copied) {
-            told.fields_after = Some(newest);
+        if is_copied {
+            self.told.fields_after = Some(newest);
         }
         self.store(store).await;
         Ok(())
@@ -127,21 +122,16 @@ impl Book {
 
     /// Stores what was told. While another program locks the file, the write goes on, and so does telling.
     async fn store(&mut self, store: &Store) {
-        let told = self.told.clone().filter(|told| *told != self.stored);
-        if let (None, Some(told)) = (&self.storing, told) {
-            let (store, state) = (store.clone(), told.clone());
+        if self.storing.is_none() && self.told != self.stored {
+            let (store, state) = (store.clone(), self.told.clone());
             let writing = async move { store.write(move |tx| tx.set_state(&StateKey::Told, &state)).await };
-            self.storing = Some((told, writing.boxed()));
+            self.storing = Some((self.told.clone(), writing.boxed()));
         }
         let Some((_, writing)) = &mut self.storing else { return };
         let Ok(ended) = tokio::time::timeout(PROMPT, writing).await else { return };
         if let (Some((told, _)), Ok(())) = (self.storing.take(), ended) {
             self.stored = told;
         }
-    }
-
-    fn is_stored(&self) -> bool {
-        self.told.as_ref() == Some(&self.stored)
     }
 }
 

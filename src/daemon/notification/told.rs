@@ -173,11 +173,11 @@ impl Told {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use super::*;
     use crate::config::{Environment, Sources};
 
-    pub(in crate::daemon::notification) fn config() -> Config {
+    fn config() -> Config {
         let (environment, flags) = (Environment::default(), Vec::new());
         Config::load(&Sources { file: None, default_file: "/nowhere".into(), environment, flags }).unwrap()
     }

@@ -331,7 +331,7 @@ mod tests {
             ("/", "cross-site", "no-cors"),
             ("/status", "cross-site", "navigate"),
             ("/status", "same-site", "no-cors"),
-            ("/events", "cross-site", "cors"),
+            ("/metrics", "cross-site", "cors"),
         ] {
             assert_eq!(ask(path, site, mode), Err(OTHER_SITE), "{path} {site} {mode}");
         }

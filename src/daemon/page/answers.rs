@@ -1,24 +1,17 @@
-//! The HTTP answers of the status page: its files, and the parts of status and history that every user of the machine may see.
+//! The HTTP answers of the status page: its files, and the part of the status that every user of the machine may see.
 
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use serde::Serialize;
 
 use super::access::{ServedAt, host_check};
-use crate::app::limits;
-use crate::budget::Ledger;
-use crate::config::Config;
 use crate::daemon::handler_state::Control;
 use crate::daemon::http_server::{Problem, answer, internal, problem, with_type};
 use crate::daemon::metrics;
-use crate::format::HIDDEN;
-use crate::model::{Instant, instant};
-use crate::store::{Reader, RecordedRun, StoreError, report};
 
-const PATHS: &str = "GET /, /status, /history, /metrics, /healthz, /readyz";
+const PATHS: &str = "GET /, /status, /metrics, /healthz, /readyz";
 
 #[derive(Clone)]
 struct PageState {
@@ -62,21 +55,15 @@ impl PageState {
                 let status = self.control.status().await.map_err(|error| internal(&error))?;
                 Ok(answer(StatusCode::OK, &status.without_service_messages()))
             }
-            "/history" => {
-                let now = self.control.now();
-                let read = self.control.with_reader(move |reader, config| PageHistory::read(reader, config, now)).await;
-                Ok(answer(StatusCode::OK, &read.map_err(|error| internal(&error))?))
-            }
             _ => Err(problem(StatusCode::NOT_FOUND, "unknown path", Some(PATHS))),
         }
     }
 }
 
-pub(super) const PARTS: [(&str, &str, &str); 7] = [
+pub(super) const PARTS: [(&str, &str, &str); 6] = [
     ("/", HTML, include_str!("index.html")),
     ("/page.css", "text/css; charset=utf-8", include_str!("page.css")),
     ("/page.js", SCRIPT, include_str!("page.js")),
-    ("/plots.js", SCRIPT, include_str!("plots.js")),
     ("/text.js", SCRIPT, include_str!("text.js")),
     ("/words.js", SCRIPT, include_str!("words.js")),
     ("/icon.svg", "image/svg+xml", include_str!("icon.svg")),
@@ -99,48 +86,3 @@ const HEADERS: [(HeaderName, HeaderValue); 6] = [
     (HeaderName::from_static("cross-origin-resource-policy"), HeaderValue::from_static("same-origin")),
     (HeaderName::from_static("cross-origin-opener-policy"), HeaderValue::from_static("same-origin")),
 ];
-
-const WINDOWS: u32 = 7;
-
-const RUNS: u32 = 50;
-
-const CHANGES: u32 = 50;
-
-/// `GET /history`: the data of the plots, and of the tables beside them.
-#[derive(Debug, Serialize)]
-struct PageHistory {
-    /// The daemon's time, UTC: a browser's clock may differ.
-    #[serde(serialize_with = "instant::utc_always")]
-    now: Instant,
-    /// The RU of the runs that ended in each of the last windows, the oldest first; the last is the current one.
-    windows: Vec<WindowSpent>,
-    runs: Vec<RecordedRun>,
-    changes: Vec<report::RecentChange>,
-}
-
-#[derive(Debug, Serialize)]
-struct WindowSpent {
-    #[serde(serialize_with = "instant::utc_always")]
-    since: Instant,
-    ru: u64,
-}
-
-impl PageHistory {
-    fn read(reader: &Reader, config: &Config, now: Instant) -> Result<PageHistory, StoreError> {
-        let moment = reader.begin()?;
-        let limits = limits(&config.budget);
-        let current = Ledger::default().at(now, &limits).since;
-        let before = |windows| WindowSpent { since: current.minus(limits.window * windows), ru: 0 };
-        let mut windows: Vec<WindowSpent> = (0..WINDOWS).rev().map(before).collect();
-        for (ended, ru) in report::spent_since(&moment, before(WINDOWS - 1).since)? {
-            if let Some(window) = windows.iter_mut().rfind(|window| window.since <= ended) {
-                window.ru += ru;
-            }
-        }
-        let (mut runs, changes) = (report::last_runs(&moment, RUNS)?, report::last_changes(&moment, CHANGES)?);
-        for run in &mut runs {
-            run.error = run.error.as_ref().map(|_| HIDDEN.into());
-        }
-        Ok(PageHistory { now, windows, runs, changes })
-    }
-}

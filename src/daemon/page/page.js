@@ -1,21 +1,16 @@
 // The status page: fetches the daemon's state every few seconds, and renders it. It never requests a change.
 
-import { lasted, outcome, strip, windows } from "/plots.js";
 import { ago, byId, bytes, clock, count, h, moment, s, setClock, setText, tick, took, zone } from "/text.js";
-import { causes, currentState, detailsLabel, editStates, progressLabel } from "/words.js";
+import { causes, currentState, detailsLabel, editStates, outcome, progressLabel } from "/words.js";
 
 /** How often everything is fetched again: while idle, and while a job runs. */
 const IDLE = 5_000;
 const RUNNING = 2_000;
-/** Changes that are shown before "Show all" is pressed. */
-const FEW = 12;
 
 const known = {
   status: null,
-  history: null,
   /** Why the daemon cannot be reached; null if it can. */
   unreachable: null,
-  all: false,
 };
 
 /* Fetching. */
@@ -36,9 +31,9 @@ async function refresh() {
   if (fetching) return;
   fetching = true;
   try {
-    [known.status, known.history] = await Promise.all([get("/status"), get("/history")]);
+    known.status = await get("/status");
     known.unreachable = null;
-    setClock(known.history.now);
+    setClock(known.status.read_at);
   } catch (error) {
     known.unreachable = error.name === "TypeError" || error.name === "TimeoutError" ? "" : error.message;
   }
@@ -123,8 +118,7 @@ function freshness() {
 }
 
 function budget() {
-  const { used, left, limit, refills_at, per_run, windows_for_details } = known.status.ru;
-  const until = Date.parse(refills_at);
+  const { left, limit, refills_at, per_run, windows_for_details } = known.status.ru;
   const more = windows_for_details > 1 ? ` The pending details take ${count(windows_for_details)} windows.` : "";
   byId("ru").replaceChildren(
     h("strong", {}, count(left)),
@@ -132,7 +126,6 @@ function budget() {
     ago(refills_at),
     `. A run for changes costs about ${count(per_run)} RU.${more}`,
   );
-  windows({ windows: known.history.windows, used, limit, until });
 }
 
 function edits() {
@@ -157,23 +150,17 @@ function publishing() {
   );
 }
 
+/** How long a run took, or has taken so far. */
+function lasted(run, word) {
+  const end = run.finished_at ? Date.parse(run.finished_at) : word === "running" ? clock() : null;
+  return end === null ? null : Math.max(end - Date.parse(run.started_at), 0);
+}
+
 function runs() {
-  const list = known.history.runs;
+  const list = known.status.runs;
   const running = Boolean(known.status.daemon?.running);
   byId("no-runs").hidden = list.length > 0;
-  for (const part of ["run-strip", "all-runs"]) byId(part).hidden = list.length === 0;
-  strip({ runs: list, running });
-  const tally = new Map();
-  list.forEach((run, place) => {
-    const word = outcome(run, place, running);
-    tally.set(word, (tally.get(word) ?? 0) + 1);
-  });
-  byId("legend").replaceChildren(
-    ...[...tally].flatMap(([word, times], place) => [
-      place ? ", " : "",
-      h("span", { class: `tone-${word.replace(" ", "-")}` }, `${times} ${word}`),
-    ]),
-  );
+  byId("all-runs").hidden = list.length === 0;
   byId("runs").tBodies[0].replaceChildren(
     ...list.map((run, place) => {
       const word = outcome(run, place, running);
@@ -198,38 +185,9 @@ function runs() {
   );
 }
 
-const KINDS = { insert: "new", update: "changed", remove: "removed" };
-/** Columns that change with every update, and those that duplicate another column. */
-const bookkeeping = (name, all) =>
-  name === "etag" || name === "updated_at" || (name.endsWith("_num") && all.includes(name.slice(0, -4)));
-
-function changes() {
-  const all = known.history.changes;
-  const shown = known.all ? all : all.slice(0, FEW);
-  byId("no-changes").hidden = all.length > 0;
-  byId("changes").hidden = all.length === 0;
-  byId("more-changes").hidden = shown.length === all.length;
-  setText(byId("more-changes"), `Show the last ${all.length}`);
-  byId("changes").tBodies[0].replaceChildren(
-    ...shown.map((change) => {
-      const columns = change.columns.filter((name) => !bookkeeping(name, change.columns));
-      const few = columns.slice(0, 8).join(", ");
-      const rest = columns.length > 8 ? ` and ${columns.length - 8} more` : "";
-      return h(
-        "tr",
-        {},
-        h("td", {}, ago(change.seen_at)),
-        h("td", {}, `${change.object} `, h("code", {}, change.id)),
-        h("td", {}, KINDS[change.kind] ?? change.kind),
-        h("td", { class: "wide" }, columns.length ? h("code", {}, few) : "", rest),
-      );
-    }),
-  );
-}
-
 function show() {
   showNow();
-  const { status, history } = known;
+  const { status } = known;
   byId("main").hidden = false;
   for (const section of document.querySelectorAll("main > section:not(#anomalies, #edits, #publish)")) section.hidden = !status;
   if (!status) return;
@@ -239,7 +197,6 @@ function show() {
   runs();
   edits();
   publishing();
-  changes();
   byId("anomalies").hidden = status.oddities.length === 0;
   byId("anomaly-list").replaceChildren(
     ...status.oddities.map((anomaly) =>
@@ -253,15 +210,10 @@ function show() {
     daemon && `the schedule's time zone is ${daemon.time_zone}, times on this page are in ${zone()}`,
   ];
   setText(byId("about"), about.filter(Boolean).join("; "));
-  document.body.dataset.read = history.now;
+  document.body.dataset.read = status.read_at;
 }
 
 /* Start. */
-
-byId("more-changes").addEventListener("click", () => {
-  known.all = true;
-  changes();
-});
 
 document.addEventListener("visibilitychange", () => {
   // A hidden page sends no requests.

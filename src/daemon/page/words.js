@@ -102,3 +102,9 @@ export function causes(known) {
   }
   return found;
 }
+
+/** The outcome of a run. A run without an end is the running one if it is the newest and a job runs; else it was killed. */
+export function outcome(run, place, running) {
+  if (run.outcome) return run.outcome;
+  return place === 0 && running ? "running" : "interrupted";
+}

@@ -272,7 +272,9 @@ fn hold_applies_to_every_job_and_ends_with_time() {
     assert_eq!(finished(&effects), [1]);
     assert_eq!(state.wakes_at(at(10)), Some(until));
     let effects = state.on(Input::Asked(DaemonRequest::Run(Job::sync())), at(20));
-    assert!(effects.contains(&Effect::Answer(DaemonAnswer::Accepted(AcceptedJob { job: 2, waits_until: Some(until) }))));
+    assert!(
+        effects.contains(&Effect::Answer(DaemonAnswer::Accepted(AcceptedJob { job: 2, waits_until: Some(until) })))
+    );
     assert_eq!(started(&effects), []);
     assert_eq!(state.on(Input::Tick, at(99)), []);
     assert_eq!(started(&state.on(Input::Tick, until)).len(), 1);
