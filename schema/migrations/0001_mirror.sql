@@ -438,9 +438,7 @@ CREATE TABLE outbox (
     finished_at TEXT, -- UTC; when it was applied, rejected, dropped or replaced
     tried_at TEXT, -- when a request with it was first sent, whatever came of it; UTC by a clock that nobody sets
     released_at TEXT, -- UTC; when a person let it pass `write_back.max_edits`
-    undoes INTEGER REFERENCES outbox (id), -- the applied edit that it takes back, the last one of several
-    undone_by INTEGER REFERENCES outbox (id), -- the last edit that was to take it back
-    repeats INTEGER REFERENCES outbox (id) -- the finished edit that it tries again
+    undoes INTEGER REFERENCES outbox (id) -- the applied edit that it takes back, the last one of several
 ) STRICT;
 
 CREATE INDEX outbox_open ON outbox (object_type, record_id, id) WHERE finished_at IS NULL;
@@ -449,8 +447,6 @@ CREATE INDEX outbox_tried ON outbox (tried_at) WHERE tried_at IS NOT NULL;
 CREATE INDEX outbox_ended ON outbox (state, finished_at) WHERE finished_at IS NOT NULL;
 CREATE INDEX outbox_merged ON outbox (merged_into) WHERE merged_into IS NOT NULL;
 CREATE INDEX outbox_undoes ON outbox (undoes) WHERE undoes IS NOT NULL;
-CREATE INDEX outbox_undone ON outbox (undone_by) WHERE undone_by IS NOT NULL;
-CREATE INDEX outbox_repeats ON outbox (repeats) WHERE repeats IS NOT NULL;
 
 -- Every step of every edit: the trail that stays.
 CREATE TABLE outbox_events (

@@ -37,7 +37,8 @@ impl EditState {
         matches!(self, EditState::Applied | EditState::Rejected | EditState::Dropped | EditState::Replaced)
     }
 
-    /// A rejected edit is counted until a person drops it or has it sent again. An edit that was sent is never replaced, and is held only in a copy of the mirror, with its request.
+    /// A rejected edit is counted until a person drops it or has it sent again, as one that was dropped or replaced may be,
+    /// too. An edit that was sent is never replaced, and is held only in a copy of the mirror, with its request.
     pub const fn may_become(self, next: EditState) -> bool {
         use EditState::{Applied, Conflict, Dropped, Held, Queued, Rejected, Replaced, Sending};
         match self {
@@ -45,8 +46,9 @@ impl EditState {
             Held => matches!(next, Queued | Sending | Rejected | Dropped | Replaced),
             Sending => matches!(next, Sending | Held | Queued | Applied | Conflict | Rejected | Dropped),
             Conflict => matches!(next, Queued | Applied | Rejected | Dropped),
-            Rejected => matches!(next, Dropped),
-            Applied | Dropped | Replaced => false,
+            Rejected => matches!(next, Dropped | Queued),
+            Dropped | Replaced => matches!(next, Queued),
+            Applied => false,
         }
     }
 }
@@ -176,15 +178,15 @@ mod tests {
             (Sending, vec![Queued, Held, Sending, Applied, Conflict, Rejected, Dropped]),
             (Conflict, vec![Queued, Applied, Rejected, Dropped]),
             (Applied, vec![]),
-            (Rejected, vec![Dropped]),
-            (Dropped, vec![]),
-            (Replaced, vec![]),
+            (Rejected, vec![Dropped, Queued]),
+            (Dropped, vec![Queued]),
+            (Replaced, vec![Queued]),
         ];
         for (from, to) in &allowed {
             for (next, _) in &allowed {
                 assert_eq!(from.may_become(*next), to.contains(next), "{from:?} to {next:?}");
             }
-            assert_eq!(from.is_final(), to.iter().all(|next| next.is_final()), "{from:?}");
+            assert_eq!(from.is_final(), matches!(from, Applied | Rejected | Dropped | Replaced), "{from:?}");
             assert_eq!(from.as_str().parse(), Ok(*from));
         }
         assert!("Queued".parse::<EditState>().is_err());

@@ -69,6 +69,36 @@ impl Editable {
         self.custom().is_none_or(|custom| custom.clearable)
     }
 
+    /// What the column accepts, phrased to follow its name.
+    pub fn accepts(&self) -> String {
+        match self.data_type() {
+            None => self
+                .object
+                .pick("takes text without the character U+0000", "takes text with a character that is not white space")
+                .into(),
+            Some(DataType::ShortText) => format!("takes text of at most {SHORT_TEXT} characters"),
+            Some(DataType::LongText) => format!("takes text of at most {LONG_TEXT} characters"),
+            Some(DataType::Integer) => "takes a whole number of 64 bits".into(),
+            Some(DataType::Decimal) => {
+                "takes a decimal as text, at most 20 digits before the point and 10 after it".into()
+            }
+            Some(DataType::Boolean) => "takes 0 (false) or 1 (true)".into(),
+            Some(DataType::Date) => "takes a real date, YYYY-MM-DD, of the years 0001 to 9999".into(),
+            Some(DataType::DateTime) => {
+                "takes a timestamp with a time zone, such as 2026-01-02T03:04:05Z, of the years \
+                0001 to 9999 and to the microsecond at most"
+                    .into()
+            }
+            Some(DataType::SingleSelect) => "takes the value of one of its options, see select_labels".into(),
+            Some(DataType::MultiSelect) => {
+                format!(
+                    "takes a JSON array of at most {MULTI_SELECT} different values of its options, see select_labels"
+                )
+            }
+            Some(DataType::Unknown) => "takes no value, because its type is unknown".into(),
+        }
+    }
+
     pub fn detail_only(&self) -> bool {
         match &self.target {
             EditTarget::Standard(field) => field.projection == FieldProjection::Detail,
@@ -77,33 +107,5 @@ impl Editable {
     }
 }
 
-/// Whether a column of a `_full` view can be edited.
-#[derive(Clone, Debug)]
-pub enum Editability {
-    Editable(Editable),
-    ReadOnly,
-    NotWritable,
-    /// Computed by the mirror, from the named column or from others.
-    Derived(Option<Box<str>>),
-    /// An archived custom field: no view contains it.
-    Archived,
-    /// A field that is not mirrored: no view contains it.
-    Excluded,
-}
-
-impl Editability {
-    /// Why the column cannot be edited, phrased to follow its name; `None` if it can be edited.
-    pub fn refusal(&self) -> Option<String> {
-        Some(match self {
-            Editability::Editable(_) => return None,
-            Editability::ReadOnly => "is read-only at the service".into(),
-            Editability::NotWritable => "is not writable by its definition".into(),
-            Editability::Derived(Some(from)) => format!("is derived from {from}: change that column instead"),
-            Editability::Derived(None) => "is derived and cannot be changed".into(),
-            Editability::Archived => "is archived and cannot be changed".into(),
-            Editability::Excluded => {
-                "is unknown and cannot be changed: `sync.exclude` keeps it out of the mirror".into()
-            }
-        })
-    }
-}
+/// The field of a column of a `_full` view, or why the column cannot be edited, phrased to follow its name.
+pub type Editability = Result<Editable, String>;

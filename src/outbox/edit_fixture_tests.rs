@@ -98,7 +98,6 @@ pub(super) fn queue_edit(tx: &MirrorTx<'_>, columns: &[(&str, &str)], base: Opti
         fields: &fields,
         base_etag: base.as_ref(),
         undoes: None,
-        repeats: None,
     };
     queue::insert(tx, &edit, "a test", now()).unwrap().edit.unwrap()
 }

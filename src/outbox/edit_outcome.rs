@@ -3,12 +3,12 @@
 use serde_json::{Map, Value};
 
 use super::edit_tx::{EditTx, NextStep, group};
-use super::field_verdict::{self, DoubtVerdict, DoubtfulRequest, FieldState, Verdict};
+use super::field_verdict::{self, FieldState};
 use super::patch_answer::{self, AfterAnswer, PatchOutcome, StoredRequest};
 use super::patch_request::{self, RecordStep};
 use super::typed_values::Given;
 use super::{delay, trail};
-use crate::model::{DelayScope, Edit, EditState, Editable, EditedFields, Etag, MirroredRecord, Record, RequestStamp};
+use crate::model::{DelayScope, Edit, EditState, Editable, Etag, FieldValue, MirroredRecord, Record, RequestStamp};
 use crate::store::{Applied, EditStep, StoreError, record_removed};
 
 impl EditTx<'_, '_> {
@@ -147,9 +147,16 @@ impl EditTx<'_, '_> {
         let sent = sent_with(&edits, request);
         let mut applied = None;
         if let Some(record) = record {
-            let values = self.sent_values(request);
-            let columns = values.as_ref().map(|values| values.iter().map(|(field, _)| &*field.column));
-            let complete = columns.is_some_and(|columns| self.tx.records().shows_all(self.object, record, columns));
+            // A field may have a time of its own, which changed with it.
+            let stamps: Vec<String> = self
+                .sent_values(request)
+                .into_iter()
+                .flatten()
+                .map(|(field, _)| format!("{}At", field.wire()))
+                .collect();
+            let mut shown = self.object.fields().iter().zip(&record.fields);
+            let complete = shown
+                .all(|(field, value)| *value != FieldValue::Absent || !stamps.iter().any(|stamp| stamp == field.wire));
             applied = self.tx.records().apply_confirmation(self.object, record, &request.if_match, complete, asked)?;
         }
         self.accepts_updates(request.custom)?;
@@ -215,7 +222,7 @@ impl EditTx<'_, '_> {
         let states = field_verdict::field_states(&fields, &self.editable, &record.values);
         // The edits of a request have the same time; without one, the request was never applied.
         if sent.iter().all(|edit| edit.first_sent_at.is_none()) {
-            if field_verdict::verdict(&states) == Verdict::Applied {
+            if field_verdict::deciding(&states) == FieldState::Ours {
                 self.settle(&edits, &sent, trail::SHOWN, &record)?;
             } else {
                 // Each edit is compared with the record separately.
@@ -224,22 +231,21 @@ impl EditTx<'_, '_> {
             return Ok(NextStep::Decide);
         }
         let replaced = sent.iter().find_map(|edit| edit.if_match.as_ref());
-        let seen = replaced.map(|version| self.saw(version, &fields)).transpose()?.unwrap_or_default();
         let request = self.stored_request(&edits, carrier);
         let is_every = |wanted: FieldState| states.iter().all(|state| *state == wanted);
         let is_same_version = replaced.is_some() && replaced == record.etag.as_ref();
         let verdict = field_verdict::after_doubt(
-            DoubtfulRequest::left(request.is_some(), sent.first().and_then(|edit| edit.status)),
-            seen || is_every(FieldState::Ours),
+            request.is_some(),
+            sent.first().and_then(|edit| edit.status),
+            is_every(FieldState::Ours),
             is_same_version && is_every(FieldState::Unchanged),
         );
         let step = |to, why| EditStep::new(EditState::Sending, to, why);
         match (verdict, request) {
-            (DoubtVerdict::Applied, _) => self.settle(&edits, &sent, trail::FOUND, &record)?,
             // Its key tells whether it was applied.
-            (DoubtVerdict::Repeat, Some(request)) => return self.repeat(request).map(NextStep::Send),
-            (DoubtVerdict::Rejected, _) => self.all(&sent, &step(EditState::Rejected, trail::REFUSED_AGAIN))?,
-            (DoubtVerdict::Queued, _) => self.all(&sent, &step(EditState::Queued, trail::NOT_DONE))?,
+            (None, Some(request)) => return self.repeat(request).map(NextStep::Send),
+            (Some((EditState::Applied, why)), _) => self.settle(&edits, &sent, why, &record)?,
+            (Some((to @ (EditState::Rejected | EditState::Queued), why)), _) => self.all(&sent, &step(to, why))?,
             _ if fields.keys().any(|column| !self.editable.contains_key(column)) => {
                 self.all(&sent, &step(EditState::Rejected, trail::NOT_SHOWN))?;
             }
@@ -268,16 +274,6 @@ impl EditTx<'_, '_> {
     fn settle(&mut self, edits: &[Edit], sent: &[Edit], why: &str, record: &MirroredRecord) -> Result<(), StoreError> {
         self.all(sent, &EditStep::new(EditState::Sending, EditState::Applied, why))?;
         self.decide_later(edits, &ids(sent), record.etag.as_ref())
-    }
-
-    /// Whether the mirror's history contains our values since the version that the request replaces.
-    fn saw(&self, replaced: &Etag, fields: &EditedFields) -> Result<bool, StoreError> {
-        let is_ours = |column: &str, new: &Value| {
-            let state =
-                |(before, after): &_| field_verdict::field_state(self.editable.get(column), (before, after), new);
-            fields.get(column).map(state) == Some(FieldState::Ours)
-        };
-        self.tx.edits().saw_values(self.object, self.record, replaced, is_ours, fields.len())
     }
 }
 

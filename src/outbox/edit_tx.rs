@@ -85,7 +85,9 @@ impl<'a, 'b> EditTx<'a, 'b> {
         let (readable, unreadable): (Vec<Edit>, Vec<Edit>) = open.partition(|edit| edit.unreadable.is_none());
         for edit in unreadable {
             let why = edit.unreadable.as_deref().unwrap_or_default();
-            tx.edits().reject_unreadable(&edit, &trail::of_text(why), now)?;
+            let answer = trail::of_text(why);
+            let step = EditStep::new(edit.state, EditState::Rejected, why).answered(None, Some(&answer));
+            tx.edits().take_step(edit.id, &step, now)?;
             edits.mark_ended(edit.id, EditState::Rejected, why);
             if edit.state == EditState::Sending {
                 let request = group(&readable, edit.merged_into.unwrap_or(edit.id));

@@ -213,7 +213,6 @@ async fn value_that_was_not_read_is_compared_and_never_adopted() {
                 fields: &fields,
                 base_etag: None,
                 undoes: None,
-                repeats: None,
             };
             let edit = insert(tx, &edit, "a test", now()).unwrap().edit.unwrap();
             list(tx, "\"v2\"", "A");

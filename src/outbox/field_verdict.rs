@@ -19,10 +19,10 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{patch_answer, validate};
-use crate::model::{Editable, EditedFields, field_value, is_unknown};
+use super::{patch_answer, trail, validate};
+use crate::model::{EditState, Editable, EditedFields, field_value, is_unknown};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FieldState {
     Ours,
     /// It has the value from before the edit.
@@ -60,76 +60,37 @@ pub fn field_state(field: Option<&Editable>, (before, after): (&Value, &Value), 
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    Applied,
-    /// It is sent, or sent again, on the record's current version.
-    Send,
-    Conflict,
+/// What decides on an edit: somebody else's change of a field, or else a field that has its value from before. Nothing of
+/// an edit whose fields are all ours is left to send.
+pub fn deciding(states: &[FieldState]) -> FieldState {
+    states.iter().copied().max().unwrap_or(FieldState::Ours)
 }
 
-pub fn verdict(states: &[FieldState]) -> Verdict {
-    let has = |state| states.contains(&state);
-    match (has(FieldState::Theirs), has(FieldState::Unchanged)) {
-        (false, false) => Verdict::Applied,
-        (false, true) => Verdict::Send,
-        (true, _) => Verdict::Conflict,
-    }
-}
-
-/// What is left of a request in doubt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DoubtfulRequest {
-    /// It may be repeated: its answer was lost.
-    Unanswered,
-    /// It was repeated, or answered at once, and the answer does not show that it was carried out.
-    Unconfirmed,
-    /// The service refuses it for good.
-    Refused,
-    /// A part of it was discarded, so it cannot be repeated.
-    Discarded,
-}
-
-impl DoubtfulRequest {
-    /// By the status of its last answer.
-    pub(super) const fn left(is_stored: bool, status: Option<u16>) -> DoubtfulRequest {
-        match (is_stored, status) {
-            (true, Some(200..=299 | 412)) => DoubtfulRequest::Unconfirmed,
-            (true, _) => DoubtfulRequest::Unanswered,
-            (false, Some(status)) if status == 409 || patch_answer::is_refusal_of_content(status) => {
-                DoubtfulRequest::Refused
-            }
-            (false, _) => DoubtfulRequest::Discarded,
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DoubtVerdict {
-    Applied,
-    /// The same request is sent again: if it was carried out, the service says so, or refuses its version.
-    Repeat,
-    /// It was not carried out: its edits are sent in another request.
-    Queued,
-    /// The service refuses it, and the record shows no change. That answer may lag behind, so it may have been carried out.
-    Rejected,
-    /// It may have been carried out: a person decides.
-    Conflict,
-}
-
-/// Decides on a request in doubt whose record was read back: `ours` if the record, or the mirror's history since the
-/// version that the request replaces, has all its values; `unchanged` if the record still has that version, with the
-/// values from before. No clock is asked: whether the service still keeps the answer of the first attempt, only its
-/// answer to the same request shows.
-pub const fn after_doubt(request: DoubtfulRequest, ours: bool, unchanged: bool) -> DoubtVerdict {
-    use DoubtfulRequest::{Discarded, Refused, Unanswered, Unconfirmed};
-    match (ours, request, unchanged) {
-        (true, ..) => DoubtVerdict::Applied,
-        (false, Unanswered, _) | (false, Unconfirmed, true) => DoubtVerdict::Repeat,
-        (false, Refused, true) => DoubtVerdict::Rejected,
-        (false, Discarded, true) => DoubtVerdict::Queued,
-        (false, Unconfirmed | Refused | Discarded, false) => DoubtVerdict::Conflict,
-    }
+/// Decides on a request in doubt whose record was read back: `ours` if the record has all its values; `unchanged` if it
+/// still has the version that the request replaces, with the values from before. `None`: the same request is sent again,
+/// and if it was carried out, the service says so, or refuses its version. No clock is asked: whether the service still
+/// keeps the answer of the first attempt, only its answer to the same request shows.
+///
+/// A request that is not `stored` any more is not repeated: the service refuses it for good, or a part of it was
+/// discarded. `status` is that of its last answer.
+pub fn after_doubt(
+    stored: bool,
+    status: Option<u16>,
+    ours: bool,
+    unchanged: bool,
+) -> Option<(EditState, &'static str)> {
+    // It was repeated, or answered at once, and the answer does not show that it was carried out.
+    let is_unconfirmed = matches!(status, Some(200..=299 | 412));
+    let is_refused = status.is_some_and(|status| status == 409 || patch_answer::is_refusal_of_content(status));
+    Some(match (ours, stored, unchanged) {
+        (true, ..) => (EditState::Applied, trail::FOUND),
+        (false, true, _) if unchanged || !is_unconfirmed => return None,
+        // That answer may lag behind, so it may have been carried out.
+        (false, false, true) if is_refused => (EditState::Rejected, trail::REFUSED_AGAIN),
+        (false, false, true) => (EditState::Queued, trail::NOT_DONE),
+        // It may have been carried out: a person decides.
+        (false, _, _) => (EditState::Conflict, trail::UNCERTAIN),
+    })
 }
 
 /// The state of each field of an edit. What a column holds that the record does not have is unknown, so it counts as
@@ -173,33 +134,39 @@ mod tests {
     #[test]
     fn every_combination_has_a_verdict() {
         for (states, expected) in [
-            (vec![Ours], Verdict::Applied),
-            (vec![Ours, Ours], Verdict::Applied),
-            (vec![Unchanged], Verdict::Send),
-            (vec![Unchanged, Unchanged], Verdict::Send),
-            (vec![Ours, Unchanged], Verdict::Send),
-            (vec![Theirs], Verdict::Conflict),
-            (vec![Ours, Theirs], Verdict::Conflict),
-            (vec![Unchanged, Theirs], Verdict::Conflict),
-            (vec![], Verdict::Applied),
+            (vec![Ours], Ours),
+            (vec![Ours, Ours], Ours),
+            (vec![Unchanged], Unchanged),
+            (vec![Unchanged, Unchanged], Unchanged),
+            (vec![Ours, Unchanged], Unchanged),
+            (vec![Theirs], Theirs),
+            (vec![Ours, Theirs], Theirs),
+            (vec![Unchanged, Theirs], Theirs),
+            (vec![], Ours),
         ] {
-            assert_eq!(verdict(&states), expected, "{states:?}");
+            assert_eq!(deciding(&states), expected, "{states:?}");
         }
     }
 
     #[test]
     fn every_doubt_has_a_verdict_and_none_is_to_begin_anew() {
-        use DoubtVerdict::{Applied, Conflict, Queued, Rejected, Repeat};
-        use DoubtfulRequest::{Discarded, Refused, Unanswered, Unconfirmed};
-        for (request, unchanged, changed) in [
-            (Unanswered, Repeat, Repeat),
-            (Unconfirmed, Repeat, Conflict),
-            (Refused, Rejected, Conflict),
-            (Discarded, Queued, Conflict),
+        let conflict = Some((EditState::Conflict, trail::UNCERTAIN));
+        let rejected = Some((EditState::Rejected, trail::REFUSED_AGAIN));
+        for (stored, status, unchanged, changed) in [
+            (true, None, None, None),
+            (true, Some(503), None, None),
+            (true, Some(200), None, conflict),
+            (true, Some(412), None, conflict),
+            (false, Some(409), rejected, conflict),
+            (false, Some(422), rejected, conflict),
+            (false, None, Some((EditState::Queued, trail::NOT_DONE)), conflict),
+            (false, Some(412), Some((EditState::Queued, trail::NOT_DONE)), conflict),
         ] {
-            for (unchanged, expected) in [(true, unchanged), (false, changed)] {
-                assert_eq!(after_doubt(request, false, unchanged), expected, "{request:?} {unchanged}");
-                assert_eq!(after_doubt(request, true, unchanged), Applied, "{request:?} {unchanged}");
+            for (is_unchanged, expected) in [(true, unchanged), (false, changed)] {
+                let decided = |ours| after_doubt(stored, status, ours, is_unchanged);
+                assert_eq!(decided(false), expected, "{stored} {status:?} {is_unchanged}");
+                let applied = Some((EditState::Applied, trail::FOUND));
+                assert_eq!(decided(true), applied, "{stored} {status:?} {is_unchanged}");
             }
         }
     }

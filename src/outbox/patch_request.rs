@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::field_verdict::{self, FieldState, Verdict};
+use super::field_verdict::{self, FieldState};
 use super::patch_answer;
 use super::validate;
 use crate::api::Client;
@@ -77,10 +77,10 @@ pub fn next(
         return RecordStep::Refuse(first.id, why);
     }
     let states = field_verdict::field_states(&first.fields, editable, &held.values);
-    match field_verdict::verdict(&states) {
-        Verdict::Applied => return RecordStep::Settled(first.id),
-        Verdict::Conflict => return RecordStep::Conflict(first.id),
-        Verdict::Send => {}
+    match field_verdict::deciding(&states) {
+        FieldState::Ours => return RecordStep::Settled(first.id),
+        FieldState::Theirs => return RecordStep::Conflict(first.id),
+        FieldState::Unchanged => {}
     }
     if !custom && has_custom(&first.fields, editable) {
         return RecordStep::Nothing;
@@ -192,8 +192,7 @@ pub fn body<'a>(
             Ok((field, value))
         })
         .collect::<Result<_, String>>()?;
-    let body = validate::request(object, fields).map_err(|refusal| refusal.to_string())?;
-    Ok(Value::from(body).to_string())
+    Ok(Value::from(validate::request(object, fields)?).to_string())
 }
 
 #[cfg(test)]

@@ -3,10 +3,13 @@
 //!
 //! An edit is validated in the transaction that queues it, against the current record and definitions.
 
+use std::collections::BTreeMap;
+
+use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use super::typed_values::Given;
-use super::validate::{self, EditRefusal};
+use super::validate;
 use crate::model::editable::{Editability, Editable};
 use crate::model::{EditState, EditedFields, Etag, Instant, Object, RecordId};
 use crate::store::queue::{self as stored, NewEdit, QueuedValues};
@@ -26,6 +29,7 @@ pub struct EditRequest {
 pub enum EditSource {
     Edit,
     Socket,
+    Assistant,
 }
 
 impl EditSource {
@@ -34,19 +38,27 @@ impl EditSource {
         match self {
             EditSource::Edit => ("edit", "changed with `crm-mirror edit`"),
             EditSource::Socket => ("socket", "changed through the control socket"),
+            EditSource::Assistant => ("assistant", "proposed by an assistant"),
         }
     }
 }
 
-#[derive(Clone, Debug, PartialEq)]
+/// The request that an edit would become, were it sent now.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Prepared {
+    /// The version that it is made on; `None` if the record must be read before it is sent.
+    #[serde(rename = "if_match")]
+    pub base_etag: Option<Etag>,
+    pub body: Map<String, Value>,
     /// The actual changes; empty if the record already has these values.
     pub fields: EditedFields,
     /// Columns that keep their value although a waiting edit would change them: that edit is cancelled.
+    #[serde(rename = "cancelled", serialize_with = "columns")]
     pub taken_back: EditedFields,
-    pub body: Map<String, Value>,
-    /// The version that it is made on; `None` if the record must be read before it is sent.
-    pub base_etag: Option<Etag>,
+}
+
+fn columns<S: Serializer>(fields: &EditedFields, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(fields.keys())
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -55,12 +67,10 @@ pub enum QueueError {
     NoRecord { object: Object, record: RecordId },
     #[error("`{column}` is not a column of {}", object.full_view())]
     NoColumn { object: Object, column: String },
-    #[error("`{column}` {why}")]
-    Fixed { column: String, why: String },
     #[error("`{0}` is given twice")]
     Twice(String),
-    #[error(transparent)]
-    Refused(#[from] EditRefusal),
+    #[error("{0}")]
+    Refused(String),
     #[error("the {object} has the version {here} in the mirror, not {asked}")]
     OtherVersion { object: Object, here: String, asked: Etag },
     /// A proposal must neither replace nor cancel an edit that a person queued.
@@ -70,11 +80,13 @@ pub enum QueueError {
     Store(#[from] StoreError),
 }
 
-pub fn prepare(tx: &ReadTx<'_>, request: &EditRequest) -> Result<Prepared, QueueError> {
-    let object = request.object;
+/// Validates an edit against the current record and definitions.
+pub fn prepare(tx: &MirrorTx<'_>, request: &EditRequest) -> Result<Prepared, QueueError> {
+    let (object, record) = (request.object, &request.record);
     let fields = fields(tx, request)?;
-    let seen = editable::seen(tx, object, &request.record, fields.iter().map(|(field, _)| field))?;
-    let seen = seen.ok_or_else(|| QueueError::NoRecord { object, record: request.record.clone() })?;
+    let columns: Vec<&str> = fields.iter().map(|(field, _)| &*field.column).collect();
+    let seen = tx.edits().mirrored(object, record, &columns)?;
+    let seen = seen.ok_or_else(|| QueueError::NoRecord { object, record: record.clone() })?;
     if let Some(asked) = request.if_match.as_ref().filter(|asked| seen.etag.as_ref() != Some(asked)) {
         return Err(QueueError::OtherVersion {
             object,
@@ -83,29 +95,28 @@ pub fn prepare(tx: &ReadTx<'_>, request: &EditRequest) -> Result<Prepared, Queue
         });
     }
     // Every value is validated, even if it changes nothing.
-    let values: Vec<(&Editable, Value)> = fields.iter().map(|(field, given)| (field, given.column(field))).collect();
-    for (field, value) in &values {
-        validate::field(field, value)?;
+    for (field, value) in &fields {
+        validate::field(field, value).map_err(QueueError::Refused)?;
     }
-    let pending = editable::pending_columns(tx, object, &request.record)?;
-    let (mut changes, mut taken_back) = (EditedFields::new(), EditedFields::new());
+    let pending = editable::pending_columns(tx, object, record)?;
+    let (mut changes, mut taken_back, mut body) = (EditedFields::new(), EditedFields::new(), Map::new());
     let mut changed: Vec<(&Editable, Value)> = Vec::new();
-    for (field, value) in values {
+    for (field, value) in &fields {
         let before = seen.shown(&field.column);
-        if !validate::same(field, &before, &value) {
-            let after = validate::settled(field, &value);
+        if !validate::same(field, &before, value) {
+            let after = validate::settled(field, value);
             changes.insert(field.column.to_string(), (before, after.clone()));
             changed.push((field, after));
         } else if pending.contains(&*field.column) {
             taken_back.insert(field.column.to_string(), (before.clone(), before));
         }
     }
-    let body = match changed.is_empty() {
-        true => Map::new(),
-        false => validate::request(object, changed.iter().map(|(field, after)| (*field, after)))?,
-    };
+    if !changed.is_empty() {
+        let values = changed.iter().map(|(field, after)| (*field, after));
+        body = validate::request(object, values).map_err(QueueError::Refused)?;
+    }
     let is_proven = changed.iter().all(|(field, _)| seen.proves(&field.column, false));
-    Ok(Prepared { fields: changes, taken_back, body, base_etag: seen.etag.filter(|_| is_proven) })
+    Ok(Prepared { base_etag: seen.etag.filter(|_| is_proven), body, fields: changes, taken_back })
 }
 
 /// Validates an edit and queues it, in the caller's transaction.
@@ -114,8 +125,16 @@ pub fn queue(
     request: &EditRequest,
     source: EditSource,
     now: Instant,
-) -> Result<(QueuedValues, Prepared), QueueError> {
-    queue_as(tx, request, source.texts(), None, now)
+) -> Result<QueuedValues, QueueError> {
+    let Prepared { base_etag, mut fields, taken_back, .. } = prepare(tx, request)?;
+    fields.extend(taken_back);
+    if fields.is_empty() {
+        return Ok(QueuedValues::default());
+    }
+    let (source, why) = source.texts();
+    let (record, base_etag) = (&request.record, base_etag.as_ref());
+    let edit = NewEdit { object: request.object, record, source, fields: &fields, base_etag, undoes: None };
+    Ok(stored::insert(tx, &edit, why, now)?)
 }
 
 /// Validates an edit of a program and queues it as held: it is never sent before a person releases it.
@@ -123,7 +142,7 @@ pub fn propose(tx: &MirrorTx<'_>, request: &EditRequest, now: Instant) -> Result
     if !tx.edits_of(request.object, &request.record)?.is_empty() {
         return Err(QueueError::Waiting { object: request.object, record: request.record.clone() });
     }
-    let (queued, _) = queue_as(tx, request, ("assistant", "proposed by an assistant"), None, now)?;
+    let queued = queue(tx, request, EditSource::Assistant, now)?;
     if let Some(id) = queued.edit {
         let why = "held until a person releases it: `crm-mirror outbox release`, or drops it: `crm-mirror outbox drop`";
         tx.edits().take_step(id, &EditStep::new(EditState::Queued, EditState::Held, why), now)?;
@@ -131,55 +150,19 @@ pub fn propose(tx: &MirrorTx<'_>, request: &EditRequest, now: Instant) -> Result
     Ok(queued)
 }
 
-/// Like [`queue()`], with a different source and reason, and the finished edit that it repeats, with its changes: the
-/// values before it are those that its author was shown, so another one ends in conflict.
-pub(super) fn queue_as(
-    tx: &MirrorTx<'_>,
-    request: &EditRequest,
-    (source, why): (&str, &str),
-    repeats: Option<(i64, &EditedFields)>,
-    now: Instant,
-) -> Result<(QueuedValues, Prepared), QueueError> {
-    let mut prepared = prepare(tx, request)?;
-    for (column, (before, _)) in &mut prepared.fields {
-        if let Some((shown, _)) = repeats.and_then(|(_, fields)| fields.get(column)) {
-            before.clone_from(shown);
-        }
-    }
-    if prepared.fields.is_empty() && prepared.taken_back.is_empty() {
-        return Ok((QueuedValues::default(), prepared));
-    }
-    let mut fields = prepared.fields.clone();
-    fields.extend(prepared.taken_back.clone());
-    let edit = NewEdit {
-        object: request.object,
-        record: &request.record,
-        source,
-        fields: &fields,
-        base_etag: prepared.base_etag.as_ref(),
-        undoes: None,
-        repeats: repeats.map(|(edit, _)| edit),
-    };
-    Ok((stored::insert(tx, &edit, why, now)?, prepared))
-}
-
-fn fields<'a>(tx: &ReadTx<'_>, request: &'a EditRequest) -> Result<Vec<(Editable, &'a Given)>, QueueError> {
+/// The fields of a request, with their values in the form of the columns.
+fn fields(tx: &ReadTx<'_>, request: &EditRequest) -> Result<Vec<(Editable, Value)>, QueueError> {
     let object = request.object;
-    let columns = editable::editability(tx, object)?;
-    let mut fields: Vec<(Editable, &Given)> = Vec::new();
+    let mut columns: BTreeMap<String, Editability> = editable::editability(tx, object)?.into_iter().collect();
+    let mut fields: Vec<(Editable, Value)> = Vec::new();
     for (name, given) in &request.changes {
-        let editability = columns.iter().find(|(column, _)| column == name).map(|(_, editability)| editability);
-        let field = match editability {
-            Some(Editability::Editable(field)) => field,
-            Some(fixed) => {
-                return Err(QueueError::Fixed { column: name.clone(), why: fixed.refusal().unwrap_or_default() });
-            }
-            None => return Err(QueueError::NoColumn { object, column: name.clone() }),
-        };
-        if fields.iter().any(|(other, _)| other.column == field.column) {
+        if fields.iter().any(|(other, _)| *other.column == **name) {
             return Err(QueueError::Twice(name.clone()));
         }
-        fields.push((field.clone(), given));
+        let field = columns.remove(name).ok_or_else(|| QueueError::NoColumn { object, column: name.clone() })?;
+        let field = field.map_err(|why| QueueError::Refused(format!("`{name}` {why}")))?;
+        let value = given.column(&field);
+        fields.push((field, value));
     }
     Ok(fields)
 }

@@ -16,7 +16,6 @@ pub enum Given {
     Text(String),
     /// JSON, as the service writes values: `true`, `12`, `"12.50"`, `["a", "b"]`, `null`.
     Json(Value),
-    Column(Value),
 }
 
 impl Given {
@@ -31,7 +30,7 @@ impl Given {
             }
             // The column contains the text of an array, but a text is not a valid value of the field.
             (Given::Json(text @ Value::String(_)), Some(DataType::MultiSelect)) => Value::from(vec![text.clone()]),
-            (Given::Json(value) | Given::Column(value), _) => value.clone(),
+            (Given::Json(value), _) => value.clone(),
             (Given::Text(text), _) if text.is_empty() => Value::Null,
             (Given::Text(text), _) => match &field.target {
                 EditTarget::Custom(custom) => typed(custom.data_type, &custom.options, text),
@@ -157,6 +156,5 @@ mod tests {
         ] {
             assert_eq!(Given::Json(given.clone()).column(&custom_field(data_type)), value, "{data_type:?} {given}");
         }
-        assert_eq!(Given::Column(json!(1)).column(&custom_field(Boolean)), json!(1));
     }
 }

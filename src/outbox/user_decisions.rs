@@ -14,13 +14,11 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::edit_tx::IdempotencyKeys;
-use super::field_verdict::{self, FieldState, Verdict};
+use super::field_verdict::{self, FieldState};
 use super::patch_request;
-use super::queue::{self, EditRequest, QueueError};
-use super::typed_values::Given;
 use crate::model::{Edit, EditState, EditedFields, Instant, Object, RecordId, is_unknown};
 use crate::store::outbox_report::{self, EditLine};
-use crate::store::queue::{self as stored, NewEdit, QueuedValues};
+use crate::store::queue::{self as stored, NewEdit};
 use crate::store::{EditStep, MirrorTx, StoreError, editable};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,20 +47,15 @@ impl Decision {
 pub struct Decided {
     pub edit: i64,
     pub state: EditState,
-    /// The edit that replaces it, if it was already finished.
-    pub replacement: Option<i64>,
     /// Whether it was dropped although it may have been applied.
     pub in_doubt: bool,
     /// The changes that will be sent; empty if there are none.
     pub fields: EditedFields,
-    /// Of an edit that is retried although it was finished: what became of its values.
-    #[serde(skip)]
-    pub again: Option<QueuedValues>,
 }
 
 impl Decided {
     fn new(edit: i64, state: EditState, fields: EditedFields) -> Decided {
-        Decided { edit, state, replacement: None, in_doubt: false, fields, again: None }
+        Decided { edit, state, in_doubt: false, fields }
     }
 }
 
@@ -77,8 +70,6 @@ pub enum DecideError {
         /// The state, and why the decision does not apply.
         why: &'static str,
     },
-    #[error("edit {edit} cannot be retried")]
-    NotAgain { edit: i64, source: QueueError },
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -204,26 +195,15 @@ impl DecidedEdit<'_, '_> {
         self.step(EditState::Queued, "resolved by a person: it replaces the service's value", left)
     }
 
-    /// A finished edit stays finished; a new one replaces it, and is validated like any other.
+    /// Queues a finished edit again, with the values before that its author was shown. The last edit of a field counts, so
+    /// it does not take the place of one that waits.
     fn again(&self) -> Result<Decided, DecideError> {
-        let line = self.line;
-        let changes = line.fields.iter().map(|(column, (_, after))| (column.clone(), Given::Column(after.clone())));
-        let (object, record) = (line.object, self.record.clone());
-        let request = EditRequest { object, record, changes: changes.collect(), if_match: None };
-        let why = format!("edit {} retried by a person", line.id);
-        let repeats = Some((line.id, &line.fields));
-        let (queued, _) = queue::queue_as(self.tx, &request, (&line.source, &why), repeats, self.now).map_err(
-            |error| match error {
-                QueueError::Store(error) => DecideError::Store(error),
-                source => DecideError::NotAgain { edit: line.id, source },
-            },
-        )?;
-        let mut decided = Decided::new(line.id, line.state, queued.fields.clone());
-        if queued.edit.is_none() && line.state == EditState::Rejected {
-            let why = "retried by a person: nothing is left to send";
-            decided = self.step(EditState::Dropped, why, queued.fields.clone())?;
+        let pending = editable::pending_columns(self.tx, self.line.object, &self.record)?;
+        if self.line.fields.keys().any(|column| pending.contains(column)) {
+            let why = "has a field that a waiting edit changes: `crm-mirror outbox list` shows it";
+            return Err(DecideError::Wrong { edit: self.line.id, why });
         }
-        Ok(Decided { replacement: queued.edit.or(queued.waiting), again: Some(queued), ..decided })
+        self.step(EditState::Queued, "retried by a person", self.line.fields.clone())
     }
 }
 
@@ -236,7 +216,7 @@ fn body_in_a_copy(tx: &MirrorTx<'_>, edit: &Edit) -> Result<Option<String>, Stor
     let editable = tx.edits().editable(edit.object)?;
     let is_proven = columns.iter().all(|column| record.proves(column, false));
     let states = field_verdict::field_states(&edit.fields, &editable, &record.values);
-    if record.etag != edit.if_match || !is_proven || field_verdict::verdict(&states) != Verdict::Send {
+    if record.etag != edit.if_match || !is_proven || field_verdict::deciding(&states) != FieldState::Unchanged {
         return Ok(None);
     }
     let values = edit.fields.iter().map(|(column, (_, after))| (column.as_str(), after));
@@ -249,9 +229,6 @@ pub struct UndoEdit {
     pub edit: Option<i64>,
     /// The edits that it reverts, the oldest first.
     pub undoes: Vec<i64>,
-    /// Those of them of which it reverts every column.
-    #[serde(skip)]
-    whole: Vec<(i64, Vec<String>)>,
     pub object: Object,
     #[serde(rename = "id")]
     pub record: RecordId,
@@ -259,8 +236,6 @@ pub struct UndoEdit {
     pub fields: EditedFields,
     /// The columns that have another value by now, as far as the mirror knows: with one, the undo ends in conflict.
     pub changed: Vec<String>,
-    /// The columns that somebody else, or an edit that is not among these, set between them: what came after is reverted.
-    pub between: Vec<String>,
     /// The columns that are not reverted, because another edit of them waits.
     pub waiting: Vec<String>,
 }
@@ -283,38 +258,28 @@ pub fn plan_undo(tx: &MirrorTx<'_>, edits: &[i64]) -> Result<Vec<UndoEdit>, Deci
             };
             return Err(DecideError::Wrong { edit: id, why });
         }
-        if outbox_report::changed_nothing(tx, id)? {
-            let why = "changed nothing, as the record had its values already: there is nothing to undo";
-            return Err(DecideError::Wrong { edit: id, why });
-        }
-        if outbox_report::was_applied_elsewhere(tx, id)? {
-            let why = "was applied in the workspace before the accepted one: it cannot be undone in this one";
+        if let Some(why) = outbox_report::cannot_be_undone(tx, id)? {
             return Err(DecideError::Wrong { edit: id, why });
         }
         let record = RecordId::new(line.record.as_str());
         let of_record = undo.entry((line.object, record.clone())).or_insert_with(|| UndoEdit {
             edit: None,
             undoes: Vec::new(),
-            whole: Vec::new(),
             object: line.object,
             record,
             fields: EditedFields::new(),
             changed: Vec::new(),
-            between: Vec::new(),
             waiting: Vec::new(),
         });
         of_record.undoes.push(id);
-        of_record.whole.push((id, line.fields.keys().cloned().collect()));
         for (column, (before, after)) in line.fields {
             let before = if is_unknown(&before) { Value::Null } else { before };
             let field = editable[line.object as usize].get(&column);
             let alike = |value: &Value| field_verdict::alike(field, &before, value);
             match of_record.fields.get_mut(&column) {
                 Some((written, restored)) if alike(written) || alike(restored) => *written = after,
-                earlier => {
-                    of_record.between.extend(earlier.map(|_| column.clone()));
-                    of_record.fields.insert(column, (after, before));
-                }
+                // Somebody else, or an edit that is not among these, set it in between: what came after is reverted.
+                _ => _ = of_record.fields.insert(column, (after, before)),
             }
         }
     }
@@ -323,13 +288,9 @@ pub fn plan_undo(tx: &MirrorTx<'_>, edits: &[i64]) -> Result<Vec<UndoEdit>, Deci
         let editable = &editable[of_record.object as usize];
         let pending = editable::pending_columns(tx, of_record.object, &of_record.record)?;
         of_record.waiting = of_record.fields.keys().filter(|column| pending.contains(*column)).cloned().collect();
-        of_record.whole.retain(|(_, columns)| !columns.iter().any(|column| pending.contains(column)));
         of_record.fields.retain(|column, (written, restored)| {
             !pending.contains(column) && !field_verdict::same(editable.get(column), written, restored)
         });
-        of_record.between.retain(|column| of_record.fields.contains_key(column));
-        of_record.between.sort_unstable();
-        of_record.between.dedup();
         let columns: Vec<&str> = of_record.fields.keys().map(String::as_str).collect();
         let now = tx.edits().mirrored(of_record.object, &of_record.record, &columns)?;
         let now = now.map(|record| record.values).unwrap_or_default();
@@ -337,6 +298,8 @@ pub fn plan_undo(tx: &MirrorTx<'_>, edits: &[i64]) -> Result<Vec<UndoEdit>, Deci
         let changed = of_record.fields.keys().zip(states).filter(|(_, state)| *state == FieldState::Theirs);
         of_record.changed = changed.map(|(column, _)| column.clone()).collect();
     }
+    // What was reverted already is left as it is.
+    undo.retain(|of_record| !of_record.fields.is_empty() || !of_record.waiting.is_empty());
     Ok(undo)
 }
 
@@ -353,7 +316,6 @@ pub fn undo(tx: &MirrorTx<'_>, edits: &[i64], now: Instant) -> Result<Vec<UndoEd
             fields: &of_record.fields,
             base_etag: etag.as_ref(),
             undoes: of_record.undoes.last().copied(),
-            repeats: None,
         };
         let why = match of_record.undoes.as_slice() {
             [only] => format!("reverts edit {only}"),
@@ -362,8 +324,6 @@ pub fn undo(tx: &MirrorTx<'_>, edits: &[i64], now: Instant) -> Result<Vec<UndoEd
         of_record.edit = stored::insert(tx, &edit, &why, now)?.edit;
         if let Some(id) = of_record.edit {
             tx.edits().mark_released(id, now)?;
-            let whole: Vec<i64> = of_record.whole.iter().map(|(undone, _)| *undone).collect();
-            tx.edits().mark_undone(&whole, id)?;
         }
     }
     Ok(undo)

@@ -110,7 +110,7 @@ fn conflict_shows_all_values_and_is_resolved_as_mine() {
     let document = desk.place.run("outbox resolve 1 --mine --yes --json").done().json();
     assert_eq!(
         document,
-        json!({"edit": 1, "state": "queued", "replacement": null, "in_doubt": false,
+        json!({"edit": 1, "state": "queued", "in_doubt": false,
                "fields": {"position": ["theirs", "mine"]}})
     );
     desk.place.run("push").done();
@@ -155,12 +155,16 @@ fn dropped_edit_is_never_sent_and_can_be_retried() {
     desk.place.run("push").done();
     assert_ne!(desk.there("position"), json!("never"));
     let ended = desk.place.run("outbox retry 1").done();
-    assert!(ended.out.starts_with("edit 1 is queued again as edit 2\n"), "{}", ended.out);
-    assert_eq!(desk.states(), "dropped,queued");
+    assert!(ended.out.starts_with("edit 1 is queued\n"), "{}", ended.out);
+    assert_eq!(desk.states(), "queued");
+    desk.place.run("outbox drop 1 --yes").done();
+    desk.edit("position=last");
+    let refused = desk.place.run("outbox retry 1").code(2).err;
+    assert!(refused.contains("edit 1 has a field that a waiting edit changes"), "{refused}");
+    desk.place.run("outbox drop 2 --yes").done();
+    desk.place.run("outbox retry 1").done();
     desk.place.run("push").done();
-    assert_eq!((desk.states().as_str(), desk.there("position")), ("dropped,applied", json!("never")));
-    let ended = desk.place.run("outbox retry 1").done();
-    assert_eq!(ended.out, "nothing to do: the record already has these values\n");
+    assert_eq!((desk.states().as_str(), desk.there("position")), ("applied,dropped", json!("never")));
 }
 
 #[test]
@@ -201,9 +205,9 @@ fn rejected_edit_shows_the_reason_and_can_be_retried() {
     );
     writable(true);
     let ended = desk.place.run("outbox retry 1").done();
-    assert!(ended.out.starts_with("edit 1 is queued again as edit 2\n"), "{}", ended.out);
+    assert!(ended.out.starts_with("edit 1 is queued\n"), "{}", ended.out);
     desk.place.run("push").done();
-    assert_eq!(desk.states(), "rejected,applied");
+    assert_eq!(desk.states(), "applied");
     assert_eq!(desk.there("customFields")["tier"], json!(wanted));
     let list = desk.place.run("outbox").done();
     assert_eq!((list.out.as_str(), list.err.as_str()), ("no edits are waiting\n", ""));
@@ -223,14 +227,14 @@ fn rejected_edit_that_nobody_wants_ends() {
     // A retry that has nothing left to send ends it too.
     desk.elsewhere(&json!({"position": "mine"}));
     desk.place.run("sync").done();
-    let ended = desk.place.run("outbox retry 1").done();
-    assert_eq!(ended.out, "nothing to do: the record already has these values\n");
-    assert_eq!((desk.states().as_str(), rejected(&desk)), ("dropped", json!(0)));
+    desk.place.run("outbox retry 1").done();
+    desk.place.run("push").done();
+    assert_eq!((desk.states().as_str(), rejected(&desk)), ("applied", json!(0)));
     desk.edit("position=other");
     refuse();
     desk.elsewhere(&json!({"position": "third"}));
     desk.place.run("outbox drop 2 --yes").done();
-    assert_eq!((desk.states().as_str(), rejected(&desk)), ("dropped,dropped", json!(0)));
+    assert_eq!((desk.states().as_str(), rejected(&desk)), ("applied,dropped", json!(0)));
 }
 
 #[test]
@@ -434,7 +438,7 @@ fn retried_edit_replaces_only_the_value_that_its_author_was_shown() {
     desk.place.run("sync").done();
     desk.place.run("outbox retry 1").done();
     desk.place.run("push").code(1);
-    assert_eq!((desk.states().as_str(), desk.there("position")), ("dropped,conflict", json!("theirs")));
+    assert_eq!((desk.states().as_str(), desk.there("position")), ("conflict", json!("theirs")));
 }
 
 #[test]

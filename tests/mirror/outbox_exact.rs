@@ -49,7 +49,7 @@ fn in_shell(mirror: &Mirror, id: &str, column: &str, value: &str) -> Option<i64>
         if_match: None,
     };
     let now = Instant::system_now();
-    write_beside(&mirror.path, |tx| queue(tx, &request, EditSource::Edit, now)).unwrap().0.edit
+    write_beside(&mirror.path, |tx| queue(tx, &request, EditSource::Edit, now)).unwrap().edit
 }
 
 async fn push(mirror: &Mirror, crm: &Crm) {

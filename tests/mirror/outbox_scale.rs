@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::outbox_bench::by_hand;
 use crate::support::{Crm, Mirror, noon};
-use crm_mirror::model::editable::Editability;
 use crm_mirror::model::{DataType, Object};
 use crm_mirror::sandbox::{NewField, World};
 use crm_mirror::store::{Reader, editable};
@@ -81,7 +80,7 @@ fn updates(mirror: &Mirror) -> Vec<String> {
         let columns = editable::editability(&reader.begin().unwrap(), object).unwrap();
         let sets: Vec<String> = columns
             .iter()
-            .filter(|(_, editability)| matches!(editability, Editability::Editable(_)))
+            .filter(|(_, editability)| editability.is_ok())
             .map(|(name, _)| format!("{name} = 'x'"))
             .collect();
         format!("UPDATE {} SET {} WHERE id = 'c0001'", object.full_view(), sets.join(", "))

@@ -129,7 +129,7 @@ fn edit(mirror: &Mirror, case: &Case, changes: &[(Column, Value)]) -> bool {
     };
     let now = Instant::system_now();
     write_beside(&mirror.path, |tx| queue(tx, &request, EditSource::Edit, now))
-        .is_ok_and(|(queued, _)| queued.edit.is_some())
+        .is_ok_and(|queued| queued.edit.is_some())
 }
 
 /// Edits the record. Returns how many edits were refused, and what their author was shown.

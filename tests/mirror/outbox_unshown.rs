@@ -55,7 +55,7 @@ async fn field_that_no_answer_shows_is_unknown_until_one_does() {
         let now = Instant::system_now();
         let asked = request(column, column.value("ours", 42));
         let queue_it = |tx: &MirrorTx<'_>| queue(tx, &asked, EditSource::Edit, now);
-        let (queued, _) = write_beside(&mirror.path, queue_it).unwrap();
+        let queued = write_beside(&mirror.path, queue_it).unwrap();
         assert!(is_unknown(&queued.fields[column.name].0), "{}", column.name);
         mirror.run(&crm, &Job::Push).await.unwrap();
         let line = write_beside(&mirror.path, |tx| outbox_report::edit(tx, queued.edit.unwrap())).unwrap().unwrap();

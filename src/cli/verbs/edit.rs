@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::app::{self, person};
 use crate::cli::ui::cost::{EditPrice, kept_back};
@@ -15,7 +15,7 @@ use crate::daemon::client;
 use crate::exit::Exit;
 use crate::format;
 use crate::model::{EditedFields, Etag, HELD_COMMANDS, Instant, Object, RecordId, Ru, is_unknown, unfit_source};
-use crate::outbox::queue::{self, Prepared};
+use crate::outbox::queue;
 use crate::outbox::{EditRequest, EditSource, Given, QueueError};
 use crate::store::queue::QueuedValues;
 use crate::store::{Reader, StoreError, outbox_report, write_beside};
@@ -43,7 +43,7 @@ pub struct EditArgs {
     /// Queue the edit only if the mirror has this version of the record.
     #[arg(long, value_name = "ETAG")]
     if_match: Option<String>,
-    /// Only show the request that would be sent.
+    /// Only show the request that would be sent, as JSON.
     #[arg(long)]
     dry_run: bool,
     /// Queue the edits of a file without asking for confirmation.
@@ -51,17 +51,6 @@ pub struct EditArgs {
     yes: bool,
     #[command(flatten)]
     common: MirrorArgs,
-}
-
-#[derive(Serialize)]
-struct PlannedRequest<'a> {
-    method: &'static str,
-    path: String,
-    if_match: Option<&'a Etag>,
-    body: &'a Map<String, Value>,
-    fields: &'a EditedFields,
-    /// The columns whose waiting edits would be cancelled.
-    cancelled: Vec<&'a str>,
 }
 
 pub fn run(global: &Global, args: &EditArgs) -> Result<Exit, Failure> {
@@ -83,10 +72,10 @@ pub fn run(global: &Global, args: &EditArgs) -> Result<Exit, Failure> {
         if_match: args.if_match.as_deref().map(Etag::from),
     };
     if args.dry_run {
-        let reader = Reader::open(&config.database)?;
-        return planned(&request, &queue::prepare(&reader.begin()?, &request)?, args.common.json);
+        output::json(&write_beside(&config.database, |tx| queue::prepare(tx, &request))?)?;
+        return Ok(Exit::Done);
     }
-    let (queued, _) = write_beside(&config.database, |tx| {
+    let queued = write_beside(&config.database, |tx| {
         tx.by(person());
         queue::queue(tx, &request, EditSource::Edit, Instant::system_now())
     })?;
@@ -128,34 +117,6 @@ pub(super) fn not_queued(QueuedValues { edit, cancelled, waiting, .. }: &QueuedV
 pub(super) fn off() -> Failure {
     Failure::new(Exit::Config, "writing back is disabled: edits are neither accepted nor sent")
         .hint("set `enabled = true` under `[write_back]` in the configuration; the key needs a write scope")
-}
-
-fn planned(request: &EditRequest, prepared: &Prepared, json: bool) -> Result<Exit, Failure> {
-    let path = format!("{}/{}", request.object.resource().path(), request.record);
-    let cancelled: Vec<&str> = prepared.taken_back.keys().map(String::as_str).collect();
-    if !json && !cancelled.is_empty() {
-        output::text(&format!("would be cancelled: the waiting edits of {}\n", cancelled.join(", ")))?;
-    }
-    if json {
-        output::json(&PlannedRequest {
-            method: "PATCH",
-            path,
-            if_match: prepared.base_etag.as_ref(),
-            body: &prepared.body,
-            fields: &prepared.fields,
-            cancelled,
-        })?;
-    } else if prepared.fields.is_empty() {
-        if cancelled.is_empty() {
-            output::text("nothing to do: the record already has these values")?;
-        }
-    } else {
-        let etag = prepared.base_etag.as_ref().map_or("(the record is read first)", Etag::as_str);
-        let body = serde_json::to_string_pretty(&prepared.body).map_err(std::io::Error::other)?;
-        let (path, etag) = (output::plain(&path), output::plain(etag));
-        output::text(&format!("PATCH {path}\nIf-Match: {etag}\n\n{body}"))?;
-    }
-    Ok(Exit::Done)
 }
 
 pub(super) fn lines(fields: &EditedFields) -> String {
@@ -269,7 +230,7 @@ impl RowEdits {
                     }
                 }
                 match queue::queue(tx, &row.request, EditSource::Edit, now) {
-                    Ok((of_row, _)) => {
+                    Ok(of_row) => {
                         let EditRequest { object, record, .. } = &row.request;
                         queued.push(EditReply { object: *object, id: record.clone(), queued: of_row });
                     }

@@ -14,11 +14,10 @@ use crate::cli::{Failure, Global, MirrorArgs, output};
 use crate::config::Config;
 use crate::exit::Exit;
 use crate::format;
-use crate::model::editable::Editability;
-use crate::model::{EditState, Editable, HELD_COMMANDS, Instant, RecordId, Ru};
+use crate::model::{EditState, HELD_COMMANDS, Instant, Ru};
 use crate::outbox::user_decisions::{self, DecideError, Decided, Decision, UndoEdit};
 use crate::store::outbox_report::{self, EditLine, TrailLine};
-use crate::store::{Reader, editable, write_beside};
+use crate::store::{Reader, write_beside};
 
 #[derive(clap::Args, Clone, Debug)]
 #[command(
@@ -143,7 +142,7 @@ pub fn run(global: &Global, args: &OutboxArgs) -> Result<Exit, Failure> {
         }
     })?;
     if let ([one], false) = (decided.as_slice(), which.all) {
-        return Ok(output::report(json, one, || decided_text(decision, one))?);
+        return Ok(output::report(json, one, || decided_text(one))?);
     }
     let what = format::counted(decided.len() as u64, "edit is", "edits are");
     let mut text = format!("{what} {}", if decision == Decision::Drop { "dropped" } else { "queued" });
@@ -189,31 +188,12 @@ fn confirmed_edits(config: &Config, edits: &[EditLine], decision: Decision) -> R
             "this file is a copy: release its edits only if the original, which may send them too, is out of use\n",
         );
     }
-    if let (Decision::Retry, [edit]) = (decision, edits) {
-        text.push_str(&shown_now(&config.database, edit)?);
-    }
     if matches!(decision, Decision::Release | Decision::Mine | Decision::Retry) {
         text.push_str(&format!("{}\n", EditPrice::of(config, outbox_report::price(edits))?.text()));
     }
     let sends = decision == Decision::Release;
     let what = if sends { "this sends edits to the service" } else { "this discards values" };
     output::confirm(what, &format!("{text}{question}"))
-}
-
-fn shown_now(database: &Path, edit: &EditLine) -> Result<String, Failure> {
-    let reader = Reader::open(database)?;
-    let tx = reader.begin()?;
-    let columns = editable::editability(&tx, edit.object)?.into_iter().filter_map(|(_, of)| match of {
-        Editability::Editable(field) => Some(field),
-        _ => None,
-    });
-    let columns: Vec<Editable> = columns.filter(|field| edit.fields.contains_key(&*field.column)).collect();
-    let seen = editable::seen(&tx, edit.object, &RecordId::new(edit.record.as_str()), &columns)?;
-    let now = |field: &Editable| {
-        let value = seen.as_ref().map(|seen| seen.shown(&field.column)).unwrap_or_default();
-        format!("  {} is now {}\n", field.column, edit::whole(&value))
-    };
-    Ok(columns.iter().map(now).collect())
 }
 
 fn undo(config: &Config, ids: &[i64], since: Option<Instant>, yes: bool, json: bool) -> Result<Exit, Failure> {
@@ -265,7 +245,6 @@ fn undone(of: &UndoEdit) -> String {
     );
     for (what, columns) in [
         ("changed since, so this ends in conflict", &of.changed),
-        ("set by others in between, so only what came after is reverted", &of.between),
         ("not reverted, because another edit waits", &of.waiting),
     ] {
         if !columns.is_empty() {
@@ -275,21 +254,14 @@ fn undone(of: &UndoEdit) -> String {
     text
 }
 
-fn decided_text(decision: Decision, decided: &Decided) -> String {
-    let edit = decided.edit;
-    let text = match (decision, &decided.again) {
-        (_, Some(again)) => {
-            let queued = again.edit.map(|new| format!("edit {edit} is queued again as edit {new}\n"));
-            queued.unwrap_or_default() + &edit::not_queued(again)
-        }
-        (Decision::Release, _) if decided.state == EditState::Sending => {
-            format!("edit {edit} is resumed: its record is read back, then the same request is sent")
-        }
-        (Decision::Retry | Decision::Mine | Decision::Release, _) => format!("edit {edit} is queued"),
-        (Decision::Drop, _) if decided.in_doubt => format!("edit {edit} is dropped: it may have been applied"),
-        (Decision::Drop | Decision::Theirs, _) => format!("edit {edit} is dropped"),
+fn decided_text(decided: &Decided) -> String {
+    let what = match decided.state {
+        EditState::Sending => "is resumed: its record is read back, then the same request is sent",
+        EditState::Dropped if decided.in_doubt => "is dropped: it may have been applied",
+        EditState::Dropped => "is dropped",
+        _ => "is queued",
     };
-    format!("{}\n{}", text.trim_end(), edit::lines(&decided.fields))
+    format!("edit {} {what}\n{}", decided.edit, edit::lines(&decided.fields))
 }
 
 impl From<DecideError> for Failure {

@@ -147,23 +147,6 @@ pub(super) fn settled(field: &Editable) -> String {
 }
 
 pub(super) fn message(field: &Editable) -> String {
-    let what = match field.data_type() {
-        None => field.object.pick("text without the character U+0000", "text with a character that is not white space").into(),
-        Some(DataType::ShortText) => format!("text of at most {SHORT_TEXT} characters"),
-        Some(DataType::LongText) => format!("text of at most {LONG_TEXT} characters"),
-        Some(DataType::Integer) => "a whole number of 64 bits".into(),
-        Some(DataType::Decimal) => "a decimal as text, at most 20 digits before the point and 10 after it".into(),
-        Some(DataType::Boolean) => "0 or 1".into(),
-        Some(DataType::Date) => "a real date, YYYY-MM-DD, of the years 0001 to 9999".into(),
-        Some(DataType::DateTime) => {
-            "a timestamp with a time zone, YYYY-MM-DDTHH:MM:SSZ, of the years 0001 to 9999 and to the microsecond at most".into()
-        }
-        Some(DataType::SingleSelect) => "the value of one of its options, see select_labels".into(),
-        Some(DataType::MultiSelect) => {
-            format!("a JSON array of at most {MULTI_SELECT} different values of its options, see select_labels")
-        }
-        Some(DataType::Unknown) => "no value, because its type is unknown".into(),
-    };
     let clears = if field.clearable() { "NULL clears it" } else { "it cannot be cleared" };
-    format!("{} takes {what}; {clears}", field.column)
+    format!("{} {}; {clears}", field.column, field.accepts())
 }

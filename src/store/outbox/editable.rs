@@ -5,10 +5,10 @@ use std::collections::{BTreeSet, HashMap};
 use rusqlite::Connection;
 
 use crate::model::editable::Editability;
-use crate::model::{CustomTarget, DataType, EditTarget, Editable, FieldKey, MirroredRecord, Object, RecordId};
+use crate::model::{CustomTarget, DataType, EditTarget, Editable, FieldKey, Object, RecordId};
 use crate::store::outbox::fields_of;
 use crate::store::table_shapes::From;
-use crate::store::{OPEN, ReadTx, Result, Shapes, Statements, known_values, shapes_of};
+use crate::store::{OPEN, ReadTx, Result, Shapes, Statements, shapes_of};
 
 /// Every column of an object's `_full` view, in order, and whether it can be edited.
 pub(in crate::store) fn columns(
@@ -17,39 +17,36 @@ pub(in crate::store) fn columns(
     shapes: &Shapes,
 ) -> Result<Vec<(String, Editability)>> {
     let mut custom = custom_fields(conn, object)?;
-    let shown = shapes.view(object).into_iter().map(|shown| {
-        let derived = match shown.from {
-            From::Name(_) => Some(Editability::Derived(None)),
-            From::Labels { of, .. } => Some(Editability::Derived(Some(of.into()))),
-            _ => None,
-        };
-        (shown.name, derived)
-    });
+    let derived = |from: &str| Err(format!("is derived from {from}: change that column instead"));
+    let computed = || Err("is derived and cannot be changed".to_string());
     let mut columns: Vec<(String, Editability)> = Vec::new();
-    for (name, derived) in shown.chain([("details_current".to_string(), None)]) {
-        let editability = if let Some(derived) = derived {
-            derived
-        } else if let Some(editability) = custom.remove(&name) {
-            editability
-        } else if let Some(field) = Editable::standard(object, &name) {
-            Editability::Editable(field)
-        } else if object.fields().iter().any(|field| field.column == name) {
-            Editability::ReadOnly
-        } else {
-            // The mirror's own columns, and the companions of decimals and values.
-            Editability::Derived(name.strip_suffix("_num").map(Into::into))
+    for shown in shapes.view(object) {
+        let editability = match shown.from {
+            From::Name(_) => computed(),
+            From::Labels { of, .. } => derived(&of),
+            _ => match (custom.remove(&shown.name), Editable::standard(object, &shown.name)) {
+                (Some(editability), _) => editability,
+                (None, Some(field)) => Ok(field),
+                _ if object.fields().iter().any(|field| field.column == shown.name) => {
+                    Err("is read-only at the service".into())
+                }
+                // The mirror's own columns, and the companions of decimals and values.
+                _ => shown.name.strip_suffix("_num").map_or_else(computed, derived),
+            },
         };
-        columns.push((name, editability));
+        columns.push((shown.name, editability));
     }
+    columns.push(("details_current".into(), computed()));
     // Archived fields are in no view unless they are kept, excluded ones are in none: an edit that names one gets an
     // explanation.
     let exclusions = &shapes.layout.exclusions;
-    let standard = object.fields().iter().map(|field| (field.column.to_string(), Editability::Excluded));
-    columns.extend(standard.filter(|(name, _)| exclusions.takes(object.table(), name)));
+    let excluded = || Err("is unknown and cannot be changed: `sync.exclude` keeps it out of the mirror".to_string());
+    let standard = object.fields().iter().filter(|field| exclusions.takes(object.table(), field.column));
+    columns.extend(standard.map(|field| (field.column.to_string(), excluded())));
     columns.extend(custom.into_iter().filter_map(|(name, editability)| match editability {
-        _ if exclusions.takes_own_column(object, &name) => Some((name, Editability::Excluded)),
-        Editability::Archived => Some((name, editability)),
-        _ => None,
+        _ if exclusions.takes_own_column(object, &name) => Some((name, excluded())),
+        Ok(_) => None,
+        refused => Some((name, refused)),
     }));
     Ok(columns)
 }
@@ -71,9 +68,9 @@ fn custom_fields(conn: &Connection, object: Object) -> Result<HashMap<String, Ed
             let (column, key): (String, String) = (row.get(0)?, row.get(1)?);
             let (data_type, options): (Option<String>, String) = (row.get(2)?, row.get(6)?);
             let editability = match (row.get(3)?, row.get(4)?) {
-                (false, _) => Editability::Archived,
-                (true, false) => Editability::NotWritable,
-                (true, true) => Editability::Editable(Editable {
+                (false, _) => Err("is archived and cannot be changed".into()),
+                (true, false) => Err("is not writable by its definition".into()),
+                (true, true) => Ok(Editable {
                     object,
                     column: column.as_str().into(),
                     target: EditTarget::Custom(CustomTarget {
@@ -87,18 +84,6 @@ fn custom_fields(conn: &Connection, object: Object) -> Result<HashMap<String, Ed
             Ok((column, editability))
         },
     )
-}
-
-/// A record as its editor sees it, with the columns of these fields; `None` if there is no such record.
-pub fn seen<'a>(
-    tx: &ReadTx<'_>,
-    object: Object,
-    id: &RecordId,
-    fields: impl IntoIterator<Item = &'a Editable>,
-) -> Result<Option<MirroredRecord>> {
-    let columns: Vec<&str> = fields.into_iter().map(|field| &*field.column).collect();
-    let shapes = shapes_of(&tx.conn)?;
-    known_values::mirrored(tx, &shapes, object, id, &columns)
 }
 
 pub fn pending_columns(tx: &ReadTx<'_>, object: Object, id: &RecordId) -> Result<BTreeSet<String>> {

@@ -92,11 +92,6 @@ impl EditsTx<'_> {
         hold_where(&self.tx.conn, &new, "released_at = NULL", why, now)
     }
 
-    pub fn mark_undone(&self, edits: &[i64], undo: i64) -> Result<()> {
-        let sql = "UPDATE outbox SET undone_by = ?2 WHERE id IN (SELECT value FROM json_each(?1))";
-        self.run(sql, params![serde_json::json!(edits).to_string(), undo])
-    }
-
     pub fn mark_released(&self, edit: i64, now: Instant) -> Result<()> {
         self.run("UPDATE outbox SET released_at = ?2 WHERE id = ?1", params![edit, now])
     }

@@ -35,8 +35,8 @@ static WAITING: LazyLock<String> =
 
 static INSERT: LazyLock<String> = LazyLock::new(|| {
     format!(
-        "INSERT INTO outbox (object_type, record_id, source, undoes, repeats, fields, base_etag, queued_at)
-SELECT :object, :record, :source, :undoes, :repeats, {NEW_FIELDS}, :base_etag, :now WHERE {NEW_FIELDS} <> '{{}}'"
+        "INSERT INTO outbox (object_type, record_id, source, undoes, fields, base_etag, queued_at)
+SELECT :object, :record, :source, :undoes, {NEW_FIELDS}, :base_etag, :now WHERE {NEW_FIELDS} <> '{{}}'"
     )
 });
 
@@ -51,8 +51,6 @@ pub struct NewEdit<'a> {
     pub base_etag: Option<&'a Etag>,
     /// The applied edit that it reverts.
     pub undoes: Option<i64>,
-    /// The finished edit that it tries again.
-    pub repeats: Option<i64>,
 }
 
 /// What became of the values of an edit.
@@ -78,13 +76,12 @@ pub fn insert(tx: &MirrorTx<'_>, edit: &NewEdit<'_>, why: &str, now: Instant) ->
     let (record, etag, now) = (edit.record.as_str(), edit.base_etag.map(Etag::as_str), now.to_string());
     let object = edit.object.as_str();
     let who = tx.author.borrow();
-    let values: [(&str, &dyn ToSql); 9] = [
+    let values: [(&str, &dyn ToSql); 8] = [
         (":object", &object),
         (":record", &record),
         (":base_etag", &etag),
         (":source", &edit.source),
         (":undoes", &edit.undoes),
-        (":repeats", &edit.repeats),
         (":why", &why),
         (":now", &now),
         (":who", &*who),

@@ -114,8 +114,7 @@ static SELECT: LazyLock<String> = LazyLock::new(|| {
 });
 
 /// The condition of an edit that was rejected, and neither dropped nor retried since.
-const REJECTED: &str = "o.state = 'rejected' AND o.finished_at IS NOT NULL
-    AND NOT EXISTS (SELECT 1 FROM outbox AS r WHERE r.repeats = o.id)";
+const REJECTED: &str = "o.state = 'rejected' AND o.finished_at IS NOT NULL";
 
 /// The edits in order: the open ones and those that were rejected, or all. Rows that are not edits are omitted.
 pub fn edits(tx: &ReadTx<'_>, all: bool) -> Result<Vec<EditLine>> {
@@ -154,26 +153,25 @@ pub fn counts(tx: &ReadTx<'_>) -> Result<EditCounts> {
     Ok(EditCounts { queued, held, sending, conflict, rejected: rejected(tx)?, oldest })
 }
 
-/// Whether an edit was applied in the workspace before an accepted one.
-pub fn was_applied_elsewhere(tx: &ReadTx<'_>, edit: i64) -> Result<bool> {
-    let accepted_after = tx.goals().accepted_after()?;
-    let sql = "SELECT coalesce(max(id) <= ?2, false) FROM outbox_events WHERE outbox_id = ?1 AND to_state = 'applied'";
-    tx.value(sql, [edit, accepted_after])
-}
-
 /// The history's words for an edit that was applied without a request.
 pub const SHOWN: &str = "the record already has these values";
 
-pub fn changed_nothing(tx: &ReadTx<'_>, edit: i64) -> Result<bool> {
-    let sql = "SELECT EXISTS (SELECT 1 FROM outbox_events WHERE outbox_id = ?1 AND to_state = 'applied' AND why = ?2)";
-    tx.value(sql, params![edit, SHOWN])
+/// Why an applied edit cannot be undone, to follow its number.
+pub fn cannot_be_undone(tx: &ReadTx<'_>, edit: i64) -> Result<Option<&'static str>> {
+    let sql = "SELECT id <= ?2, why = ?3 FROM outbox_events WHERE outbox_id = ?1 AND to_state = 'applied'";
+    Ok(match tx.find_tuple(sql, params![edit, tx.goals().accepted_after()?, SHOWN])? {
+        Some((_, true)) => Some("changed nothing, as the record had its values already: there is nothing to undo"),
+        Some((true, _)) => {
+            Some("was applied in the workspace before the accepted one: it cannot be undone in this one")
+        }
+        _ => None,
+    })
 }
 
-/// Edits that were applied at an instant or later, in this workspace, and are not reverted by another one.
+/// Edits that were applied at an instant or later, in this workspace, with what has reverted some of them since.
 pub fn applied_since(tx: &ReadTx<'_>, since: Instant) -> Result<Vec<i64>> {
-    let sql = "SELECT id FROM outbox AS o WHERE state = 'applied' AND finished_at >= ?1 AND undoes IS NULL
-         AND NOT EXISTS (SELECT 1 FROM outbox AS u WHERE u.id = o.undone_by
-             AND u.state NOT IN ('rejected', 'dropped', 'replaced'))
+    let sql = "SELECT id FROM outbox AS o WHERE state = 'applied' AND finished_at >= ?1
+         AND (undoes IS NULL OR EXISTS (SELECT 1 FROM outbox AS u WHERE u.id = o.undoes AND u.finished_at >= ?1))
          AND NOT EXISTS (SELECT 1 FROM outbox_events AS e WHERE e.outbox_id = o.id AND e.to_state = 'applied'
              AND (e.id <= ?2 OR e.why = ?3))";
     let mut applied: Vec<i64> = tx.column(sql, params![since, tx.goals().accepted_after()?, SHOWN])?;

@@ -51,22 +51,14 @@ const OPERATIONS: [(&str, Operation); 20] = [
     ("show", |tx, _, _| report::edit(tx, 1).map(drop)),
     ("counts and undo", |tx, _, now| {
         report::counts(tx)?;
-        report::was_applied_elsewhere(tx, 1)?;
+        report::cannot_be_undone(tx, 1)?;
         report::applied_since(tx, now).map(drop)
     }),
 ];
 
 fn queue(tx: &MirrorTx<'_>, record: &RecordId, now: Instant) -> Result<QueuedValues> {
     let fields = [("position".to_string(), (json!("A"), json!("B")))].into();
-    let edit = NewEdit {
-        object: CONTACT,
-        record,
-        source: "edit",
-        fields: &fields,
-        base_etag: None,
-        undoes: None,
-        repeats: None,
-    };
+    let edit = NewEdit { object: CONTACT, record, source: "edit", fields: &fields, base_etag: None, undoes: None };
     insert(tx, &edit, "a test", now)
 }
 
@@ -125,7 +117,7 @@ const DECISIONS: [(&str, Operation); 14] = [
     ("mark_released", |tx, _, now| tx.edits().mark_released(1, now)),
     ("fix_doubtful_request", |tx, _, _| tx.edits().fix_doubtful_request(1, "{}", "00ff")),
     ("set_edited_fields", |tx, _, _| tx.edits().set_edited_fields(1, &[].into(), None)),
-    ("was_applied_elsewhere", |tx, _, _| report::was_applied_elsewhere(tx, 1).map(drop)),
+    ("cannot_be_undone", |tx, _, _| report::cannot_be_undone(tx, 1).map(drop)),
     ("applied_since", |tx, _, now| report::applied_since(tx, now).map(drop)),
     ("queue", |tx, id, now| queue(tx, id, now).map(drop)),
 ];

@@ -4,15 +4,12 @@
 //! - A step and its history entry are one transaction; write it with [`Store::write_durably`](crate::store::Store).
 //! - A step is taken only from the state that it was decided on: other processes queue and drop edits too.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use rusqlite::types::ValueRef;
-use rusqlite::{Row, params};
-use serde_json::Value;
-
-use crate::model::editable::Editability;
 use crate::model::{Edit, EditState, Editable, EditedFields, Etag, Instant, MirroredRecord, Object, RecordId};
 use crate::store::{EditsTx, OPEN, ReadTx, Result, Statements, editable, json, json_list, known_values};
+use rusqlite::types::ValueRef;
+use rusqlite::{Row, params};
 
 /// One more attempt. A number that was written by hand may be as large as an integer can be.
 const ONE_MORE_ATTEMPT: &str = "attempts = min(attempts, 9223372036854775806) + 1";
@@ -62,50 +59,9 @@ impl EditsTx<'_> {
         known_values::mirrored(self.tx, &self.tx.shapes(), object, id, columns)
     }
 
-    /// Whether the mirror's history has these values of a record, all at one moment, since a version was replaced. The
-    /// times of the entries do not show what came first: the clock may have been set back.
-    pub fn saw_values(
-        &self,
-        object: Object,
-        id: &RecordId,
-        replaced: &Etag,
-        is_value: impl Fn(&str, &Value) -> bool,
-        columns: usize,
-    ) -> Result<bool> {
-        let rows: Vec<String> = self.column(
-            "SELECT fields FROM changes WHERE object_type = ?1 AND record_id = ?2 ORDER BY seq",
-            params![object, id],
-        )?;
-        let (mut since, mut seen, mut together) = (false, BTreeSet::new(), false);
-        for text in rows {
-            let fields: BTreeMap<String, (Value, Value)> = serde_json::from_str(&text).unwrap_or_default();
-            if let Some((old, new)) = fields.get("etag") {
-                let is_version = |etag: &Value| etag.as_str() == Some(replaced.as_str());
-                // If the record had the version several times, only what followed the last time counts.
-                if is_version(old) || is_version(new) {
-                    since = is_version(old);
-                    (seen, together) = (BTreeSet::new(), false);
-                }
-            }
-            for (column, (_, new)) in fields.into_iter().filter(|_| since) {
-                if is_value(&column, &new) {
-                    seen.insert(column);
-                } else {
-                    seen.remove(&column);
-                }
-            }
-            together |= columns > 0 && seen.len() == columns;
-        }
-        Ok(together)
-    }
-
     pub fn editable(&self, object: Object) -> Result<BTreeMap<String, Editable>> {
         let columns = editable::columns(&self.tx.conn, object, &self.tx.shapes())?;
-        let fields = columns.into_iter().filter_map(|(column, editability)| match editability {
-            Editability::Editable(field) => Some((column, field)),
-            _ => None,
-        });
-        Ok(fields.collect())
+        Ok(columns.into_iter().filter_map(|(column, editability)| Some((column, editability.ok()?))).collect())
     }
 
     /// Stores a request: the first edit holds it, the others are sent with it. The time is that of both clocks.
@@ -148,7 +104,8 @@ impl EditsTx<'_> {
         let again = EditStep::new(EditState::Sending, EditState::Sending, "sent again, the same request");
         self.take_step(carrier, &again, now)?;
         let sql = format!(
-            "UPDATE outbox SET {ONE_MORE_ATTEMPT}, status = NULL, last_sent_at = ?2 WHERE id = ?1 OR merged_into = ?1"
+            "UPDATE outbox SET {ONE_MORE_ATTEMPT}, status = NULL, last_sent_at = ?2
+                 WHERE (id = ?1 OR merged_into = ?1) AND state = 'sending'"
         );
         self.run(&sql, params![carrier, now])
     }
@@ -238,18 +195,6 @@ impl EditsTx<'_> {
             }
         }
         Ok(ended)
-    }
-
-    pub fn reject_unreadable(&self, edit: &Edit, answer: &str, now: Instant) -> Result<()> {
-        self.run(
-            "UPDATE outbox SET state = 'rejected', finished_at = ?2, answer = ?3, body = NULL, merged_into = NULL
-                 WHERE id = ?1",
-            params![edit.id, now, answer],
-        )?;
-        self.run(
-            "INSERT INTO outbox_events (outbox_id, at, from_state, to_state, why) VALUES (?1, ?2, ?3, 'rejected', ?4)",
-            params![edit.id, now, edit.state, edit.unreadable],
-        )
     }
 
     pub fn forget_edits_before(&self, cutoff: Instant) -> Result<()> {

@@ -112,12 +112,12 @@ fn update(object: Object, columns: &[(String, Editability)], in_view: &BTreeSet<
     let (view, mut fixed, mut noted) = (object.full_view(), vec![], vec![]);
     for (name, editability) in columns {
         match editability {
-            Editability::Editable(_) => noted.push(format!("NEW.{name} IS NOT OLD.{name}")),
-            Editability::Archived | Editability::Excluded if !in_view.contains(name) => {}
-            other => {
-                let why = literal(&format!("{name} {}", other.refusal().unwrap_or_default()));
+            Ok(_) => noted.push(format!("NEW.{name} IS NOT OLD.{name}")),
+            Err(why) if in_view.contains(name) => {
+                let why = literal(&format!("{name} {why}"));
                 fixed.push((name.as_str(), format!("WHEN NEW.{name} IS NOT OLD.{name} THEN RAISE(ABORT, {why})")));
             }
+            Err(_) => {}
         }
     }
     let noted: String = noted
@@ -179,28 +179,13 @@ fn closed(object: Object) -> String {
     format!("CREATE TRIGGER {view}_update INSTEAD OF UPDATE ON {view} {OWN_TRIGGER}\nSELECT RAISE(ABORT, '{OFF}'); END")
 }
 
-/// The triggers for operations that the service does not have.
-fn refused(object: Object) -> [String; 2] {
-    let view = object.full_view();
-    [("INSERT", "made"), ("DELETE", "removed")].map(|(what, word)| {
-        format!(
-            "CREATE TRIGGER {view}_{} INSTEAD OF {what} ON {view} {OWN_TRIGGER}
-SELECT RAISE(ABORT, 'a {object} cannot be {word} here: the service can only update one'); END",
-            what.to_lowercase()
-        )
-    })
-}
-
 impl EditsTx<'_> {
     /// Creates the triggers of new views; those of the old views were dropped with them.
     pub(in crate::store) fn make_edit_triggers(&self) -> Result<()> {
         let takes_edits = self.tx.takes_edits()?;
         for object in Object::ALL {
-            let mut triggers = if takes_edits { self.taking(object)? } else { vec![closed(object)] };
-            triggers.extend(refused(object));
-            for sql in triggers {
-                self.batch(&sql)?;
-            }
+            let triggers = if takes_edits { self.taking(object)? } else { vec![closed(object)] };
+            triggers.iter().try_for_each(|sql| self.batch(sql))?;
         }
         self.batch(&completing())
     }
@@ -208,12 +193,9 @@ impl EditsTx<'_> {
     /// The triggers that take edits. The one that makes the edit is made first, and so runs last.
     fn taking(&self, object: Object) -> Result<Vec<String>> {
         let columns = editable::columns(&self.tx.conn, object, &self.tx.shapes())?;
-        let in_view = self.tx.shapes().view(object).into_iter().map(|column| column.name).collect();
-        let mut triggers = update(object, &columns, &in_view);
-        triggers.extend(columns.iter().filter_map(|(_, editability)| match editability {
-            Editability::Editable(field) => Some(column(field)),
-            _ => None,
-        }));
+        let in_view = self.tx.shapes().view(object).into_iter().map(|column| column.name);
+        let mut triggers = update(object, &columns, &in_view.chain(["details_current".into()]).collect());
+        triggers.extend(columns.iter().filter_map(|(_, editability)| Some(column(editability.as_ref().ok()?))));
         Ok(triggers)
     }
 

@@ -116,22 +116,6 @@ impl RecordsTx<'_> {
         extra
     }
 
-    /// Whether the answer to an update contains these columns, and nothing else changed with them that it does not
-    /// contain.
-    pub fn shows_all<'c>(&self, object: Object, record: &Record, columns: impl Iterator<Item = &'c str>) -> bool {
-        let shapes = self.tx.shapes();
-        columns.into_iter().all(|column| match shapes.source(object, column).map(|(source, _)| source) {
-            Some(Source::Slot(slot)) => record.custom.get(slot).is_some_and(|value| *value != FieldValue::Absent),
-            Some(Source::Field(index)) => {
-                let own_stamp = format!("{}At", object.fields()[index].wire);
-                let stamp = object.fields().iter().position(|field| field.wire == own_stamp);
-                record.fields[index] != FieldValue::Absent
-                    && stamp.is_none_or(|stamp| record.fields[stamp] != FieldValue::Absent)
-            }
-            _ => false,
-        })
-    }
-
     /// In the form of the column; `None` if the answer does not show the column, or shows what the column cannot hold.
     pub fn shown_value(&self, object: Object, record: &Record, column: &str) -> Option<serde_json::Value> {
         let value = match self.tx.shapes().source(object, column)?.0 {

@@ -67,10 +67,10 @@ fn edit(request: EditRequest) {
         if let Err(QueueError::Store(error)) = &first {
             panic!("{request:?}: {error:?}");
         }
-        if let Ok((queued, _)) = first {
+        if let Ok(queued) = first {
             assert_eq!(queued.edit.is_some(), !queued.fields.is_empty(), "{request:?}");
             // The same again changes nothing.
-            let (again, _) = queue::queue(tx, &request, EditSource::Socket, now).expect("it was valid");
+            let again = queue::queue(tx, &request, EditSource::Socket, now).expect("it was valid");
             assert_eq!(again.edit, None, "{request:?}");
         }
         Err::<(), _>(StoreError::Interrupted)
