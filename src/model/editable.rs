@@ -1,8 +1,7 @@
 //! Fields that can be edited, with what is needed to validate an edit.
 
-use super::catalogue::{Field, FieldProjection, Object};
+use super::catalogue::{FieldProjection, Object};
 use super::custom::DataType;
-use super::ids::FieldKey;
 
 /// The limits of the reference (*Limits*), in characters, items and keys.
 pub const SHORT_TEXT: usize = 255;
@@ -10,68 +9,33 @@ pub const LONG_TEXT: usize = 10_000;
 pub const MULTI_SELECT: usize = 100;
 pub const CUSTOM_KEYS: usize = 100;
 
+/// A field that can be edited, with its column in the `_full` view: a standard field that is writable by the catalogue, or an
+/// active custom field that is writable by its definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CustomTarget {
-    pub key: FieldKey,
-    pub data_type: DataType,
-    pub clearable: bool,
-    /// The values of the options of a select field.
-    pub options: Vec<String>,
-}
-
-#[derive(Clone, Debug)]
-pub enum EditTarget {
-    /// A standard field that is writable by the catalogue.
-    Standard(&'static Field),
-    /// An active custom field that is writable by its definition.
-    Custom(CustomTarget),
-}
-
-/// A field that can be edited, with its column in the `_full` view.
-#[derive(Clone, Debug)]
 pub struct Editable {
     pub object: Object,
     pub column: Box<str>,
-    pub target: EditTarget,
+    /// The name in a request's body; a custom field's name inside `customFields`.
+    pub wire: Box<str>,
+    /// The type of a custom field's values; `None` for a standard field, which holds text.
+    pub data_type: Option<DataType>,
+    pub clearable: bool,
+    pub detail_only: bool,
+    /// The values of the options of a select field.
+    pub options: Vec<String>,
 }
 
 impl Editable {
     pub fn standard(object: Object, column: &str) -> Option<Editable> {
         let field = object.fields().iter().find(|f| f.writable && f.column == column)?;
-        Some(Editable { object, column: column.into(), target: EditTarget::Standard(field) })
-    }
-
-    fn custom(&self) -> Option<&CustomTarget> {
-        match &self.target {
-            EditTarget::Standard(_) => None,
-            EditTarget::Custom(custom) => Some(custom),
-        }
-    }
-
-    pub fn key(&self) -> Option<&FieldKey> {
-        self.custom().map(|custom| &custom.key)
-    }
-
-    /// The name in a request's body; a custom field's name inside `customFields`.
-    pub fn wire(&self) -> &str {
-        match &self.target {
-            EditTarget::Standard(field) => field.wire,
-            EditTarget::Custom(custom) => custom.key.as_str(),
-        }
-    }
-
-    /// The type of a custom field's values; `None` for a standard field, which holds text.
-    pub fn data_type(&self) -> Option<DataType> {
-        self.custom().map(|custom| custom.data_type)
-    }
-
-    pub fn clearable(&self) -> bool {
-        self.custom().is_none_or(|custom| custom.clearable)
+        let (wire, detail_only) = (field.wire.into(), field.projection == FieldProjection::Detail);
+        let (data_type, clearable, options) = (None, true, Vec::new());
+        Some(Editable { object, column: column.into(), wire, data_type, clearable, detail_only, options })
     }
 
     /// What the column accepts, phrased to follow its name.
     pub fn accepts(&self) -> String {
-        match self.data_type() {
+        match self.data_type {
             None => self
                 .object
                 .pick("takes text without the character U+0000", "takes text with a character that is not white space")
@@ -96,13 +60,6 @@ impl Editable {
                 )
             }
             Some(DataType::Unknown) => "takes no value, because its type is unknown".into(),
-        }
-    }
-
-    pub fn detail_only(&self) -> bool {
-        match &self.target {
-            EditTarget::Standard(field) => field.projection == FieldProjection::Detail,
-            EditTarget::Custom(custom) => custom.data_type.detail_only(),
         }
     }
 }

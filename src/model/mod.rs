@@ -33,7 +33,7 @@ pub use edit::{
     DelayScope, Edit, EditState, EditedFields, HELD_COMMANDS, MirroredRecord, RetryDelay, is_unknown, unfit_source,
     unfit_value, unknown_value,
 };
-pub use editable::{CustomTarget, EditTarget, Editable};
+pub use editable::Editable;
 pub use elapsed_clock::ElapsedClock;
 pub use exclusions::Exclusions;
 pub use field_value::{FieldValue, SqlValue};

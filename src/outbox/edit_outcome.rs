@@ -16,14 +16,14 @@ impl EditTx<'_, '_> {
         edits.iter().try_for_each(|edit| self.end(edit.id, step))
     }
 
-    /// Processes a missing answer, or one that is not a confirmation. Returns what it means, and whether the record's next
-    /// request may follow.
+    /// Processes a missing answer, or one that is not a confirmation. Returns what it means. Whether the record's next
+    /// request follows at once is a matter of its delay.
     pub(super) fn refused(
         &mut self,
         request: &StoredRequest,
         outcome: PatchOutcome,
         answer_json: &str,
-    ) -> Result<(AfterAnswer, bool), StoreError> {
+    ) -> Result<AfterAnswer, StoreError> {
         use EditState::{Queued, Rejected, Sending};
         let (status, next) = (outcome.status(), patch_answer::classify(outcome, request));
         let edits = sent_with(&self.edits()?, request);
@@ -74,12 +74,7 @@ impl EditTx<'_, '_> {
         if status == Some(403) {
             self.lengthen(if request.custom { DelayScope::CustomFields } else { DelayScope::Object })?;
         }
-        let follows = match next {
-            AfterAnswer::SendAgain | AfterAnswer::NotFound => false,
-            AfterAnswer::Requeue => status == Some(429) || status == Some(403) && request.custom,
-            _ => true,
-        };
-        Ok((next, follows))
+        Ok(next)
     }
 
     /// The service answered that the record does not exist. If the mirror does not have it either, every edit of it is
@@ -124,8 +119,8 @@ impl EditTx<'_, '_> {
         let mut custom = body.remove("customFields").unwrap_or_default();
         let mut values = Vec::new();
         for field in self.editable.values() {
-            let members = if field.key().is_some() { custom.as_object_mut() } else { Some(&mut body) };
-            let sent = members.and_then(|members| members.remove(field.wire()));
+            let members = if field.data_type.is_some() { custom.as_object_mut() } else { Some(&mut body) };
+            let sent = members.and_then(|members| members.remove(&*field.wire));
             values.extend(sent.map(|sent| (field, Given::Json(sent).column(field))));
         }
         (body.is_empty() && custom.as_object().is_none_or(Map::is_empty)).then_some(values)
@@ -148,12 +143,8 @@ impl EditTx<'_, '_> {
         let mut applied = None;
         if let Some(record) = record {
             // A field may have a time of its own, which changed with it.
-            let stamps: Vec<String> = self
-                .sent_values(request)
-                .into_iter()
-                .flatten()
-                .map(|(field, _)| format!("{}At", field.wire()))
-                .collect();
+            let stamps: Vec<String> =
+                self.sent_values(request).into_iter().flatten().map(|(field, _)| format!("{}At", field.wire)).collect();
             let mut shown = self.object.fields().iter().zip(&record.fields);
             let complete = shown
                 .all(|(field, value)| *value != FieldValue::Absent || !stamps.iter().any(|stamp| stamp == field.wire));
@@ -214,7 +205,7 @@ impl EditTx<'_, '_> {
         let sent = group(&edits, carrier);
         let Some(record) = self.mirrored(&edits)? else { return Ok(NextStep::Wait) };
         let fields = patch_request::union(&sent);
-        let detail = fields.keys().any(|column| self.editable.get(column).is_some_and(Editable::detail_only));
+        let detail = fields.keys().any(|column| self.editable.get(column).is_some_and(|field| field.detail_only));
         if sent.is_empty() || detail && !record.details_current {
             return Ok(NextStep::Wait);
         }

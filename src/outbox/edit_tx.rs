@@ -136,16 +136,17 @@ impl<'a, 'b> EditTx<'a, 'b> {
                     self.end(id, &queued(EditState::Rejected, &why).answered(None, Some(&answer)))?;
                 }
                 RecordStep::Conflict(id) => {
-                    let fields = edits.iter().find(|edit| edit.id == id).map(|edit| &edit.fields);
                     let record = record.unwrap_or_default();
                     let is_unshown = |column| record.values.get(column).is_some_and(is_unknown);
-                    let why = match fields.is_some_and(|fields| fields.keys().any(is_unshown)) {
-                        true => trail::UNSHOWN,
-                        false if self.is_stored_otherwise(id, &record)? => trail::STORED_OTHERWISE,
-                        false => trail::CONFLICT,
-                    };
-                    let theirs = fields.map(|fields| field_verdict::theirs(fields, &record.values)).unwrap_or_default();
-                    self.end(id, &queued(EditState::Conflict, why).theirs(&theirs))?;
+                    for edit in edits.iter().filter(|edit| edit.id == id) {
+                        let why = match edit.fields.keys().any(is_unshown) {
+                            true => trail::UNSHOWN,
+                            false if self.is_stored_otherwise(id, &record)? => trail::STORED_OTHERWISE,
+                            false => trail::CONFLICT,
+                        };
+                        let theirs = field_verdict::theirs(&edit.fields, &record.values);
+                        self.end(id, &queued(EditState::Conflict, why).theirs(&theirs))?;
+                    }
                 }
                 // The copy of an accepted workspace has not come to it yet.
                 RecordStep::Gone(_) if !self.tx.is_copied(self.object)? => {
@@ -205,24 +206,13 @@ impl<'a, 'b> EditTx<'a, 'b> {
             self.tx.edits().set_edited_fields(*id, fields, None)?;
         }
         let ids: Vec<i64> = carried.into_iter().map(|(id, _)| id).collect();
-        let (key, custom) = (keys.make(), has_custom(&body));
-        self.claim_update(custom)?;
-        self.tx.edits().fix_request(&ids, &body, &if_match, &key, (self.now, self.rules.steady))?;
         let carrier = ids.first().copied().unwrap_or_default();
         let last_status = edits.iter().find(|edit| edit.id == carrier).and_then(|edit| edit.status);
+        self.claim_update(has_custom(&body))?;
+        self.tx.edits().fix_request(&ids, &body, &if_match, &keys.make(), (self.now, self.rules.steady))?;
+        let Some(request) = self.stored_request(&self.edits()?, carrier) else { return Ok(NextStep::Wait) };
         let number = self.tx.number_request()?;
-        let doubt = false;
-        Ok(NextStep::Send(StoredRequest {
-            carrier,
-            edits: ids,
-            body,
-            if_match,
-            key,
-            doubt,
-            last_status,
-            custom,
-            number,
-        }))
+        Ok(NextStep::Send(StoredRequest { doubt: false, last_status, number, ..request }))
     }
 
     /// The stored request of an edit; `None` if the edit was dropped.
@@ -277,8 +267,7 @@ impl<'a, 'b> EditTx<'a, 'b> {
 
     pub(super) fn lengthen(&self, scope: DelayScope) -> Result<(), StoreError> {
         let known = self.tx.edits().delay(self.object, scope, self.record)?;
-        let delay = delay::after_request(known, scope, self.now);
-        self.tx.edits().set_delay(self.object, scope, self.record, delay, &self.rules.api_key)
+        self.set_delay(scope, delay::after_request(known, scope, self.now))
     }
 
     /// Decides again on a delay, if there is one: the next request may be made at once, or the attempt that the delay
@@ -288,8 +277,11 @@ impl<'a, 'b> EditTx<'a, 'b> {
         scope: DelayScope,
         decide: impl Fn(RetryDelay, Instant) -> RetryDelay,
     ) -> Result<(), StoreError> {
-        let Some(delay) = self.tx.edits().delay(self.object, scope, self.record)? else { return Ok(()) };
-        let delay = decide(delay, self.now);
+        let known = self.tx.edits().delay(self.object, scope, self.record)?;
+        known.map_or(Ok(()), |delay| self.set_delay(scope, decide(delay, self.now)))
+    }
+
+    fn set_delay(&self, scope: DelayScope, delay: RetryDelay) -> Result<(), StoreError> {
         self.tx.edits().set_delay(self.object, scope, self.record, delay, &self.rules.api_key)
     }
 

@@ -41,7 +41,7 @@ pub fn same(field: Option<&Editable>, a: &Value, b: &Value) -> bool {
 
 /// Whether two values are equivalent, or the same one in another spelling, as the mirror compares them.
 pub fn alike(field: Option<&Editable>, a: &Value, b: &Value) -> bool {
-    let of = field.and_then(Editable::data_type);
+    let of = field.and_then(|field| field.data_type);
     let texts = of.zip(a.as_str()).zip(b.as_str());
     same(field, a, b) || texts.is_some_and(|((of, a), b)| field_value::is_same(of, a, b))
 }
@@ -127,7 +127,7 @@ mod tests {
         let now: BTreeMap<String, Value> = serde_json::from_str(r#"{"a":7,"c":8}"#).unwrap();
         assert_eq!(theirs(&fields, &now), r#"{"a":7,"b":null}"#);
     }
-    use crate::model::{CustomTarget, EditTarget, FieldKey, Object, unfit_value, unknown_value};
+    use crate::model::{Object, unfit_value, unknown_value};
     use FieldState::{Ours, Theirs, Unchanged};
     use serde_json::json;
 
@@ -201,12 +201,11 @@ mod tests {
         let field = |data_type| Editable {
             object: Object::Contact,
             column: "cf_x".into(),
-            target: EditTarget::Custom(CustomTarget {
-                key: FieldKey::new("x"),
-                data_type,
-                clearable: true,
-                options: vec!["a".into(), "b".into()],
-            }),
+            wire: "x".into(),
+            data_type: Some(data_type),
+            clearable: true,
+            detail_only: data_type.detail_only(),
+            options: vec!["a".into(), "b".into()],
         };
         for (data_type, before, after, now, is) in [
             (DataType::Decimal, json!("1.5"), json!("2.50"), json!("2.5"), Ours),

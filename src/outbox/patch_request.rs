@@ -170,7 +170,7 @@ pub fn union<'a>(edits: impl IntoIterator<Item = &'a Edit>) -> EditedFields {
 }
 
 fn has_custom(fields: &EditedFields, editable: &BTreeMap<String, Editable>) -> bool {
-    fields.keys().any(|column| editable.get(column).and_then(Editable::key).is_some())
+    fields.keys().any(|column| editable.get(column).is_some_and(|field| field.data_type.is_some()))
 }
 
 /// Whether the service accepts these values, as far as known.

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::model::{CustomTarget, DataType, EditTarget, FieldKey, RecordId};
+use crate::model::{DataType, RecordId};
 
 const CONTACT: Object = Object::Contact;
 
@@ -12,12 +12,11 @@ fn editable() -> BTreeMap<String, Editable> {
     let custom = |column: &str, key: &str, data_type| Editable {
         object: CONTACT,
         column: column.into(),
-        target: EditTarget::Custom(CustomTarget {
-            key: FieldKey::new(key),
-            data_type,
-            clearable: true,
-            options: vec!["gold".into(), "silver".into()],
-        }),
+        wire: key.into(),
+        data_type: Some(data_type),
+        clearable: true,
+        detail_only: data_type.detail_only(),
+        options: vec!["gold".into(), "silver".into()],
     };
     let customs = [
         custom("cf_fee", "Fee €", DataType::Decimal),
@@ -297,9 +296,8 @@ fn merged_fields_go_from_the_first_to_the_last_value() {
 #[test]
 fn edit_of_which_only_blank_texts_are_left_is_refused() {
     let object = Object::Company;
-    let field = |column: &str| object.fields().iter().find(|field| field.column == column).unwrap();
-    let editable =
-        |column: &str| Editable { object, column: column.into(), target: EditTarget::Standard(field(column)) };
+    let industry = Editable::standard(object, "industry").unwrap();
+    let editable = |column: &str| Editable { column: column.into(), wire: column.into(), ..industry.clone() };
     let company = ["industry", "name"].map(|column| (column.to_string(), editable(column))).into();
     let changes = [("industry", json!("Food"), json!("Tools")), ("name", json!("Acme"), json!(" "))];
     let edit = Edit { object, ..edit(1, &changes) };

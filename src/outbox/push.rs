@@ -232,15 +232,15 @@ impl RecordPush<'_> {
         lock(&pass.pushed).push.sent += u64::from(outcome.was_sent());
         request.doubt |= unanswered;
         let (custom, answer_json) = (request.custom, trail::of_error(&why));
-        let (next, follows) = self.edit(move |edits| edits.refused(&request, outcome, &answer_json)).await?;
+        let next = self.edit(move |edits| edits.refused(&request, outcome, &answer_json)).await?;
         match (next, why.class()) {
             (AfterAnswer::SendAgain | AfterAnswer::Requeue, ErrorClass::SkipObject) => pass.forbidden(object, custom),
             // The meter keeps the hold.
-            (AfterAnswer::SendAgain | AfterAnswer::Requeue, ErrorClass::Hold) if follows => {}
+            (AfterAnswer::Requeue, ErrorClass::Hold) if outcome.status() == Some(429) => {}
             (AfterAnswer::SendAgain | AfterAnswer::Requeue, _) => return self.failing("update", why).await,
             _ => pass.answered(object),
         }
-        Ok(if follows { NextStep::Decide } else { NextStep::Wait })
+        Ok(NextStep::Decide)
     }
 
     /// Finishes the edits of an applied request, and stores the answer in the mirror. An answer that does not show the

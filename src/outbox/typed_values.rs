@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use crate::model::custom::DataType;
-use crate::model::editable::{EditTarget, Editable};
+use crate::model::editable::Editable;
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Given {
@@ -21,7 +21,7 @@ pub enum Given {
 impl Given {
     /// The value in the form of the field's column; an invalid value stays text, for the check to refuse.
     pub fn column(&self, field: &Editable) -> Value {
-        match (self, field.data_type()) {
+        match (self, field.data_type) {
             (Given::Json(Value::Bool(flag)), Some(DataType::Boolean)) => Value::from(i64::from(*flag)),
             // A number is not a valid boolean, although the column contains one.
             (Given::Json(number @ Value::Number(_)), Some(DataType::Boolean)) => Value::String(number.to_string()),
@@ -32,10 +32,8 @@ impl Given {
             (Given::Json(text @ Value::String(_)), Some(DataType::MultiSelect)) => Value::from(vec![text.clone()]),
             (Given::Json(value), _) => value.clone(),
             (Given::Text(text), _) if text.is_empty() => Value::Null,
-            (Given::Text(text), _) => match &field.target {
-                EditTarget::Custom(custom) => typed(custom.data_type, &custom.options, text),
-                EditTarget::Standard(_) => Value::from(text.as_str()),
-            },
+            (Given::Text(text), Some(data_type)) => typed(data_type, &field.options, text),
+            (Given::Text(text), None) => Value::from(text.as_str()),
         }
     }
 }
@@ -94,19 +92,18 @@ fn typed(data_type: DataType, options: &[String], text: &str) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{CustomTarget, FieldKey, Object};
+    use crate::model::Object;
     use serde_json::json;
 
     fn custom_field(data_type: DataType) -> Editable {
         Editable {
             object: Object::Contact,
             column: "cf_x".into(),
-            target: EditTarget::Custom(CustomTarget {
-                key: FieldKey::new("x"),
-                data_type,
-                clearable: true,
-                options: vec!["a".into(), "b, c".into()],
-            }),
+            wire: "x".into(),
+            data_type: Some(data_type),
+            clearable: true,
+            detail_only: data_type.detail_only(),
+            options: vec!["a".into(), "b, c".into()],
         }
     }
 

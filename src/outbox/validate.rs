@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use crate::model::catalogue::Object;
 use crate::model::custom::DataType;
-use crate::model::editable::{CUSTOM_KEYS, CustomTarget, EditTarget, Editable, LONG_TEXT, MULTI_SELECT, SHORT_TEXT};
+use crate::model::editable::{CUSTOM_KEYS, Editable, LONG_TEXT, MULTI_SELECT, SHORT_TEXT};
 use crate::model::instant::Instant;
 use crate::model::{decimal, field_value};
 
@@ -22,31 +22,25 @@ const IDENTITY: [&str; 2] = ["email", "mobile"];
 
 /// Converts a column value to the value for the body, if the field accepts it.
 pub fn field(field: &Editable, value: &Value) -> Result<Value, String> {
-    let wire = match &field.target {
-        _ if value.as_str().is_some_and(|text| text.contains('\0')) => {
-            Err("takes no text with the character U+0000".into())
-        }
-        EditTarget::Standard(_) if value.is_null() || value.is_string() => Ok(value.clone()),
-        EditTarget::Standard(_) => Err(field.accepts()),
-        EditTarget::Custom(custom) => match self::custom(custom, value) {
-            Some(Value::Null) if !custom.clearable => Err("cannot be cleared: its definition requires a value".into()),
-            Some(wire) => Ok(wire),
-            None if matches!(custom.data_type, DataType::SingleSelect | DataType::MultiSelect) => {
-                Err(format!("{}: {}", field.accepts(), custom.options.join(", ")))
-            }
-            None => Err(field.accepts()),
-        },
+    let is_select = matches!(field.data_type, Some(DataType::SingleSelect | DataType::MultiSelect));
+    let why = match wire(field, value) {
+        _ if value.as_str().is_some_and(|text| text.contains('\0')) => "takes no text with the character U+0000".into(),
+        Some(Value::Null) if !field.clearable => "cannot be cleared: its definition requires a value".into(),
+        Some(wire) => return Ok(wire),
+        None if is_select => format!("{}: {}", field.accepts(), field.options.join(", ")),
+        None => field.accepts(),
     };
-    wire.map_err(|why| format!("`{}` {why}", field.column))
+    Err(format!("`{}` {why}", field.column))
 }
 
-fn custom(custom: &CustomTarget, value: &Value) -> Option<Value> {
+fn wire(field: &Editable, value: &Value) -> Option<Value> {
     use DataType::{
         Boolean, Date, DateTime, Decimal, Integer, LongText, MultiSelect, ShortText, SingleSelect, Unknown,
     };
-    let known = |value: &str| custom.options.iter().any(|option| option == value);
+    let known = |value: &str| field.options.iter().any(|option| option == value);
     let as_is = |is_valid: bool| is_valid.then(|| value.clone());
-    match (custom.data_type, value) {
+    let Some(data_type) = field.data_type else { return as_is(value.is_null() || value.is_string()) };
+    match (data_type, value) {
         (Unknown, _) => None,
         (_, Value::Null) => Some(Value::Null),
         // An empty text is stored as a cleared value (*Custom values*, rule 6).
@@ -105,8 +99,8 @@ pub fn request<'a>(
     let (mut standard, mut custom) = (Map::new(), Map::new());
     for (field, value) in changes {
         let wire = self::field(field, value)?;
-        let members = if field.key().is_some() { &mut custom } else { &mut standard };
-        members.insert(field.wire().into(), wire);
+        let members = if field.data_type.is_some() { &mut custom } else { &mut standard };
+        members.insert(field.wire.to_string(), wire);
     }
     if !custom.is_empty() {
         standard.insert("customFields".into(), custom.into());
@@ -121,7 +115,7 @@ pub fn settled(field: &Editable, value: &Value) -> Value {
     let Value::String(text) = value else {
         return value.clone();
     };
-    match field.data_type() {
+    match field.data_type {
         Some(DataType::ShortText | DataType::LongText | DataType::SingleSelect) if text.is_empty() => Value::Null,
         Some(DataType::MultiSelect) => match field_value::multi_values(text) {
             Some(items) if items.is_empty() => Value::Null,
@@ -142,7 +136,7 @@ pub fn same(field: &Editable, a: &Value, b: &Value) -> bool {
     let (a, b) = (settled(field, a), settled(field, b));
     let empty = |value: &Value| value.is_null() || value.as_str() == Some("");
     a == b
-        || match (field.data_type(), &a, &b) {
+        || match (field.data_type, &a, &b) {
             // The reference does not say whether the service keeps an empty text of a standard field or clears the field.
             (None, ..) => empty(&a) && empty(&b),
             (Some(DataType::Decimal), Value::String(x), Value::String(y)) => decimal::same_number(x, y),

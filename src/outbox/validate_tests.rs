@@ -3,18 +3,16 @@
 use serde_json::json;
 
 use super::*;
-use crate::model::FieldKey;
 
 fn custom_field(data_type: DataType) -> Editable {
     Editable {
         object: Object::Contact,
         column: "cf_x".into(),
-        target: EditTarget::Custom(CustomTarget {
-            key: FieldKey::new("x"),
-            data_type,
-            clearable: true,
-            options: vec!["a".into(), "b".into()],
-        }),
+        wire: "x".into(),
+        data_type: Some(data_type),
+        clearable: true,
+        detail_only: data_type.detail_only(),
+        options: vec!["a".into(), "b".into()],
     }
 }
 
@@ -112,9 +110,7 @@ fn limits_of_custom_values_are_those_of_the_reference() {
     let names: Vec<String> = (0..MULTI_SELECT + 2).map(|n| n.to_string()).collect();
     let several = |count: usize| json!(json!(names[..count]).to_string());
     let mut field = custom_field(DataType::MultiSelect);
-    if let EditTarget::Custom(custom) = &mut field.target {
-        custom.options.clone_from(&names);
-    }
+    field.options.clone_from(&names);
     assert_eq!(accepted(&field, &several(MULTI_SELECT)), Ok(json!(names[..MULTI_SELECT])));
     for count in [MULTI_SELECT + 1, MULTI_SELECT + 2] {
         let refused = accepted(&field, &several(count)).unwrap_err();
@@ -130,8 +126,7 @@ fn required_value_cannot_be_cleared() {
         (DataType::SingleSelect, json!(""), json!("a")),
     ] {
         let mut field = custom_field(data_type);
-        let EditTarget::Custom(target) = &mut field.target else { panic!() };
-        target.clearable = false;
+        field.clearable = false;
         assert_eq!(
             accepted(&field, &cleared),
             Err("cannot be cleared: its definition requires a value".to_string()),
@@ -145,8 +140,7 @@ fn required_value_cannot_be_cleared() {
 fn refusal_shows_the_options() {
     let options = |count: usize| {
         let mut field = custom_field(DataType::SingleSelect);
-        let EditTarget::Custom(target) = &mut field.target else { panic!() };
-        target.options = (1..=count).map(|n| n.to_string()).collect();
+        field.options = (1..=count).map(|n| n.to_string()).collect();
         accepted(&field, &json!("x")).unwrap_err()
     };
     assert_eq!(options(1), "takes the value of one of its options, see select_labels: 1");

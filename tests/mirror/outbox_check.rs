@@ -2,8 +2,8 @@
 //! compared with the sandbox, and the triggers of the views with the check.
 
 use crate::support::{Crm, Mirror, noon};
-use crm_mirror::model::editable::{CustomTarget, EditTarget, Editable};
-use crm_mirror::model::{DataType, FieldKey, Object};
+use crm_mirror::model::editable::Editable;
+use crm_mirror::model::{DataType, Object};
 use crm_mirror::outbox::typed_values::Given;
 use crm_mirror::outbox::{EditRequest, EditSource, queue, validate};
 use crm_mirror::sandbox::{NewField, World};
@@ -120,12 +120,11 @@ fn field(data_type: DataType, clearable: bool) -> Editable {
     Editable {
         object: Object::Contact,
         column: format!("cf_{key}").into(),
-        target: EditTarget::Custom(CustomTarget {
-            key: FieldKey::new(key),
-            data_type,
-            clearable,
-            options: if data_type.is_select() { OPTIONS.map(String::from).to_vec() } else { vec![] },
-        }),
+        wire: key.into(),
+        data_type: Some(data_type),
+        clearable,
+        detail_only: data_type.detail_only(),
+        options: if data_type.is_select() { OPTIONS.map(String::from).to_vec() } else { vec![] },
     }
 }
 
@@ -186,7 +185,7 @@ async fn every_value_is_accepted_or_refused_as_by_the_service() {
     for data_type in DataType::ALL {
         for clearable in [true, false] {
             let field = field(data_type, clearable);
-            let key = field.wire().to_string();
+            let key = field.wire.to_string();
             for value in values() {
                 let here = validate::field(&field, &Given::Json(value.clone()).column(&field));
                 let there = judge.takes(Object::Contact, &json!({"customFields": {&key: &value}})).await;
@@ -215,7 +214,7 @@ async fn standard_fields_and_whole_bodies_are_validated_as_by_the_service() {
             let field = Editable::standard(object, name).unwrap();
             for value in values().into_iter().chain([json!("\u{a0}\t\u{2003}"), json!("\u{200b}")]) {
                 let here = validate::request(object, [(&field, &value)]);
-                let there = judge.takes(object, &json!({field.wire(): &value})).await;
+                let there = judge.takes(object, &json!({&*field.wire: &value})).await;
                 assert_eq!(here.is_ok(), there, "{object} {name} {value}: {here:?}");
             }
         }

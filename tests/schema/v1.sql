@@ -636,14 +636,12 @@ INSERT INTO mirror_columns VALUES('outbox','object_type',1,NULL,NULL,'text','mir
 INSERT INTO mirror_columns VALUES('outbox','queued_at',17,NULL,NULL,'text','mirror','UTC');
 INSERT INTO mirror_columns VALUES('outbox','record_id',2,NULL,NULL,'text','mirror',NULL);
 INSERT INTO mirror_columns VALUES('outbox','released_at',20,NULL,NULL,'text','mirror','UTC; when a person let it pass `write_back.max_edits`');
-INSERT INTO mirror_columns VALUES('outbox','repeats',23,NULL,NULL,'integer','mirror','the finished edit that it tries again');
 INSERT INTO mirror_columns VALUES('outbox','source',4,NULL,NULL,'text','mirror','sql, edit, socket, undo or assistant');
 INSERT INTO mirror_columns VALUES('outbox','state',3,NULL,NULL,'text','mirror','queued, held, sending, applied, conflict, rejected, dropped or replaced');
 INSERT INTO mirror_columns VALUES('outbox','status',13,NULL,NULL,'integer','mirror','the HTTP status of the last answer; NULL where none came');
 INSERT INTO mirror_columns VALUES('outbox','theirs',15,NULL,NULL,'text','mirror','in a conflict, what the edited columns hold at the service, JSON, {column: value}');
 INSERT INTO mirror_columns VALUES('outbox','tried_at',19,NULL,NULL,'text','mirror','when a request with it was first sent, whatever came of it; UTC by a clock that nobody sets');
 INSERT INTO mirror_columns VALUES('outbox','undoes',21,NULL,NULL,'integer','mirror','the applied edit that it takes back, the last one of several');
-INSERT INTO mirror_columns VALUES('outbox','undone_by',22,NULL,NULL,'integer','mirror','the last edit that was to take it back');
 INSERT INTO mirror_columns VALUES('outbox_events','at',2,NULL,NULL,'text','mirror','UTC');
 INSERT INTO mirror_columns VALUES('outbox_events','from_state',3,NULL,NULL,'text','mirror','NULL where the edit was made');
 INSERT INTO mirror_columns VALUES('outbox_events','id',0,NULL,NULL,'integer','mirror',NULL);
@@ -932,9 +930,7 @@ CREATE TABLE outbox (
     finished_at TEXT, -- UTC; when it was applied, rejected, dropped or replaced
     tried_at TEXT, -- when a request with it was first sent, whatever came of it; UTC by a clock that nobody sets
     released_at TEXT, -- UTC; when a person let it pass `write_back.max_edits`
-    undoes INTEGER REFERENCES outbox (id), -- the applied edit that it takes back, the last one of several
-    undone_by INTEGER REFERENCES outbox (id), -- the last edit that was to take it back
-    repeats INTEGER REFERENCES outbox (id) -- the finished edit that it tries again
+    undoes INTEGER REFERENCES outbox (id) -- the applied edit that it takes back, the last one of several
 ) STRICT;
 CREATE TABLE outbox_events (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -1006,8 +1002,6 @@ CREATE INDEX outbox_tried ON outbox (tried_at) WHERE tried_at IS NOT NULL;
 CREATE INDEX outbox_ended ON outbox (state, finished_at) WHERE finished_at IS NOT NULL;
 CREATE INDEX outbox_merged ON outbox (merged_into) WHERE merged_into IS NOT NULL;
 CREATE INDEX outbox_undoes ON outbox (undoes) WHERE undoes IS NOT NULL;
-CREATE INDEX outbox_undone ON outbox (undone_by) WHERE undone_by IS NOT NULL;
-CREATE INDEX outbox_repeats ON outbox (repeats) WHERE repeats IS NOT NULL;
 CREATE INDEX outbox_events_of ON outbox_events (outbox_id);
 CREATE VIEW pending_edits (
     edit_id, -- the edit's id in outbox
@@ -1212,20 +1206,8 @@ WHERE NOT EXISTS (
 CREATE TRIGGER contacts_full_update INSTEAD OF UPDATE ON contacts_full BEGIN -- of crm-mirror
 SELECT RAISE(ABORT, 'writing back is off: set enabled = true below [write_back] in the configuration of crm-mirror, and run crm-mirror sync'); END
 ;
-CREATE TRIGGER contacts_full_insert INSTEAD OF INSERT ON contacts_full BEGIN -- of crm-mirror
-SELECT RAISE(ABORT, 'a contact cannot be made here: the service can only update one'); END
-;
-CREATE TRIGGER contacts_full_delete INSTEAD OF DELETE ON contacts_full BEGIN -- of crm-mirror
-SELECT RAISE(ABORT, 'a contact cannot be removed here: the service can only update one'); END
-;
 CREATE TRIGGER companies_full_update INSTEAD OF UPDATE ON companies_full BEGIN -- of crm-mirror
 SELECT RAISE(ABORT, 'writing back is off: set enabled = true below [write_back] in the configuration of crm-mirror, and run crm-mirror sync'); END
-;
-CREATE TRIGGER companies_full_insert INSTEAD OF INSERT ON companies_full BEGIN -- of crm-mirror
-SELECT RAISE(ABORT, 'a company cannot be made here: the service can only update one'); END
-;
-CREATE TRIGGER companies_full_delete INSTEAD OF DELETE ON companies_full BEGIN -- of crm-mirror
-SELECT RAISE(ABORT, 'a company cannot be removed here: the service can only update one'); END
 ;
 CREATE TRIGGER outbox_leave_out_empty BEFORE INSERT ON outbox WHEN NEW.fields IS NULL BEGIN -- of crm-mirror
 SELECT RAISE(IGNORE); END

@@ -161,21 +161,17 @@ pub(super) fn given(change: &str) -> Result<(String, Given), Failure> {
 
 impl From<QueueError> for Failure {
     fn from(error: QueueError) -> Failure {
-        let hint = match &error {
+        let hint = match error {
+            QueueError::Store(error) => return error.into(),
             QueueError::NoColumn { object: Object::Contact, .. } => {
-                Some("`crm-mirror describe contacts_full` lists the fields")
+                "`crm-mirror describe contacts_full` lists the fields"
             }
-            QueueError::NoColumn { .. } => Some("`crm-mirror describe companies_full` lists the fields"),
-            QueueError::NoRecord { .. } => Some("if it is new, `crm-mirror sync` may fetch it"),
-            QueueError::OtherVersion { .. } => {
-                Some("`crm-mirror sync` fetches the newest version; check the record again")
-            }
-            _ => None,
+            QueueError::NoColumn { .. } => "`crm-mirror describe companies_full` lists the fields",
+            QueueError::NoRecord { .. } => "if it is new, `crm-mirror sync` may fetch it",
+            QueueError::OtherVersion { .. } => "`crm-mirror sync` fetches the newest version; check the record again",
+            error => return Failure::new(Exit::Usage, error),
         };
-        match error {
-            QueueError::Store(error) => error.into(),
-            error => Failure::hinted(Exit::Usage, hint, error),
-        }
+        Failure::hinted(Exit::Usage, Some(hint), error)
     }
 }
 
@@ -194,13 +190,16 @@ struct EditRow {
     request: EditRequest,
 }
 
-/// The outcome for the rows; nothing is queued if one of them is refused.
-#[derive(Debug, thiserror::Error)]
-enum RowsError {
-    #[error("{refused} of {of} rows cannot be queued, so none was queued:\n{lines}")]
-    Refused { refused: usize, of: usize, lines: String },
-    #[error(transparent)]
-    Store(#[from] StoreError),
+/// Why nothing is queued.
+enum NotQueued {
+    Planned(Vec<EditReply>, Ru, bool),
+    Failed(Failure),
+}
+
+impl From<StoreError> for NotQueued {
+    fn from(error: StoreError) -> NotQueued {
+        NotQueued::Failed(error.into())
+    }
 }
 
 #[derive(Serialize)]
@@ -214,48 +213,44 @@ struct RowEdits {
 }
 
 impl RowEdits {
-    /// Queues an edit for each row, or takes all of them back if this is only a plan.
+    /// Queues an edit for each row, or none if a row is refused, or if this is only a plan.
     fn queue(config: &Config, rows: &[EditRow], is_plan: bool) -> Result<RowEdits, Failure> {
         let now = Instant::system_now();
-        let (mut queued, mut ru, mut are_held) = (Vec::new(), Ru::ZERO, false);
-        let result = write_beside(&config.database, |tx| {
+        let done = write_beside(&config.database, |tx| {
             tx.by(person());
-            let (mut refused, mut lines) = (Vec::new(), HashMap::new());
-            for row in rows {
-                for (column, _) in &row.request.changes {
-                    if let Some(first) = lines.insert((&row.request.record, column), row.line) {
-                        let why =
-                            format!("  line {}: `{column}` of this record is set twice, in line {first} too", row.line);
-                        refused.push(output::plain(&why));
+            let (mut edits, mut refused, mut lines) = (Vec::new(), Vec::new(), HashMap::new());
+            for EditRow { line, request } in rows {
+                let EditRequest { object, record, changes, .. } = request;
+                for (column, _) in changes {
+                    if let Some(first) = lines.insert((record, column), line) {
+                        refused
+                            .push(format!("line {line}: `{column}` of this record is set twice, in line {first} too"));
                     }
                 }
-                match queue::queue(tx, &row.request, EditSource::Edit, now) {
-                    Ok(of_row) => {
-                        let EditRequest { object, record, .. } = &row.request;
-                        queued.push(EditReply { object: *object, id: record.clone(), queued: of_row });
-                    }
-                    Err(QueueError::Store(error)) => return Err(RowsError::Store(error)),
-                    Err(error) => refused.push(output::plain(&format!("  line {}: {error}", row.line))),
+                match queue::queue(tx, request, EditSource::Edit, now) {
+                    Ok(queued) => edits.push(EditReply { object: *object, id: record.clone(), queued }),
+                    Err(QueueError::Store(error)) => return Err(error.into()),
+                    Err(error) => refused.push(format!("line {line}: {error}")),
                 }
             }
-            are_held = count(&queued) > 0 && app::holds_new_edits(tx, config)?;
-            let ids: HashSet<i64> = queued.iter().filter_map(|of_row: &EditReply| of_row.queued.edit).collect();
-            ru = outbox_report::price(outbox_report::edits(tx, false)?.iter().filter(|edit| ids.contains(&edit.id)));
-            if refused.is_empty() && !is_plan {
-                return Ok(());
+            if !refused.is_empty() {
+                let named: Vec<String> = refused.iter().take(NAMED).map(|why| output::plain(why)).collect();
+                let (count, of, named) = (refused.len(), rows.len(), named.join("\n  "));
+                let why = format!("{count} of {of} rows cannot be queued, so none was queued:\n  {named}");
+                return Err(NotQueued::Failed(Failure::new(Exit::Usage, why)));
             }
-            // An error takes everything back.
-            let count = refused.len();
-            refused.truncate(NAMED);
-            Err(RowsError::Refused { refused: count, of: rows.len(), lines: refused.join("\n") })
+            let ids: HashSet<i64> = edits.iter().filter_map(|of_row| of_row.queued.edit).collect();
+            let are_held = !ids.is_empty() && app::holds_new_edits(tx, config)?;
+            let waiting = outbox_report::edits(tx, false)?;
+            let ru = outbox_report::price(waiting.iter().filter(|edit| ids.contains(&edit.id)));
+            if is_plan { Err(NotQueued::Planned(edits, ru, are_held)) } else { Ok((edits, ru, are_held)) }
         });
-        match result {
-            Ok(()) | Err(RowsError::Refused { refused: 0, .. }) => {}
-            Err(RowsError::Store(error)) => return Err(error.into()),
-            Err(error) => return Err(Failure::new(Exit::Usage, error.to_string())),
+        match done {
+            Ok((edits, ru, are_held)) | Err(NotQueued::Planned(edits, ru, are_held)) => {
+                Ok(RowEdits { edits, price: EditPrice::of(config, ru)?, are_held })
+            }
+            Err(NotQueued::Failed(failure)) => Err(failure),
         }
-        let price = EditPrice::of(config, ru)?;
-        Ok(RowEdits { edits: queued, price, are_held })
     }
 
     fn text(&self, done: &str) -> String {

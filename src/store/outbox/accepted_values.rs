@@ -21,7 +21,7 @@ const TIMESTAMP: &str = "CASE WHEN t.seconds IS strftime('%Y-%m-%dT%H:%M:%S', t.
 
 /// Whether a number may have been rounded before a trigger sees it, because its column would convert it to text.
 pub(in crate::store) fn could_be_rounded(field: &Editable) -> bool {
-    matches!(field.data_type(), None | Some(DataType::ShortText | DataType::LongText | DataType::Decimal))
+    matches!(field.data_type, None | Some(DataType::ShortText | DataType::LongText | DataType::Decimal))
 }
 
 /// The condition that a number may have been rounded, and the hint for the error; `None` if every value arrives
@@ -41,7 +41,7 @@ pub(super) fn rounded(field: &Editable) -> Option<(String, String)> {
         column = field.column
     );
     let hint = "SQLite may have rounded this number; use crm-mirror edit for such large numbers".into();
-    (field.data_type() == Some(DataType::Integer)).then_some((condition, hint))
+    (field.data_type == Some(DataType::Integer)).then_some((condition, hint))
 }
 
 pub(super) fn definition(field: &Editable) -> String {
@@ -55,7 +55,7 @@ pub(super) fn definition(field: &Editable) -> String {
 fn value(field: &Editable) -> String {
     let new = format!("NEW.{}", field.column);
     let text = format!("typeof({new}) IN ('text', 'integer')");
-    let Some(data_type) = field.data_type() else {
+    let Some(data_type) = field.data_type else {
         let is_blank = format!(" AND trim({new}, {SPACES}) <> ''");
         return text + field.object.pick("", is_blank.as_str());
     };
@@ -108,7 +108,7 @@ fn timestamp(new: &str) -> String {
 
 pub(super) fn condition(field: &Editable) -> String {
     let new = format!("NEW.{}", field.column);
-    let empty = match field.data_type() {
+    let empty = match field.data_type {
         Some(DataType::ShortText | DataType::LongText | DataType::SingleSelect) => {
             format!("nullif({new}, '') IS NULL")
         }
@@ -118,7 +118,7 @@ pub(super) fn condition(field: &Editable) -> String {
         _ => format!("{new} IS NULL"),
     };
     // An empty column may be set to empty again.
-    let cleared = if field.clearable() { "1".into() } else { format!("OLD.{} IS NULL", field.column) };
+    let cleared = if field.clearable { "1".into() } else { format!("OLD.{} IS NULL", field.column) };
     // SQLite's functions stop reading a text at U+0000.
     format!("CASE WHEN instr({new}, char(0)) > 0 THEN 0 WHEN {empty} THEN {cleared} ELSE {} END", value(field))
 }
@@ -126,7 +126,7 @@ pub(super) fn condition(field: &Editable) -> String {
 /// Whether the new value equals the old one: NULL and an empty text of a standard field are equal.
 pub(super) fn same(field: &Editable) -> String {
     let column = &field.column;
-    match field.data_type() {
+    match field.data_type {
         None => format!("nullif(CAST(NEW.{column} AS TEXT), '') IS nullif(OLD.{column}, '')"),
         Some(_) => format!("NEW.{column} IS OLD.{column}"),
     }
@@ -134,7 +134,7 @@ pub(super) fn same(field: &Editable) -> String {
 
 pub(super) fn settled(field: &Editable) -> String {
     let new = format!("NEW.{}", field.column);
-    match field.data_type() {
+    match field.data_type {
         Some(DataType::ShortText | DataType::LongText) => format!("nullif(CAST({new} AS TEXT), '')"),
         Some(DataType::SingleSelect) => format!("nullif({new}, '')"),
         None | Some(DataType::Decimal) => format!("CAST({new} AS TEXT)"),
@@ -147,6 +147,6 @@ pub(super) fn settled(field: &Editable) -> String {
 }
 
 pub(super) fn message(field: &Editable) -> String {
-    let clears = if field.clearable() { "NULL clears it" } else { "it cannot be cleared" };
+    let clears = if field.clearable { "NULL clears it" } else { "it cannot be cleared" };
     format!("{} {}; {clears}", field.column, field.accepts())
 }

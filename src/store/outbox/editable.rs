@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use rusqlite::Connection;
 
 use crate::model::editable::Editability;
-use crate::model::{CustomTarget, DataType, EditTarget, Editable, FieldKey, Object, RecordId};
+use crate::model::{DataType, Editable, Object, RecordId};
 use crate::store::outbox::fields_of;
 use crate::store::table_shapes::From;
 use crate::store::{OPEN, ReadTx, Result, Shapes, Statements, shapes_of};
@@ -70,16 +70,18 @@ fn custom_fields(conn: &Connection, object: Object) -> Result<HashMap<String, Ed
             let editability = match (row.get(3)?, row.get(4)?) {
                 (false, _) => Err("is archived and cannot be changed".into()),
                 (true, false) => Err("is not writable by its definition".into()),
-                (true, true) => Ok(Editable {
-                    object,
-                    column: column.as_str().into(),
-                    target: EditTarget::Custom(CustomTarget {
-                        key: FieldKey::new(key),
-                        data_type: DataType::from_name(data_type.as_deref().unwrap_or_default()),
+                (true, true) => {
+                    let data_type = DataType::from_name(data_type.as_deref().unwrap_or_default());
+                    Ok(Editable {
+                        object,
+                        column: column.as_str().into(),
+                        wire: key.into(),
+                        data_type: Some(data_type),
                         clearable: row.get(5)?,
+                        detail_only: data_type.detail_only(),
                         options: serde_json::from_str(&options).unwrap_or_default(),
-                    }),
-                }),
+                    })
+                }
             };
             Ok((column, editability))
         },

@@ -4,43 +4,38 @@
 //! does not fit it and is kept in `extra`. Nor does any value of a column that the last answer should have shown and
 //! did not. The triggers of the views ask the same as SQL ([`unread`], [`unfit`]).
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
-use crate::model::{
-    EditTarget, Editable, Etag, Extra, MirroredRecord, Object, RecordId, SqlValue, unfit_value, unknown_value,
-};
+use crate::model::{Editable, Etag, Extra, MirroredRecord, Object, RecordId, SqlValue, unfit_value, unknown_value};
 use crate::store::claims;
 use crate::store::records::unread::unshown_columns;
 use crate::store::{Goal, ReadTx, Result, Shape, Shapes, Source, Statements, literal};
 
 const CUSTOM: &str = "customFields";
 
-struct FoundRow<'s> {
-    shape: &'s Shape,
-    /// Of the columns, and when the row was read.
-    values: Vec<SqlValue>,
+/// A row by its columns.
+struct FoundRow {
+    values: BTreeMap<String, SqlValue>,
+    read_at: Option<String>,
     extra: Extra,
 }
 
-impl FoundRow<'_> {
-    fn read<'s>(tx: &ReadTx<'_>, object: Object, shape: &'s Shape, id: &RecordId) -> Result<Option<FoundRow<'s>>> {
-        let values: Option<Vec<SqlValue>> =
-            tx.find(&shape.select, [id], |row| (0..=shape.columns.len()).map(|place| row.get(place)).collect())?;
-        Ok(values.map(|values| {
-            let mut row = FoundRow { shape, values, extra: Extra::default() };
-            if let Some(text) = row.value("extra").and_then(SqlValue::as_text) {
-                row.extra = Extra::from_json(object, text);
-            }
-            row
-        }))
+impl FoundRow {
+    fn read(tx: &ReadTx<'_>, object: Object, shape: &Shape, id: &RecordId) -> Result<Option<FoundRow>> {
+        let columns = || shape.columns.iter().map(|column| column.name.clone()).enumerate();
+        tx.find(&shape.select, [id], |row| {
+            let values: BTreeMap<String, SqlValue> =
+                columns().map(|(place, name)| Ok((name, row.get(place)?))).collect::<rusqlite::Result<_>>()?;
+            let extra = values.get("extra").and_then(SqlValue::as_text);
+            let extra = extra.map(|text| Extra::from_json(object, text)).unwrap_or_default();
+            Ok(FoundRow { values, read_at: row.get(shape.columns.len())?, extra })
+        })
     }
 
-    fn value(&self, column: &str) -> Option<&SqlValue> {
-        self.values.get(self.shape.place(column)?)
-    }
-
-    fn etag(&self) -> Value {
-        self.value("etag").map(Value::from).unwrap_or_default()
+    fn value(&self, column: &str) -> Value {
+        self.values.get(column).map(Value::from).unwrap_or_default()
     }
 
     /// The source text of a value that its column cannot hold. `has_value`: whether the column has one.
@@ -65,17 +60,17 @@ pub(in crate::store) fn mirrored(
     let (list, detail) = (shapes.list(object), shapes.detail(object));
     let Some(record) = FoundRow::read(tx, object, &list, id)? else { return Ok(None) };
     let of_detail = FoundRow::read(tx, object, &detail, id)?;
-    let version = record.etag();
-    let details_current = of_detail.as_ref().is_some_and(|detail| detail.etag() == version);
+    let version = record.value("etag");
+    let details_current = of_detail.as_ref().is_some_and(|detail| detail.value("etag") == version);
     let mut known =
         MirroredRecord { etag: version.as_str().map(Etag::from), details_current, ..MirroredRecord::default() };
     let (filled, has_unread) = (tx.goals().filled_fields(object)?, tx.goals().is_set(Goal::UnreadFields(object))?);
     let unshown = unshown_columns(tx, object, id)?;
-    let read_at = of_detail.as_ref().and_then(|detail| detail.values.last()?.as_text());
+    let read_at = of_detail.as_ref().and_then(|detail| detail.read_at.as_ref());
     for column in columns {
         let Some((source, is_of_detail)) = shapes.source(object, column) else { continue };
         let row = if is_of_detail { of_detail.as_ref() } else { Some(&record) };
-        let value = row.and_then(|row| row.value(column)).map(Value::from).unwrap_or_default();
+        let value = row.map(|row| row.value(column)).unwrap_or_default();
         let (wire, filled_since) = match source {
             Source::Field(index) => (object.fields()[index].wire.to_string(), (!has_unread).then_some(&None)),
             Source::Slot(slot) => {
@@ -121,10 +116,10 @@ fn key_literals(key: &str) -> String {
 
 /// The condition, in a trigger, that the column does not show what the service has.
 pub(super) fn unread(field: &Editable, definition: &str) -> String {
-    let not_read = if field.detail_only() { "OLD.fetched_at IS NULL" } else { "0" };
-    let is_incomplete = match &field.target {
-        EditTarget::Standard(_) => claims::has_unread_fields(field.object),
-        EditTarget::Custom(_) => claims::is_unfilled(field.object, definition),
+    let not_read = if field.detail_only { "OLD.fetched_at IS NULL" } else { "0" };
+    let is_incomplete = match field.data_type {
+        None => claims::has_unread_fields(field.object),
+        Some(_) => claims::is_unfilled(field.object, definition),
     };
     let unshown = format!(
         "EXISTS (SELECT 1 FROM unshown_columns AS u, json_each(u.columns) AS c
@@ -136,15 +131,13 @@ pub(super) fn unread(field: &Editable, definition: &str) -> String {
 
 /// The condition, in a trigger, that the service has a value that does not fit the column.
 pub(super) fn unfit(field: &Editable) -> String {
-    let kept = |extra: &str| match &field.target {
-        EditTarget::Standard(standard) => {
-            format!("OLD.{extra} IS NOT NULL AND json_type(OLD.{extra}, '$.{}') IS NOT NULL", standard.wire)
-        }
-        EditTarget::Custom(custom) => format!(
+    let kept = |extra: &str| match field.data_type {
+        None => format!("OLD.{extra} IS NOT NULL AND json_type(OLD.{extra}, '$.{}') IS NOT NULL", field.wire),
+        Some(_) => format!(
             "OLD.{extra} IS NOT NULL AND CASE json_type(OLD.{extra}, '$.{CUSTOM}') WHEN 'object'
     THEN EXISTS (SELECT 1 FROM json_each(OLD.{extra}, '$.{CUSTOM}') AS x WHERE x.key IN ({}))
     ELSE OLD.{} IS NULL AND json_type(OLD.{extra}, '$.{CUSTOM}') IS NOT NULL END",
-            key_literals(custom.key.as_str()),
+            key_literals(&field.wire),
             field.column
         ),
     };

@@ -100,7 +100,7 @@ END",
         unfit = known_values::unfit(field),
         // Values that only details prove were seen in the detail's version, which may be another; a list may omit
         // custom values.
-        unproven = if field.detail_only() || field.key().is_some() { "NOT OLD.details_current" } else { "0" },
+        unproven = if field.detail_only || field.data_type.is_some() { "NOT OLD.details_current" } else { "0" },
         taken = accepted_values::condition(field),
         same = accepted_values::same(field),
         settled = accepted_values::settled(field),

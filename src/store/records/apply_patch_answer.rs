@@ -39,7 +39,12 @@ impl RecordsTx<'_> {
             return Ok(None);
         }
         let old_list = old_list.map(|text| Extra::from_json(object, &text)).unwrap_or_default();
-        let extra = self.list_extra(object, record, old_list.clone());
+        let mut extra = self.without_fields_of(object, record, FieldProjection::List, old_list.clone());
+        extra.sources.extend(record.extra.sources.clone());
+        // Unknown fields are updated if a list contained them.
+        for (name, source) in &record.detail_extra.sources {
+            extra.sources.entry(name.clone()).and_modify(|kept| kept.clone_from(source));
+        }
         let answer = WrittenAnswer::from(asked);
         let applied = self.write(object, &list, record, &extra, WrittenAnswer { follows: true, ..answer })?;
         self.tx.unread().mark_unshown(object, record, Shows::Nothing)?;
@@ -52,7 +57,9 @@ impl RecordsTx<'_> {
             && detail_etag.as_deref() == Some(replaced.as_str());
         let of_detail = if carried { record.clone() } else { record.with_field(object, "etag", FieldValue::Absent) };
         let old_detail = old_detail.map(|text| Extra::from_json(object, &text)).unwrap_or_default();
-        let extra = self.detail_extra(object, record, &old_list, old_detail);
+        let mut extra = self.without_fields_of(object, record, FieldProjection::Detail, old_detail);
+        let unknown = record.detail_extra.sources.iter().filter(|(name, _)| !old_list.sources.contains_key(*name));
+        extra.sources.extend(unknown.map(|(name, source)| (name.clone(), source.clone())));
         // The detail was not read again: its age is unchanged.
         let read_at = fetched_at.parse().unwrap_or(asked.at);
         self.write(object, &detail, &of_detail, &extra, WrittenAnswer { read_at, ..answer })?;
@@ -66,27 +73,6 @@ impl RecordsTx<'_> {
         record: &Record,
     ) -> Result<Option<(Option<String>, Option<String>, String)>> {
         self.find_tuple(&format!("SELECT etag, extra, {stamp} FROM {table} WHERE {key} = ?1"), [record.id.as_str()])
-    }
-
-    /// The list's `extra`: list fields of the answer replace the existing ones.
-    fn list_extra(&self, object: Object, record: &Record, old: Extra) -> Extra {
-        let mut extra = self.without_fields_of(object, record, FieldProjection::List, old);
-        extra.sources.extend(record.extra.sources.clone());
-        // Unknown fields are updated if a list contained them.
-        for (name, source) in &record.detail_extra.sources {
-            if let Some(kept) = extra.sources.get_mut(name) {
-                kept.clone_from(source);
-            }
-        }
-        extra
-    }
-
-    /// The detail's `extra`: the same, without the fields of the list's.
-    fn detail_extra(&self, object: Object, record: &Record, list: &Extra, old: Extra) -> Extra {
-        let mut extra = self.without_fields_of(object, record, FieldProjection::Detail, old);
-        let of_detail = record.detail_extra.sources.iter().filter(|(name, _)| !list.sources.contains_key(*name));
-        extra.sources.extend(of_detail.map(|(name, source)| (name.clone(), source.clone())));
-        extra
     }
 
     pub(in crate::store) fn without_fields_of(

@@ -3,8 +3,8 @@
 //! The triggers of the views and the check in Rust accept and refuse the same values, and what is queued is the value that
 //! was written.
 
-use crm_mirror::model::editable::{CustomTarget, EditTarget, Editable};
-use crm_mirror::model::{DataType, FieldKey, Object};
+use crm_mirror::model::editable::Editable;
+use crm_mirror::model::{DataType, Object};
 use crm_mirror::outbox::validate as rules;
 use crm_mirror::store::functions;
 use rusqlite::types::Value as Sql;
@@ -111,18 +111,17 @@ fn custom(data_type: DataType, clearable: bool) -> Editable {
     Editable {
         object: Object::Contact,
         column: format!("cf_{key}").into(),
-        target: EditTarget::Custom(CustomTarget {
-            key: FieldKey::new(key),
-            data_type,
-            clearable,
-            options: if data_type.is_select() { OPTIONS.map(String::from).to_vec() } else { vec![] },
-        }),
+        wire: key.into(),
+        data_type: Some(data_type),
+        clearable,
+        detail_only: data_type.detail_only(),
+        options: if data_type.is_select() { OPTIONS.map(String::from).to_vec() } else { vec![] },
     }
 }
 
 /// The value of the column after a statement set this value; `None` where SQLite decides on it.
 fn held(field: &Editable, sql: &Sql) -> Option<Value> {
-    let integer = matches!(&field.target, EditTarget::Custom(custom) if custom.data_type.sql_type() == "INTEGER");
+    let integer = field.data_type.is_some_and(|data_type| data_type.sql_type() == "INTEGER");
     let held = match sql {
         Sql::Null => Value::Null,
         Sql::Integer(n) if integer => json!(n),
@@ -140,6 +139,5 @@ fn held(field: &Editable, sql: &Sql) -> Option<Value> {
 
 /// Whether the triggers refuse a value that the check accepts: a timestamp whose offset or form SQLite does not know.
 fn is_stricter(field: &Editable, held: &Value) -> bool {
-    let EditTarget::Custom(custom) = &field.target else { return false };
-    custom.data_type == DataType::DateTime && held.is_string()
+    field.data_type == Some(DataType::DateTime) && held.is_string()
 }
