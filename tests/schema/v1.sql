@@ -708,13 +708,13 @@ CREATE TABLE state (
     name TEXT PRIMARY KEY NOT NULL,
     value TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
-INSERT INTO state VALUES('built_from','{"revision":"1-45935286","layout":3,"options":{"keep_archived":false,"labels":"off","indexes":[],"folder":null,"search":"words","exclude":[]},"files":{"digest":"44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a","views":{},"refused":{}},"erased":[],"erasure_chances":0,"rewrites":0}');
+INSERT INTO state VALUES('built_from','{"revision":"1-f97ebb39","layout":3,"objects":83,"options":{"keep_archived":false,"labels":"off","indexes":[],"folder":null,"search":"words","exclude":[]},"files":{"digest":"44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a","views":{},"refused":{}},"erased":[],"erasure_chances":0,"rewrites":0}');
 INSERT INTO state VALUES('held:company','{"rows":3,"details_current":3}');
 INSERT INTO state VALUES('held:contact','{"rows":6,"details_current":6}');
 INSERT INTO state VALUES('history_marks','[{"clock":[1772625600000000,0,1772625600000000,[0,0]],"changes":0,"audits":0,"runs":1}]');
 INSERT INTO state VALUES('identity','{"base_url":"http://127.0.0.1:8080/v1","key":"dcd8083289ec23aa"}');
-INSERT INTO state VALUES('last_writer','{"nonce":"dbdf370b902f4cfb96cca7638b296cd6","before":"8e6c1b2cf8cf4789b75d02078d194f86","requests":0,"file":{"inode":10282565,"born":"1795983674533106903","device":65024,"booted":1795975132,"boot":1195622461},"closed":false}');
-INSERT INTO state VALUES('ledger','{"since":"2026-03-04T00:00:00.000000000Z","used":19,"total":19,"window":1,"clock":[1772629200000000,3600000000,1772629200000000,[0,3600000000]],"set_back":{"secs":0,"nanos":0}}');
+INSERT INTO state VALUES('last_writer','{"nonce":"bbfa3ed582824492954de919f6841668","before":"65ac187232324463be598d4b1c6bb3d1","requests":0,"file":{"inode":11494827,"born":"1796016540788378429","volume":12456518060607628355,"boot":1195622461},"log":{"inode":11494774,"born":"1796016540835234875","volume":12456518060607628355,"boot":1195622461},"closed":false}');
+INSERT INTO state VALUES('ledger','{"since":"2026-03-04T00:00:00.000000000Z","used":19,"total":19,"window":1,"clock":[1772629200000000,3600000000,1772629200000000,[0,3600000000]],"set_back":{"secs":0,"nanos":0},"hold":null}');
 INSERT INTO state VALUES('mirror_id','"c9a2990f70bdca2c913b8b4c"');
 INSERT INTO state VALUES('searched:company','["r.cf_account_code","d.cf_strategy"]');
 INSERT INTO state VALUES('searched:contact','["r.cf_nickname","r.cf_customer_ref","d.cf_background","r.cf_tier_2"]');
