@@ -128,7 +128,6 @@ pub struct EditBudget {
     /// What is left for edits in this window: the rest is spent, or reserved for scheduled runs.
     pub left: u64,
     pub limit: u64,
-    #[serde(serialize_with = "crate::model::instant::utc_always")]
     pub refills_at: Instant,
 }
 

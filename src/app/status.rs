@@ -13,7 +13,7 @@ use super::settings::limits;
 use crate::app::summary::MissingScope;
 use crate::budget::Ledger;
 use crate::config::Config;
-use crate::model::{ClockReading, Instant, Object, Purpose, Resource, Ru, instant};
+use crate::model::{ClockReading, Instant, Object, Purpose, Resource, Ru};
 use crate::store::outbox_report::{self, EditCounts};
 use crate::store::publishing::queue;
 use crate::store::report::{self, Failing, OddityLine};
@@ -33,7 +33,6 @@ const RUNS: u32 = 5;
 #[derive(Clone, Debug, Serialize)]
 pub struct MirrorStatus {
     /// When this was read, UTC: earlier than asked for if the file does not answer.
-    #[serde(serialize_with = "instant::utc_always")]
     pub read_at: Instant,
     pub database: String,
     pub bytes: u64,
@@ -41,10 +40,8 @@ pub struct MirrorStatus {
     pub base_url: Option<String>,
     pub objects: Vec<ObjectStatus>,
     pub ru: RuStatus,
-    #[serde(serialize_with = "instant::utc")]
     pub hold_until: Option<Instant>,
     /// When the schedule was paused, UTC. It stays paused until `crm-mirror resume`.
-    #[serde(serialize_with = "instant::utc")]
     pub paused_since: Option<Instant>,
     pub running: Option<RunningRun>,
     /// The time since which `changes` is complete, UTC: since the last entry that `history.retention` pruned, or the end of
@@ -56,7 +53,6 @@ pub struct MirrorStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub publish: Option<PublishLag>,
     pub missing_scopes: Vec<MissingScope>,
-    #[serde(serialize_with = "instant::utc")]
     pub last_success: Option<Instant>,
     pub trouble: Option<Failing>,
     pub runs: Vec<RecordedRun>,
@@ -90,10 +86,8 @@ pub struct ObjectStatus {
     /// Records whose detail is still to be read; for contacts and companies, if details are read.
     pub details_pending: Option<u64>,
     pub custom_fields: Option<u64>,
-    #[serde(serialize_with = "instant::utc")]
     pub changes_as_of: Option<Instant>,
     /// When the object was last known to have no missing and no superfluous records, UTC.
-    #[serde(serialize_with = "instant::utc")]
     pub complete_as_of: Option<Instant>,
     /// How that is known: `records` if every one was compared, `count` if ranges were counted.
     pub complete_by: Option<&'static str>,
@@ -115,13 +109,11 @@ impl ObjectStatus {
 pub struct UndecidedStatus {
     pub items: u64,
     /// When they are looked up again, UTC; `None` for the next run, or for a list an hour later.
-    #[serde(serialize_with = "instant::utc")]
     pub next_lookup: Option<Instant>,
 }
 
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct SweepStatus {
-    #[serde(serialize_with = "instant::utc_always")]
     pub began: Instant,
     pub rows: u64,
     pub first_copy: bool,
@@ -132,7 +124,6 @@ pub struct RuStatus {
     pub used: u64,
     pub left: u64,
     pub limit: u64,
-    #[serde(serialize_with = "instant::utc_always")]
     pub refills_at: Instant,
     pub total: u64,
     pub per_run: u64,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::budget::{Ledger, Limits};
 use crate::format;
-use crate::model::{Instant, instant};
+use crate::model::Instant;
 use crate::outbox::PushTally;
 use crate::store::{DefinitionChanges, RunOutcome, Tally};
 use crate::sync::{RunReport, Suspension};
@@ -38,7 +38,6 @@ pub struct RuSummary {
     pub used: u64,
     pub left: u64,
     pub limit: u64,
-    #[serde(serialize_with = "instant::utc_always")]
     pub refills_at: Instant,
 }
 

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use super::inputs_and_effects::{AcceptedJob, DaemonAnswer, DaemonRequest, Effect, Input};
 use super::job::{self, QueuedJob, Trigger};
 use super::timetable::{ScheduleKind, Timetable};
-use crate::model::{Instant, Ru, growing, instant};
+use crate::model::{Instant, Ru, growing};
 use crate::sync::Job;
 
 /// How long a run is not preempted for due changes.
@@ -71,13 +71,11 @@ pub enum HoldReason {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DaemonHold {
     pub reason: HoldReason,
-    #[serde(serialize_with = "instant::utc_always")]
     pub until: Instant,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trouble {
-    #[serde(serialize_with = "instant::utc_always")]
     pub since: Instant,
     #[serde(rename = "why")]
     pub reason: String,
@@ -87,7 +85,6 @@ pub struct Trouble {
     /// Those that a refused key ended, and those that another failure of everything did, since the service answered.
     #[serde(skip)]
     pub(super) delayed: [u32; 2],
-    #[serde(serialize_with = "instant::utc_always")]
     pub next_try: Instant,
     /// Whether only a part of the mirror fails: the schedule continues for the rest.
     #[serde(default)]

@@ -12,7 +12,7 @@ use super::timetable::ScheduleKind;
 use crate::app::status::MirrorStatus;
 use crate::exit::Exit;
 use crate::format::{self, HIDDEN};
-use crate::model::{Instant, instant};
+use crate::model::Instant;
 
 #[derive(Clone, Debug, Serialize)]
 pub struct StatusReply {
@@ -61,14 +61,12 @@ pub fn public_reason(exit: u8) -> &'static str {
 pub struct DaemonStatus {
     pub pid: u32,
     pub version: Cow<'static, str>,
-    #[serde(serialize_with = "instant::utc_always")]
     pub since: Instant,
     /// What it waits for before it can work, such as the lock of the mirror.
     #[serde(default)]
     pub waiting_for: Option<String>,
     pub running: Option<JobStatus>,
     pub waiting: Vec<JobStatus>,
-    #[serde(serialize_with = "instant::utc")]
     pub paused_since: Option<Instant>,
     pub hold: Option<DaemonHold>,
     pub trouble: Option<Trouble>,
@@ -157,14 +155,12 @@ pub struct JobStatus {
     pub job: u64,
     pub work: Cow<'static, str>,
     pub trigger: Trigger,
-    #[serde(serialize_with = "instant::utc")]
     pub since: Option<Instant>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NextStatus {
     pub kind: Cow<'static, str>,
-    #[serde(serialize_with = "instant::utc")]
     pub at: Option<Instant>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<u64>,

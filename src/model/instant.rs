@@ -8,12 +8,13 @@
 //! `9999-12-31T23:59:59Z` is often used for "never". The timestamp type of the calendar library ends a day earlier, so
 //! that it can be shown in every time zone; its calendar date with a time of day, taken as UTC, covers the whole range.
 
-use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
+use std::{fmt, iter};
 
 use compact_str::{CompactString, ToCompactString};
 use jiff::civil::DateTime;
+use jiff::fmt::temporal::Pieces;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -37,10 +38,10 @@ impl Instant {
     pub const MIN: Instant = Instant(DateTime::constant(1, 1, 1, 0, 0, 0, 0));
     pub const MAX: Instant = Instant(DateTime::constant(9999, 12, 31, 23, 59, 59, 999_999_999));
 
-    /// The time of the system clock. Only code at the edge calls this; everything else takes the time as an argument.
+    /// The time of the system clock, in microseconds. Only code at the edge calls this; everything else takes the time as an
+    /// argument.
     pub fn system_now() -> Instant {
-        let now = Timestamp::now();
-        Instant::EPOCH.shifted(now.duration_since(Timestamp::UNIX_EPOCH)).unwrap_or(Instant::EPOCH)
+        Instant::from_micros(Timestamp::now().as_microsecond()).unwrap_or(Instant::EPOCH)
     }
 
     /// `None` outside the years 1 to 9999.
@@ -54,20 +55,39 @@ impl Instant {
     /// Parses a timestamp as the service writes it: `2026-01-02T03:04:05[.fraction][Z|±hh:mm]`. All of its timestamps are
     /// UTC (reference, *Resources and their fields*), so one without a time zone is, too.
     pub fn read(text: &str) -> Result<ReadInstant, NotAnInstant> {
-        IsoText::split(text).and_then(|parts| parts.instant()).ok_or_else(|| NotAnInstant::of(text))
+        let read = || {
+            let (whole, fraction, zone) = split(text)?;
+            let nanos = fraction.bytes().chain(iter::repeat(b'0')).take(9);
+            let nanos = nanos.fold(0, |sum, digit| sum * 10 + i32::from(digit - b'0'));
+            let ahead = match zone {
+                "" | "Z" | "z" => SignedDuration::ZERO,
+                _ => {
+                    let zoned = format!("{whole}{zone}");
+                    let zoned = Pieces::parse(&zoned).ok().filter(|read| read.time_zone_annotation().is_none())?;
+                    SignedDuration::from(zoned.to_numeric_offset().filter(|ahead| ahead.seconds().abs() < 86_400)?)
+                }
+            };
+            // A leap second becomes the second before it.
+            let exact = !whole.ends_with("60") && fraction.bytes().skip(6).all(|digit| digit == b'0');
+            let local: DateTime = whole.parse().ok()?;
+            let instant = Instant(local.with().subsec_nanosecond(nanos).build().ok()?).shifted(-ahead)?;
+            Some(ReadInstant { instant, exact })
+        };
+        read().ok_or_else(|| NotAnInstant::of(text))
     }
 
     /// The canonical form of a timestamp as the service writes it, and whether that form is equivalent to the text.
     pub fn canonical(text: &str) -> Result<(CompactString, bool), NotAnInstant> {
         // Most timestamps are UTC with at most microseconds: their canonical form is their own text, filled up with zeros.
-        if let Some(parts) = IsoText::split(text)
-            && parts.is_plain_utc()
-            && parts.local().is_some_and(|instant| instant >= Instant::MIN)
+        if let Some((whole, fraction, "" | "Z" | "z")) = split(text)
+            && fraction.len() <= 6
+            && !whole.ends_with("60")
+            && whole.parse().is_ok_and(|local| Instant(local) >= Instant::MIN)
         {
             let mut canonical = *b"----------T--------.000000Z";
-            canonical[..10].copy_from_slice(&text.as_bytes()[..10]);
-            canonical[11..19].copy_from_slice(&text.as_bytes()[11..19]);
-            canonical[20..20 + parts.fraction.len()].copy_from_slice(parts.fraction.as_bytes());
+            canonical[..10].copy_from_slice(&whole.as_bytes()[..10]);
+            canonical[11..19].copy_from_slice(&whole.as_bytes()[11..]);
+            canonical[20..20 + fraction.len()].copy_from_slice(fraction.as_bytes());
             return Ok((CompactString::from_utf8_lossy(&canonical), true));
         }
         let read = Instant::read(text)?;
@@ -114,25 +134,23 @@ impl Instant {
     }
 
     pub fn whole_second(self) -> Instant {
-        self.0.with().subsec_nanosecond(0).build().map_or(self, Instant)
+        self.floor(1_000_000_000)
     }
 
     #[must_use]
     pub fn millisecond_before(self) -> Instant {
-        let nanos = self.0.subsec_nanosecond();
-        self.0.with().subsec_nanosecond(nanos - nanos % 1_000_000).build().map_or(self, Instant)
+        self.floor(1_000_000)
     }
 
-    /// This instant, rounded up to a whole millisecond; the latest instant stays as it is.
+    fn floor(self, unit: i32) -> Instant {
+        let nanos = self.0.subsec_nanosecond();
+        self.0.with().subsec_nanosecond(nanos - nanos % unit).build().map_or(self, Instant)
+    }
+
+    /// This instant, rounded up to a whole millisecond; the latest ones are rounded down.
     #[must_use]
     pub fn millisecond_after(self) -> Instant {
-        let before = self.millisecond_before();
-        let rest = Duration::from_millis(1) - self.since(before);
-        if before == self {
-            self
-        } else {
-            self.shifted(SignedDuration::try_from(rest).unwrap_or_default()).unwrap_or(before)
-        }
+        self.plus(Duration::from_nanos(999_999)).millisecond_before()
     }
 
     /// The text in the service's form: at least milliseconds, and as many digits as the instant needs.
@@ -174,88 +192,17 @@ impl NotAnInstant {
     }
 }
 
-struct IsoText<'a> {
-    date: (i16, i8, i8),
-    time: (i8, i8, i8),
-    fraction: &'a str,
-    /// How far its time zone is ahead of UTC; `None` if it names none.
-    offset: Option<SignedDuration>,
-}
-
-impl<'a> IsoText<'a> {
-    /// Splits `YYYY-MM-DDTHH:MM:SS[.fraction][Z|±hh[[:]mm]]`; `None` for a text of another shape.
-    fn split(text: &'a str) -> Option<IsoText<'a>> {
-        let bytes = text.as_bytes();
-        let marks = [(4, b"-"), (7, b"-"), (13, b":"), (16, b":")];
-        if bytes.len() < 19 || marks.iter().any(|(at, mark)| bytes[*at] != mark[0]) || !matches!(bytes[10], b'T' | b't')
-        {
-            return None;
-        }
-        let rest = text.get(19..)?;
-        let (fraction, zone) = match rest.strip_prefix(['.', ',']) {
-            Some(rest) => {
-                let (fraction, zone) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len()));
-                (Some(fraction).filter(|digits| !digits.is_empty())?, zone)
-            }
-            None => ("", rest),
-        };
-        let pair = |at: usize| number(bytes.get(at..at + 2)?).and_then(|n| i8::try_from(n).ok());
-        Some(IsoText {
-            date: (i16::try_from(number(&bytes[..4])?).ok()?, pair(5)?, pair(8)?),
-            time: (pair(11)?, pair(14)?, pair(17)?),
-            fraction,
-            offset: if zone.is_empty() { None } else { Some(offset(zone)?) },
-        })
+/// Splits `YYYY-MM-DDTHH:MM:SS[.fraction][Z|±hh[[:]mm]]` at its dot and its zone; `None` for a text of another shape.
+fn split(text: &str) -> Option<(&str, &str, &str)> {
+    let (whole, rest) = text.split_at_checked(19)?;
+    let marks = [(4, b'-'), (7, b'-'), (13, b':'), (16, b':')];
+    let is_marked = marks.iter().all(|(at, mark)| whole.as_bytes()[*at] == *mark);
+    if !is_marked || !matches!(whole.as_bytes()[10], b'T' | b't') {
+        return None;
     }
-
-    /// The instant, taken as UTC without a time zone.
-    fn instant(&self) -> Option<ReadInstant> {
-        let instant = self.local()?.shifted(-self.offset.unwrap_or_default())?;
-        Some(ReadInstant { instant, exact: self.is_exact() })
-    }
-
-    /// The date and the time of day as written; a leap second becomes the second before it. `None` for a date or time
-    /// that does not exist.
-    fn local(&self) -> Option<Instant> {
-        let ((year, month, day), (hour, minute, second)) = (self.date, self.time);
-        let digits = &self.fraction.as_bytes()[..self.fraction.len().min(9)];
-        let nanos = number(digits)? * 10_i32.pow(9 - digits.len() as u32);
-        let second = if second == 60 { 59 } else { second };
-        DateTime::new(year, month, day, hour, minute, second, nanos).ok().map(Instant)
-    }
-
-    /// Whether the canonical form begins with the text, without its zone.
-    fn is_plain_utc(&self) -> bool {
-        self.offset.is_none_or(|offset| offset.is_zero()) && self.time.2 != 60 && self.fraction.len() <= 6
-    }
-
-    fn is_exact(&self) -> bool {
-        self.time.2 != 60 && self.fraction.bytes().skip(6).all(|digit| digit == b'0')
-    }
-}
-
-/// The number that up to nine digits form; zero for no digits.
-fn number(digits: &[u8]) -> Option<i32> {
-    digits.iter().try_fold(0, |sum, digit| digit.is_ascii_digit().then(|| sum * 10 + i32::from(digit - b'0')))
-}
-
-fn offset(zone: &str) -> Option<SignedDuration> {
-    if matches!(zone, "Z" | "z") {
-        return Some(SignedDuration::ZERO);
-    }
-    let (ahead, digits) = match zone.split_at_checked(1)? {
-        ("+", digits) => (1, digits),
-        ("-", digits) => (-1, digits),
-        _ => return None,
-    };
-    let (hours, minutes) = match digits.len() {
-        2 => (digits, "00"),
-        4 => digits.split_at_checked(2)?,
-        5 => digits.split_once(':').filter(|(hours, _)| hours.len() == 2)?,
-        _ => return None,
-    };
-    let (hours, minutes) = (number(hours.as_bytes())?, number(minutes.as_bytes())?);
-    (hours < 24 && minutes < 60).then(|| SignedDuration::from_secs(i64::from(ahead * (hours * 60 + minutes) * 60)))
+    let Some(rest) = rest.strip_prefix(['.', ',']) else { return Some((whole, "", rest)) };
+    let (fraction, zone) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len()));
+    (!fraction.is_empty()).then_some((whole, fraction, zone))
 }
 
 impl fmt::Display for Instant {
@@ -269,15 +216,20 @@ impl FromStr for Instant {
     type Err = NotAnInstant;
     /// Parses a timestamp with a time zone: what people write and what is stored has one.
     fn from_str(s: &str) -> Result<Instant, NotAnInstant> {
-        let zoned = IsoText::split(s).filter(|parts| parts.offset.is_some());
-        zoned.and_then(|parts| parts.instant()).map(|read| read.instant).ok_or_else(|| NotAnInstant::of(s))
+        match split(s) {
+            Some((.., zone)) if !zone.is_empty() => Instant::read(s).map(|read| read.instant),
+            _ => Err(NotAnInstant::of(s)),
+        }
     }
 }
 
 impl Serialize for Instant {
     fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        // All nine digits: a stored watermark must not lose precision.
-        s.serialize_str(&format!("{:.9}Z", self.0))
+        // As many digits as it has: a stored watermark must not lose precision.
+        match self.0.subsec_nanosecond() % 1000 {
+            0 => s.collect_str(self),
+            _ => s.serialize_str(&format!("{:.9}Z", self.0)),
+        }
     }
 }
 
@@ -285,17 +237,6 @@ impl<'de> Deserialize<'de> for Instant {
     fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Instant, D::Error> {
         let text = <std::borrow::Cow<'de, str>>::deserialize(d)?;
         text.parse().map_err(serde::de::Error::custom)
-    }
-}
-
-pub fn utc_always<S: serde::Serializer>(at: &Instant, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(at)
-}
-
-pub fn utc<S: serde::Serializer>(at: &Option<Instant>, serializer: S) -> Result<S::Ok, S::Error> {
-    match at {
-        Some(at) => serializer.collect_str(at),
-        None => serializer.serialize_none(),
     }
 }
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Instant, Resource, Ru, instant};
+use crate::model::{Instant, Resource, Ru};
 
 /// An event of a run. Its JSON form is documented in `docs/interfaces.md`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,7 +33,6 @@ pub enum RunEvent {
     /// Every request waits, because the service set a rate limit.
     Holding {
         /// The end of the hold, UTC.
-        #[serde(serialize_with = "instant::utc_always")]
         until: Instant,
     },
     /// A warning for the user, sent once.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::config::Config;
-use crate::model::{Instant, instant};
+use crate::model::Instant;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -85,7 +85,6 @@ pub(super) struct Notice {
     pub workspace: String,
     pub episode: Subject,
     pub state: &'static str,
-    #[serde(serialize_with = "instant::utc_always")]
     pub since: Instant,
     /// The whole message, for programs that show one text.
     pub text: String,

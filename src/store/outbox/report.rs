@@ -80,7 +80,6 @@ pub struct EditCounts {
     pub conflict: u64,
     /// Edits that were rejected, and neither dropped nor retried since.
     pub rejected: u64,
-    #[serde(serialize_with = "crate::model::instant::utc")]
     pub oldest: Option<Instant>,
 }
 

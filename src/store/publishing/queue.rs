@@ -5,7 +5,6 @@ use std::ops::Deref;
 use rusqlite::params;
 use serde::{Deserialize, Serialize};
 
-use crate::model::instant;
 use crate::model::{Instant, Object};
 use crate::store::{FeedTx, ReadTx, Result, StateKey, Statements, StoredTime, feed};
 
@@ -24,11 +23,9 @@ pub struct PublishProgress {
     /// first load.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub position: Option<(i64, i64)>,
-    #[serde(serialize_with = "instant::utc")]
     pub published_at: Option<Instant>,
     pub last_error: Option<String>,
     /// When the first of the failures since the last success happened.
-    #[serde(serialize_with = "instant::utc")]
     pub failed_at: Option<Instant>,
     pub failures: u32,
     pub refused: u64,
@@ -56,10 +53,8 @@ impl PublishProgress {
 #[serde(default)]
 pub struct CopyProof {
     /// When the last comparison began; `None` before the first.
-    #[serde(serialize_with = "instant::utc")]
     pub compared_at: Option<Instant>,
     /// When the last one began that ended with both sides equal.
-    #[serde(serialize_with = "instant::utc")]
     pub equal_at: Option<Instant>,
     pub differences: u64,
     pub differing: Vec<CopyDifference>,

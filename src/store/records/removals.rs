@@ -314,7 +314,6 @@ pub(super) fn count_removed(tx: &ReadTx<'_>, object: &str, steady: Instant) -> R
 pub struct RefusedRemovals {
     pub going: u64,
     pub of: u64,
-    #[serde(serialize_with = "crate::model::instant::utc_always")]
     pub seen_at: Instant,
     /// When a sample of the records was last looked up, by the ledger's steady clock.
     #[serde(skip)]
