@@ -6,12 +6,12 @@
 //! and reported, because it cannot be stored.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::LazyLock;
 
 use serde::Deserialize;
-use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::model::catalogue::{FieldProjection, Resource};
@@ -20,19 +20,6 @@ use crate::model::field_value::{self, FieldValue, SqlValue};
 use crate::model::ids::{Cursor, FieldKey, RecordId};
 use crate::model::instant::Instant;
 use crate::model::record::{Extra, Record};
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AnswerProjection {
-    List,
-    Detail,
-}
-
-impl AnswerProjection {
-    /// What null in place of a group says about its fields: a list may omit them, only a detail shows them all.
-    fn null_group(self, of_detail: FieldValue<SqlValue>) -> FieldValue<SqlValue> {
-        if self == AnswerProjection::List { FieldValue::Omitted } else { of_detail }
-    }
-}
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct ListPage {
@@ -50,214 +37,118 @@ pub struct ListPage {
 #[error("{0}")]
 pub struct NotUnderstood(pub String);
 
-/// The envelope of a list, with its parts as source text except the items, which are read as `T`.
-#[derive(Deserialize)]
-#[serde(bound(deserialize = "T: Deserialize<'de>"))]
-struct ListEnvelope<'a, T> {
-    #[serde(default, deserialize_with = "present")]
-    data: Option<T>,
-    #[serde(borrow, default, deserialize_with = "present", rename = "nextCursor")]
-    next_cursor: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    total: Option<&'a RawValue>,
+/// The members of an answer's envelope, each as source text.
+type Envelope<'a> = BTreeMap<String, &'a RawValue>;
+
+fn envelope(body: &[u8]) -> Result<Envelope<'_>, NotUnderstood> {
+    // Only the position and class: the error's own text may quote the body.
+    let not_json = |e: serde_json::Error| {
+        NotUnderstood(format!("the body is not the expected JSON ({:?} error at byte {})", e.classify(), e.column()))
+    };
+    serde_json::from_slice(body).map_err(not_json)
 }
 
-/// Reads a member that is present, null included: a plain `Option` would not distinguish null from a missing member.
-fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(d: D) -> Result<Option<T>, D::Error> {
-    T::deserialize(d).map(Some)
+fn next(envelope: &Envelope<'_>) -> Result<Option<Cursor>, NotUnderstood> {
+    match envelope.get("nextCursor") {
+        None => Err(NotUnderstood("the list has no `nextCursor`".into())),
+        Some(raw) if raw.get() == "null" => Ok(None),
+        Some(raw) => match field_value::string(raw) {
+            Some(text) if !text.is_empty() => Ok(Some(Cursor::new(text.into_owned()))),
+            _ => Err(NotUnderstood("`nextCursor` is neither a text nor null".into())),
+        },
+    }
 }
 
 /// The next cursor of a page, read without decoding the records: an error if the body is no list at all.
 pub fn next_cursor(body: &[u8]) -> Result<Option<Cursor>, NotUnderstood> {
-    envelope::<&RawValue>(body).map(|(_, next)| next)
-}
-
-fn envelope<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<(ListEnvelope<'a, T>, Option<Cursor>), NotUnderstood> {
-    // UTF-8 is validated once for the whole text instead of once per part.
-    let envelope = match std::str::from_utf8(body) {
-        Ok(text) => serde_json::from_str(text),
-        Err(_) => serde_json::from_slice(body),
-    };
-    let envelope: ListEnvelope<'a, T> = envelope.map_err(|e| not_json(&e))?;
-    let next = match envelope.next_cursor {
-        None => return Err(NotUnderstood("the list has no `nextCursor`".into())),
-        Some(raw) if raw.get() == "null" => None,
-        Some(raw) => match field_value::string(raw) {
-            Some(text) if !text.is_empty() => Some(Cursor::new(text.into_owned())),
-            _ => return Err(NotUnderstood("`nextCursor` is neither a text nor null".into())),
-        },
-    };
-    Ok((envelope, next))
-}
-
-fn not_json(e: &serde_json::Error) -> NotUnderstood {
-    // Only the position and class: the error's own text may quote the body.
-    NotUnderstood(format!("the body is not the expected JSON ({:?} error at byte {})", e.classify(), e.column()))
+    next(&envelope(body)?)
 }
 
 pub fn page(resource: Resource, body: &[u8], layout: &Layout) -> Result<ListPage, NotUnderstood> {
-    // One pass decodes nearly every page. One invalid item must not affect the others, so if that pass fails, the page
-    // is read again item by item.
-    let (items, mut unusable, next, total) = match envelope::<Items<'_>>(body) {
-        Ok((ListEnvelope { data: Some(items), total, .. }, next)) => (items, 0, next, total),
-        _ => {
-            let (envelope, next) = envelope::<&RawValue>(body)?;
-            let data = envelope.data.ok_or_else(|| NotUnderstood("the list has no `data`".into()))?;
-            let raw: Vec<&RawValue> =
-                serde_json::from_str(data.get()).map_err(|_| NotUnderstood("`data` is not an array".into()))?;
-            let mut items = Items::default();
-            raw.iter().for_each(|item| items.read(item));
-            let unusable = (raw.len() - items.ends.len()) as u32;
-            (items, unusable, next, envelope.total)
-        }
-    };
-    let mut records = Vec::with_capacity(items.ends.len());
-    let mut inner = Vec::new();
-    for item in items.each() {
-        match record(resource, AnswerProjection::List, item, layout, &mut inner) {
-            Some(record) => records.push(record),
-            None => unusable += 1,
-        }
-    }
+    let envelope = envelope(body)?;
+    let next = next(&envelope)?;
+    let data = envelope.get("data").ok_or_else(|| NotUnderstood("the list has no `data`".into()))?;
+    // Item by item: an invalid one must not affect the others.
+    let items: Vec<&RawValue> =
+        serde_json::from_str(data.get()).map_err(|_| NotUnderstood("`data` is not an array".into()))?;
+    let decoded = items.iter().filter_map(|item| record(resource, false, item, layout));
+    let records: Vec<Record> = decoded.collect();
+    let unusable = (items.len() - records.len()) as u32;
     // No list has 2^32 items: a larger number is not known, so that no sum or product of totals overflows.
-    let total = total.and_then(|raw| raw.get().parse().ok()).map(|total: u32| total.into());
+    let total = envelope.get("total").and_then(|raw| raw.get().parse().ok()).map(|total: u32| total.into());
     Ok(ListPage { records, next, total, unusable })
 }
 
 pub fn detail(resource: Resource, body: &[u8], layout: &Layout) -> Result<Record, NotUnderstood> {
-    #[derive(Deserialize)]
-    struct Single<'a> {
-        #[serde(borrow, default, deserialize_with = "present")]
-        data: Option<&'a RawValue>,
-    }
-    let single: Single<'_> = serde_json::from_slice(body).map_err(|e| not_json(&e))?;
-    let data = single.data.ok_or_else(|| NotUnderstood("the answer has no `data`".into()))?;
-    let mut members = Vec::new();
-    read_members(data, &mut members)
-        .and_then(|()| record(resource, AnswerProjection::Detail, &members, layout, &mut Vec::new()))
-        .ok_or_else(|| NotUnderstood("`data` is not a record with an `id`".into()))
+    let envelope = envelope(body)?;
+    let data = envelope.get("data").ok_or_else(|| NotUnderstood("the answer has no `data`".into()))?;
+    record(resource, true, data, layout).ok_or_else(|| NotUnderstood("`data` is not a record with an `id`".into()))
 }
 
-/// A member of an object: its decoded name, and its value as source text.
-type Member<'a> = (Cow<'a, str>, &'a RawValue);
+/// The members of an object in order, each with its decoded name and its value as source text; a repeated name is there
+/// twice.
+struct ObjectMembers<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
-/// Adds the members of an object in order; a repeated name is added twice.
-struct AddMembers<'v, 'a>(&'v mut Vec<Member<'a>>);
-
-impl<'de> DeserializeSeed<'de> for AddMembers<'_, 'de> {
-    type Value = ();
-    fn deserialize<D: Deserializer<'de>>(self, d: D) -> Result<(), D::Error> {
-        d.deserialize_map(self)
-    }
-}
-
-impl<'de> Visitor<'de> for AddMembers<'_, 'de> {
-    type Value = ();
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<(), M::Error> {
-        while let Some(Name(name)) = map.next_key::<Name<'de>>()? {
-            self.0.push((name, map.next_value::<&'de RawValue>()?));
+impl<'de> Deserialize<'de> for ObjectMembers<'de> {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<ObjectMembers<'de>, D::Error> {
+        struct Each;
+        impl<'de> Visitor<'de> for Each {
+            type Value = ObjectMembers<'de>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<ObjectMembers<'de>, M::Error> {
+                let mut members = Vec::new();
+                while let Some((Name(name), value)) = map.next_entry::<Name<'de>, &RawValue>()? {
+                    members.push((name, value));
+                }
+                Ok(ObjectMembers(members))
+            }
         }
-        Ok(())
+        d.deserialize_map(Each)
     }
 }
 
 #[derive(Deserialize)]
 struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// Replaces what the buffer holds by the members of an object; `None` if the value is none.
-fn read_members<'a>(raw: &'a RawValue, members: &mut Vec<Member<'a>>) -> Option<()> {
-    members.clear();
-    AddMembers(members).deserialize(&mut serde_json::Deserializer::from_str(raw.get())).ok()
-}
-
-/// The items of a page: the members of all of them in one buffer, since an allocation each would take a good part of the
-/// time.
-#[derive(Default)]
-struct Items<'a> {
-    members: Vec<Member<'a>>,
-    ends: Vec<usize>,
-}
-
-impl<'a> Items<'a> {
-    fn read(&mut self, raw: &'a RawValue) {
-        let before = self.members.len();
-        match AddMembers(&mut self.members).deserialize(&mut serde_json::Deserializer::from_str(raw.get())) {
-            Ok(()) => self.ends.push(self.members.len()),
-            Err(_) => self.members.truncate(before),
-        }
-    }
-
-    fn each(&self) -> impl Iterator<Item = &[Member<'a>]> {
-        let begins = std::iter::once(0).chain(self.ends.iter().copied());
-        begins.zip(&self.ends).map(|(begin, end)| &self.members[begin..*end])
-    }
-}
-
-impl<'de: 'a, 'a> Deserialize<'de> for Items<'a> {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        struct Each;
-        impl<'de> Visitor<'de> for Each {
-            type Value = Items<'de>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an array")
-            }
-            fn visit_seq<S: SeqAccess<'de>>(self, mut seq: S) -> Result<Items<'de>, S::Error> {
-                let mut items = Items::default();
-                while let Some(()) = seq.next_element_seed(AddMembers(&mut items.members))? {
-                    items.ends.push(items.members.len());
-                }
-                Ok(items)
-            }
-        }
-        d.deserialize_seq(Each)
-    }
+/// The members of an object; `None` if the value is none.
+fn members(raw: &RawValue) -> Option<Vec<(Cow<'_, str>, &RawValue)>> {
+    serde_json::from_str(raw.get()).ok().map(|ObjectMembers(members)| members)
 }
 
 enum WirePlace {
     /// A field of the catalogue, by its index.
     Field(usize),
     /// A nested object whose fields are in the catalogue.
-    Group(BTreeMap<WireName, usize>),
+    Group(HashMap<&'static str, usize>),
 }
 
-/// A name after its length: comparing numbers is much cheaper, and few names are of one length.
-type WireName = (usize, &'static str);
-
 /// Looked up for every value that is decoded; only names of the catalogue are entered.
-static PLACES: LazyLock<[BTreeMap<WireName, WirePlace>; 4]> = LazyLock::new(|| Resource::ALL.map(places));
+static PLACES: LazyLock<[HashMap<&str, WirePlace>; 4]> = LazyLock::new(|| Resource::ALL.map(places));
 
-fn places(resource: Resource) -> BTreeMap<WireName, WirePlace> {
-    let mut places = BTreeMap::default();
-    for (index, field) in
-        resource.fields().iter().enumerate().filter(|(_, field)| field.projection != FieldProjection::FilterOnly)
-    {
-        match field.wire.split_once('.') {
-            None => {
-                places.insert((field.wire.len(), field.wire), WirePlace::Field(index));
-            }
-            Some((group, name)) => {
-                if let WirePlace::Group(fields) =
-                    places.entry((group.len(), group)).or_insert_with(|| WirePlace::Group(BTreeMap::default()))
-                {
-                    fields.insert((name.len(), name), index);
-                }
-            }
+fn places(resource: Resource) -> HashMap<&'static str, WirePlace> {
+    let mut places = HashMap::new();
+    let fields = resource.fields().iter().enumerate();
+    for (index, field) in fields.filter(|(_, field)| field.projection != FieldProjection::FilterOnly) {
+        let Some((group, name)) = field.wire.split_once('.') else {
+            places.insert(field.wire, WirePlace::Field(index));
+            continue;
+        };
+        if let WirePlace::Group(fields) = places.entry(group).or_insert_with(|| WirePlace::Group(HashMap::new())) {
+            fields.insert(name, index);
         }
     }
     places
 }
 
-/// Decodes a record from its members; `inner` is a buffer for those of the objects within.
-fn record<'a>(
-    resource: Resource,
-    projection: AnswerProjection,
-    item: &[Member<'a>],
-    layout: &Layout,
-    inner: &mut Vec<Member<'a>>,
-) -> Option<Record> {
+/// What null in place of a group says about its fields: a list may omit them, only a detail shows them all.
+fn null_group(of_detail: bool, shown: FieldValue<SqlValue>) -> FieldValue<SqlValue> {
+    if of_detail { shown } else { FieldValue::Omitted }
+}
+
+/// Decodes a record; `None` if it is none, or has no identifier.
+fn record(resource: Resource, of_detail: bool, item: &RawValue, layout: &Layout) -> Option<Record> {
     let fields = resource.fields();
     let places = &PLACES[Resource::ALL.iter().position(|r| *r == resource)?];
     let slots = resource.object().map_or(0, |object| layout.of(object).fields().len());
@@ -276,9 +167,9 @@ fn record<'a>(
         unknown_keys: Vec::new(),
         null_keys: Vec::new(),
     };
-    let (mut id, of_detail) = (None, projection == AnswerProjection::Detail);
-    for (name, value) in item {
-        match places.get(&(name.len(), name.as_ref())) {
+    let mut id = None;
+    for (name, value) in members(item)? {
+        match places.get(name.as_ref()) {
             Some(WirePlace::Field(index)) if is_excluded(*index) => {}
             Some(WirePlace::Field(index)) => {
                 match name.as_ref() {
@@ -287,36 +178,36 @@ fn record<'a>(
                     "updatedAt" => out.updated_at = instant(value),
                     _ => {}
                 }
-                standard(&mut out, resource, *index, projection, value, None);
+                standard(&mut out, resource, *index, of_detail, value, None);
             }
             Some(WirePlace::Group(group)) => {
                 if value.get() == "null" {
-                    let value = projection.null_group(FieldValue::Null);
+                    let value = null_group(of_detail, FieldValue::Null);
                     group.values().for_each(|index| out.fields[*index] = value.clone());
-                } else if read_members(value, inner).is_some() {
-                    for (inner_name, inner_value) in inner.iter() {
-                        match group.get(&(inner_name.len(), inner_name.as_ref())) {
+                } else if let Some(inner) = members(value) {
+                    for (inner_name, value) in inner {
+                        match group.get(inner_name.as_ref()) {
                             Some(index) if is_excluded(*index) => {}
                             Some(index) => {
-                                standard(&mut out, resource, *index, projection, inner_value, Some((name, inner_name)));
+                                standard(&mut out, resource, *index, of_detail, value, Some((&name, &inner_name)));
                             }
-                            None => inexact(&mut out, of_detail).keep_nested(name, inner_name, inner_value),
+                            None => inexact(&mut out, of_detail).keep_nested(&name, &inner_name, value),
                         }
                     }
                 } else {
                     out.inexact += 1;
                     // It may hold the value of an excluded member.
                     if !group.values().any(|index| is_excluded(*index)) {
-                        out.extra.keep(name, value);
+                        out.extra.keep(&name, value);
                     }
                     group.values().for_each(|index| out.fields[*index] = FieldValue::Unrepresentable);
                 }
             }
             None if name == "customFields" && resource.object().is_some() => {
-                custom_values(&mut out, resource, projection, value, (layout, inner));
+                custom_values(&mut out, resource, of_detail, value, layout);
             }
             None if name == "options" && resource == Resource::CustomFields => options(&mut out, value),
-            None => inexact(&mut out, of_detail).keep(name, value),
+            None => inexact(&mut out, of_detail).keep(&name, value),
         }
     }
     out.id = id?;
@@ -363,14 +254,14 @@ fn standard(
     out: &mut Record,
     resource: Resource,
     index: usize,
-    projection: AnswerProjection,
+    of_detail: bool,
     value: &RawValue,
     nested: Option<(&str, &str)>,
 ) {
     let field = &resource.fields()[index];
     // A list that contains a detail field violates its projection: the value is kept in `extra`, but not treated as a
     // detail.
-    let misplaced = field.projection == FieldProjection::Detail && projection == AnswerProjection::List;
+    let misplaced = field.projection == FieldProjection::Detail && !of_detail;
     let decoded = if misplaced { FieldValue::Unrepresentable } else { field_value::standard(field.kind, Some(value)) };
     if matches!(decoded, FieldValue::Unrepresentable | FieldValue::Truncated(_)) {
         let extra = inexact(out, field.projection == FieldProjection::Detail && !misplaced);
@@ -382,30 +273,24 @@ fn standard(
     out.fields[index] = if misplaced { FieldValue::Absent } else { decoded };
 }
 
-fn custom_values<'a>(
-    out: &mut Record,
-    resource: Resource,
-    projection: AnswerProjection,
-    value: &'a RawValue,
-    (layout, members): (&Layout, &mut Vec<Member<'a>>),
-) {
+fn custom_values(out: &mut Record, resource: Resource, of_detail: bool, value: &RawValue, layout: &Layout) {
     const WIRE: &str = "customFields";
     let Some(object) = resource.object() else { return };
     let fields = layout.of(object);
     // The values that this projection has.
     let mut set_all = |unknown: FieldValue<SqlValue>| {
         for (field, value) in fields.fields().iter().zip(&mut out.custom) {
-            if projection == AnswerProjection::Detail || !field.data_type.detail_only() {
+            if of_detail || !field.data_type.detail_only() {
                 *value = unknown.clone();
             }
         }
     };
     if value.get() == "null" {
         // A detail lists every active key, with null for a missing value: this is not its form.
-        set_all(projection.null_group(FieldValue::Withheld));
+        set_all(null_group(of_detail, FieldValue::Withheld));
         return;
     }
-    let Some(()) = read_members(value, members) else {
+    let Some(members) = members(value) else {
         set_all(FieldValue::Unrepresentable);
         out.inexact += 1;
         if !layout.exclusions.takes_part_of(object.table(), WIRE) {
@@ -413,29 +298,28 @@ fn custom_values<'a>(
         }
         return;
     };
-    for (key, value) in members.iter() {
-        let Some((slot, field)) = fields.by_key(key) else {
-            if fields.is_excluded(key) {
+    for (key, value) in members {
+        let Some((slot, field)) = fields.by_key(&key) else {
+            if fields.is_excluded(&key) {
                 continue;
             }
             // A null has no value to keep: the key alone is known from the definitions.
-            if !fields.is_unplaced(key) {
-                out.unknown_keys.push(FieldKey::new(&**key));
+            if !fields.is_unplaced(&key) {
+                out.unknown_keys.push(FieldKey::new(&*key));
             }
-            if layout.excludes_key(object, key) {
+            if layout.excludes_key(object, &key) {
                 continue;
             }
             if value.get() == "null" {
-                out.null_keys.push(FieldKey::new(&**key));
+                out.null_keys.push(FieldKey::new(&*key));
             } else {
-                inexact(out, projection == AnswerProjection::Detail).keep_nested(WIRE, key, value);
+                inexact(out, of_detail).keep_nested(WIRE, &key, value);
             }
             continue;
         };
         let decoded = field_value::custom(field.data_type, Some(value));
         if matches!(decoded, FieldValue::Unrepresentable | FieldValue::Truncated(_)) {
-            let of_detail = field.data_type.detail_only() && projection == AnswerProjection::Detail;
-            inexact(out, of_detail).keep_nested(WIRE, key, value);
+            inexact(out, of_detail && field.data_type.detail_only()).keep_nested(WIRE, &key, value);
         }
         out.custom[slot] = decoded;
     }

@@ -1,7 +1,7 @@
 //! Custom fields: the tenant's definitions (reference, *Custom field definition*, *Custom values*), and the column of
 //! each field's values.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -120,9 +120,8 @@ pub struct CustomField {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CustomFields {
     fields: Vec<CustomField>,
-    /// The slots by the length of the key, then by the key: looked up for every value that is decoded, and comparing
-    /// numbers is much cheaper.
-    by_key: Vec<usize>,
+    /// The slots: looked up for every value that is decoded.
+    by_key: HashMap<FieldKey, usize>,
     unplaced: HashSet<FieldKey>,
     excluded: HashSet<FieldKey>,
     /// The columns of all fields, those of archived and excluded ones included.
@@ -132,8 +131,7 @@ pub struct CustomFields {
 impl CustomFields {
     /// The fields in the given order, and the keys of active fields that have no column.
     pub fn new(fields: Vec<CustomField>, unplaced: HashSet<FieldKey>) -> CustomFields {
-        let mut by_key: Vec<usize> = (0..fields.len()).collect();
-        by_key.sort_by_key(|slot| sorted(fields[*slot].key.as_str()));
+        let by_key = fields.iter().enumerate().map(|(slot, field)| (field.key.clone(), slot)).collect();
         CustomFields { fields, by_key, unplaced, ..CustomFields::default() }
     }
 
@@ -147,9 +145,7 @@ impl CustomFields {
     }
 
     pub fn by_key(&self, key: &str) -> Option<(usize, &CustomField)> {
-        let behind = self.by_key.partition_point(|slot| sorted(self.fields[*slot].key.as_str()) <= sorted(key));
-        let slot = self.by_key[behind.checked_sub(1)?];
-        Some((slot, &self.fields[slot])).filter(|(_, field)| field.key.as_str() == key)
+        self.by_key.get(key).map(|slot| (*slot, &self.fields[*slot]))
     }
 
     pub fn is_excluded(&self, key: &str) -> bool {
@@ -160,10 +156,6 @@ impl CustomFields {
     pub fn is_unplaced(&self, key: &str) -> bool {
         self.unplaced.contains(key)
     }
-}
-
-fn sorted(key: &str) -> (usize, &str) {
-    (key.len(), key)
 }
 
 /// The custom columns of both objects. A page that was decoded with one layout is never stored with another.
