@@ -5,25 +5,24 @@ use std::str::FromStr;
 
 use rust_decimal::Decimal;
 
+/// A plain decimal: whether it is negative, and its digits before and behind the point; `None` if the text is none.
+fn parts(text: &str) -> Option<(bool, &str, &str)> {
+    let unsigned = text.strip_prefix('-').unwrap_or(text);
+    let (whole, fraction) = unsigned.split_once('.').unwrap_or((unsigned, ""));
+    let is_plain = !whole.is_empty() && !text.ends_with('.');
+    let has_digits = whole.bytes().chain(fraction.bytes()).all(|b| b.is_ascii_digit());
+    (is_plain && has_digits).then_some((unsigned.len() < text.len(), whole, fraction))
+}
+
 /// Whether the text is a plain decimal: an optional minus, digits, and at most one point between digits.
 pub fn is_plain(text: &str) -> bool {
-    let unsigned = text.strip_prefix('-').unwrap_or(text);
-    let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
-    match unsigned.split_once('.') {
-        Some((whole, fraction)) => digits(whole) && digits(fraction),
-        None => digits(unsigned),
-    }
+    parts(text).is_some()
 }
 
 /// Whether the text is a plain decimal within the service's bound: 20 integer digits and 10 fractional digits. Zeros count:
 /// the reference does not say that the service ignores them.
 pub fn is_within_bounds(text: &str) -> bool {
-    if !is_plain(text) {
-        return false;
-    }
-    let unsigned = text.strip_prefix('-').unwrap_or(text);
-    let (whole, fraction) = unsigned.split_once('.').unwrap_or((unsigned, ""));
-    whole.len() <= 20 && fraction.len() <= 10
+    parts(text).is_some_and(|(_, whole, fraction)| whole.len() <= 20 && fraction.len() <= 10)
 }
 
 /// A number's sign, its digits without zeros at either end, and the power of ten of the first digit. Each number has
@@ -36,18 +35,11 @@ struct Form {
 }
 
 fn form(text: &str) -> Option<Form> {
-    let (negative, unsigned) = match text.strip_prefix('-') {
-        Some(rest) => (true, rest),
-        None => (false, text),
-    };
-    let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
+    let (mantissa, exponent) = match text.split_once(['e', 'E']) {
         Some((mantissa, e)) => (mantissa, e.parse::<i64>().ok()?),
-        None => (unsigned, 0),
+        None => (text, 0),
     };
-    if !is_plain(mantissa) {
-        return None;
-    }
-    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let (negative, whole, fraction) = parts(mantissa)?;
     let all = format!("{whole}{fraction}");
     let leading = all.len() - all.trim_start_matches('0').len();
     let trimmed = all.trim_matches('0');
@@ -94,12 +86,8 @@ impl DecimalSum {
     /// Adds a number; `None` if it is no [plain decimal](is_plain), or if digits would be lost.
     #[must_use]
     pub fn plus(self, text: &str) -> Option<DecimalSum> {
-        let (sign, unsigned) = match text.strip_prefix('-') {
-            _ if !is_plain(text) => return None,
-            Some(unsigned) => ("-", unsigned),
-            None => ("", text),
-        };
-        let (whole, fraction) = unsigned.split_once('.').unwrap_or((unsigned, ""));
+        let (negative, whole, fraction) = parts(text)?;
+        let sign = if negative { "-" } else { "" };
         let (whole, fraction) = (whole.trim_start_matches('0'), fraction.trim_end_matches('0'));
         Some(DecimalSum {
             whole: exact_sum(self.whole, &format!("{sign}0{whole}"))?,

@@ -16,8 +16,6 @@ const NEEDED: [&str; 4] = ["id", "etag", "created_at", "updated_at"];
 pub struct Exclusions {
     /// Table, if one is named, and column.
     entries: Vec<(Option<String>, String)>,
-    /// By object, then by the field's index in the catalogue.
-    fields: [Vec<bool>; 2],
 }
 
 impl Exclusions {
@@ -27,13 +25,7 @@ impl Exclusions {
             Some((table, column)) => (Some(table_of(table).to_string()), column.to_string()),
             None => (None, text.clone()),
         };
-        let mut exclusions = Exclusions { entries: texts.iter().map(entry).collect(), fields: Default::default() };
-        if !exclusions.is_empty() {
-            exclusions.fields = Object::ALL.map(|object| {
-                object.fields().iter().map(|field| exclusions.takes(object.table(), field.column)).collect()
-            });
-        }
-        exclusions
+        Exclusions { entries: texts.iter().map(entry).collect() }
     }
 
     /// Why an entry cannot be excluded from the mirror, phrased to follow its name; `None` if it can. A custom field may be
@@ -88,7 +80,7 @@ impl Exclusions {
     }
 
     pub fn takes_field(&self, object: Object, index: usize) -> bool {
-        self.fields[object as usize].get(index) == Some(&true)
+        !self.is_empty() && self.takes(object.table(), object.fields()[index].column)
     }
 
     /// Whether a column is kept back, by itself or with what it is made from.

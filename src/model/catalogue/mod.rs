@@ -103,33 +103,26 @@ impl Resource {
     pub const ALL: [Resource; 4] =
         [Resource::Contacts, Resource::Companies, Resource::TeamMembers, Resource::CustomFields];
 
+    /// Its path, the table of its records or items, and the scope that reading needs (reference, *Endpoints*).
+    const fn names(self) -> [&'static str; 3] {
+        match self {
+            Resource::Contacts => ["/contacts", "contacts", "contacts:read"],
+            Resource::Companies => ["/companies", "companies", "companies:read"],
+            Resource::TeamMembers => ["/team-members", "team_members", "team-members:read"],
+            Resource::CustomFields => ["/custom-field-definitions", "custom_field_definitions", "custom-fields:read"],
+        }
+    }
+
     pub const fn path(self) -> &'static str {
-        match self {
-            Resource::Contacts => "/contacts",
-            Resource::Companies => "/companies",
-            Resource::TeamMembers => "/team-members",
-            Resource::CustomFields => "/custom-field-definitions",
-        }
+        self.names()[0]
     }
 
-    /// The table of its records or items.
     pub const fn table(self) -> &'static str {
-        match self {
-            Resource::Contacts => "contacts",
-            Resource::Companies => "companies",
-            Resource::TeamMembers => "team_members",
-            Resource::CustomFields => "custom_field_definitions",
-        }
+        self.names()[1]
     }
 
-    /// The scope that reading needs (reference, *Endpoints*).
     pub const fn read_scope(self) -> &'static str {
-        match self {
-            Resource::Contacts => "contacts:read",
-            Resource::Companies => "companies:read",
-            Resource::TeamMembers => "team-members:read",
-            Resource::CustomFields => "custom-fields:read",
-        }
+        self.names()[2]
     }
 
     pub fn write_scope(self) -> Option<&'static str> {
