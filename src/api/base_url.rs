@@ -14,22 +14,8 @@ pub struct BaseUrl {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NotABaseUrl {
-    #[error("it is not an absolute URL such as https://api.example.com/v1")]
-    Malformed,
-    #[error("write its host name in ASCII, as `xn--…`")]
-    NotAscii,
-    #[error("it must begin with https://")]
-    Scheme,
-    #[error("plain http is allowed on loopback only, because the key would be sent unencrypted: use https://")]
-    InTheClear,
-    #[error("it must end in the version segment /v1")]
-    Version,
-    #[error("it must not contain a user name or a password")]
-    Credentials,
-    #[error("it must not contain a query or a fragment")]
-    Query,
-}
+#[error("{0}")]
+pub struct NotABaseUrl(&'static str);
 
 impl BaseUrl {
     pub fn as_str(&self) -> &str {
@@ -58,25 +44,27 @@ impl FromStr for BaseUrl {
     type Err = NotABaseUrl;
 
     fn from_str(text: &str) -> Result<BaseUrl, NotABaseUrl> {
+        const MALFORMED: &str = "it is not an absolute URL such as https://api.example.com/v1";
+        const NOT_ASCII: &str = "write its host name in ASCII, as `xn--…`";
+        const IN_THE_CLEAR: &str =
+            "plain http is allowed on loopback only, because the key would be sent unencrypted: use https://";
         let text = text.trim();
-        let malformed = if text.is_ascii() { NotABaseUrl::Malformed } else { NotABaseUrl::NotAscii };
-        let url = Url::parse(text).map_err(|_| malformed)?;
-        let loopback = is_loopback(&url).ok_or(NotABaseUrl::Malformed)?;
+        let url = Url::parse(text).map_err(|_| NotABaseUrl(if text.is_ascii() { MALFORMED } else { NOT_ASCII }))?;
+        let loopback = is_loopback(&url).ok_or(NotABaseUrl(MALFORMED))?;
+        let text = url.as_str().trim_end_matches('/');
         match url.scheme() {
-            "https" => {}
-            "http" if loopback => {}
-            "http" => return Err(NotABaseUrl::InTheClear),
-            _ => return Err(NotABaseUrl::Scheme),
-        }
+            "http" if !loopback => Err(NotABaseUrl(IN_THE_CLEAR)),
+            "http" | "https" => Ok(()),
+            _ => Err(NotABaseUrl("it must begin with https://")),
+        }?;
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(NotABaseUrl::Credentials);
+            return Err(NotABaseUrl("it must not contain a user name or a password"));
         }
         if url.query().is_some() || url.fragment().is_some() {
-            return Err(NotABaseUrl::Query);
+            return Err(NotABaseUrl("it must not contain a query or a fragment"));
         }
-        let text = url.as_str().trim_end_matches('/');
         if !text.ends_with("/v1") || !url.path().trim_end_matches('/').ends_with("/v1") {
-            return Err(NotABaseUrl::Version);
+            return Err(NotABaseUrl("it must end in the version segment /v1"));
         }
         Ok(BaseUrl { text: text.into(), loopback })
     }
@@ -108,25 +96,28 @@ mod tests {
             ("http://127.9.8.7/v1", Ok("http://127.9.8.7/v1")),
             ("http://[::1]:1/v1", Ok("http://[::1]:1/v1")),
             ("http://localhost:1/v1//", Ok("http://localhost:1/v1")),
-            ("http://api.example.com/v1", Err(NotABaseUrl::InTheClear)),
-            ("http://localhost.example.com/v1", Err(NotABaseUrl::InTheClear)),
-            ("http://0.0.0.0/v1", Err(NotABaseUrl::InTheClear)),
-            ("ftp://api.example.com/v1", Err(NotABaseUrl::Scheme)),
-            ("https://api.example.com", Err(NotABaseUrl::Version)),
-            ("https://v1", Err(NotABaseUrl::Version)),
-            ("https://api.example.com/v10", Err(NotABaseUrl::Version)),
-            ("https://api.example.com/v1/contacts", Err(NotABaseUrl::Version)),
-            ("https://u:p@api.example.com/v1", Err(NotABaseUrl::Credentials)),
-            ("https://api.example.com/v1?x=1", Err(NotABaseUrl::Query)),
-            ("https://api.example.com/v1#x", Err(NotABaseUrl::Query)),
-            ("api.example.com/v1", Err(NotABaseUrl::Malformed)),
-            ("", Err(NotABaseUrl::Malformed)),
+            ("http://api.example.com/v1", Err("plain http is allowed")),
+            ("http://localhost.example.com/v1", Err("plain http is allowed")),
+            ("http://0.0.0.0/v1", Err("plain http is allowed")),
+            ("ftp://api.example.com/v1", Err("must begin with https://")),
+            ("https://api.example.com", Err("must end in the version")),
+            ("https://v1", Err("must end in the version")),
+            ("https://api.example.com/v10", Err("must end in the version")),
+            ("https://api.example.com/v1/contacts", Err("must end in the version")),
+            ("https://u:p@api.example.com/v1", Err("a user name or a password")),
+            ("https://api.example.com/v1?x=1", Err("a query or a fragment")),
+            ("https://api.example.com/v1#x", Err("a query or a fragment")),
+            ("api.example.com/v1", Err("not an absolute URL")),
+            ("", Err("not an absolute URL")),
             ("https://xn--bcher-kva.example/v1", Ok("https://xn--bcher-kva.example/v1")),
-            ("https://bücher.example/v1", Err(NotABaseUrl::NotAscii)),
-            ("data:/v1", Err(NotABaseUrl::Malformed)),
+            ("https://bücher.example/v1", Err("host name in ASCII")),
+            ("data:/v1", Err("not an absolute URL")),
         ] {
-            let base: Result<BaseUrl, _> = given.parse();
-            assert_eq!(base.as_ref().map(BaseUrl::as_str), read.as_ref().copied(), "{given}");
+            match (given.parse::<BaseUrl>(), read) {
+                (Ok(base), read) => assert_eq!(Ok(base.as_str()), read, "{given}"),
+                (Err(error), Err(why)) => assert!(error.to_string().contains(why), "{given}: {error}"),
+                (Err(error), Ok(_)) => panic!("{given}: {error}"),
+            }
         }
     }
 

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use hyper::body::Bytes;
 use percent_encoding::utf8_percent_encode;
-use reqwest::Method;
-use reqwest::header::{ETAG, HeaderMap, HeaderName, HeaderValue, IF_MATCH};
+use reqwest::header::{CONTENT_TYPE, ETAG, HeaderName, HeaderValue, IF_MATCH};
+use reqwest::{Method, RequestBuilder};
 use serde_json::value::RawValue;
 
 use super::admission::{Attempt, AttemptOutcome, Meter, Purpose, UnderWay};
@@ -23,7 +23,7 @@ use super::key::ApiKey;
 use super::pace::Gate;
 use super::query::{ENCODED, ListQuery};
 use super::settings::ClientSettings;
-use super::transport::{HttpAttempt, HttpReply, HttpRequest, HttpTransport};
+use super::transport::{HttpAttempt, HttpReply, HttpTransport};
 use crate::model::{Clock, ClockReading, Etag, Instant, Layout, Object, Record, RecordId, RequestStamp, Ru};
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -178,14 +178,13 @@ impl Client {
         layout: &Layout,
     ) -> Result<(ListAnswer, ListPage), ApiError> {
         query.check()?;
-        let request = self.request(Method::GET, &query.to_address(), HeaderMap::new(), None)?;
-        let request = HttpRequest { once: query.is_once(), ..request };
+        let request = self.request(Method::GET, &query.to_address())?;
         let resource = query.resource();
         let check = |body: &[u8]| match decode::page(resource, body, layout) {
             Ok(page) => Ok(Ok(page)),
             Err(error) => decode::next_cursor(body).map(|_| Err(error)).map_err(|e| e.to_string()),
         };
-        let (reply, page, asked) = self.call(&request, Ru::GET, purpose, check).await?;
+        let (reply, page, asked) = self.call(&request, query.is_once(), (Ru::GET, purpose), check).await?;
         Ok((ListAnswer { date: reply.date(), body: reply.body, asked }, page?))
     }
 
@@ -195,8 +194,8 @@ impl Client {
     /// [`ApiError`], after the retries that the kind of error allows; [`ApiError::Unsendable`] for an identifier that
     /// cannot be part of an address (`..`).
     pub async fn detail(&self, object: Object, id: &RecordId, purpose: Purpose) -> Result<DetailAnswer, ApiError> {
-        let request = self.request(Method::GET, &record_path(object, id)?, HeaderMap::new(), None)?;
-        let (reply, (), asked) = self.call(&request, Ru::GET, purpose, is_json).await?;
+        let request = self.request(Method::GET, &record_path(object, id)?)?;
+        let (reply, (), asked) = self.call(&request, false, (Ru::GET, purpose), is_json).await?;
         Ok(DetailAnswer { etag: etag(&reply), body: reply.body, asked })
     }
 
@@ -214,14 +213,12 @@ impl Client {
         idempotency_key: &str,
     ) -> Result<PatchAnswer, PatchError> {
         let unsent = |why| PatchError { why, unanswered: false };
-        let headers = HeaderMap::from_iter([
-            (IF_MATCH, header(if_match.as_str(), "etag").map_err(unsent)?),
-            (IDEMPOTENCY_KEY, header(idempotency_key, "idempotency key").map_err(unsent)?),
-        ]);
-        let body = Bytes::copy_from_slice(body.as_bytes());
+        let (if_match, key) = (header(if_match.as_str(), "etag"), header(idempotency_key, "idempotency key"));
         let path = record_path(object, id).map_err(unsent)?;
-        let request = self.request(Method::PATCH, &path, headers, Some(body)).map_err(unsent)?;
-        let (reply, (), asked) = self.call(&request, Ru::PATCH, Purpose::Outbox, is_json).await?;
+        let request = self.request(Method::PATCH, &path).map_err(unsent)?;
+        let request = request.header(IF_MATCH, if_match.map_err(unsent)?).header(IDEMPOTENCY_KEY, key.map_err(unsent)?);
+        let request = request.header(CONTENT_TYPE, "application/json").body(body.to_string());
+        let (reply, (), asked) = self.call(&request, false, (Ru::PATCH, Purpose::Outbox), is_json).await?;
         let replayed = reply.headers.get(IDEMPOTENT_REPLAYED);
         Ok(PatchAnswer {
             status: reply.status,
@@ -239,25 +236,18 @@ impl Client {
         if_match.map_or(Ok(()), |etag| header(etag.as_str(), "etag").map(drop))
     }
 
-    fn request(
-        &self,
-        method: Method,
-        address: &str,
-        headers: HeaderMap,
-        body: Option<Bytes>,
-    ) -> Result<HttpRequest, ApiError> {
+    fn request(&self, method: Method, address: &str) -> Result<RequestBuilder, ApiError> {
         let url = self.0.settings.base_url.address(address);
-        let url = url.ok_or(ApiError::Unsendable { what: "identifier" })?;
-        Ok(HttpRequest { method, url, headers, body, once: false })
+        Ok(self.0.transport.request(method, url.ok_or(ApiError::Unsendable { what: "identifier" })?))
     }
 
     /// Sends a request until it is answered, permanently refused, or its retries are used up. `check` validates the
-    /// body of a success; an invalid body counts as a broken answer and is retried.
+    /// body of a success; an invalid body counts as a broken answer and is retried, unless the request is sent `once`.
     async fn call<T>(
         &self,
-        request: &HttpRequest,
-        cost: Ru,
-        purpose: Purpose,
+        request: &RequestBuilder,
+        once: bool,
+        (cost, purpose): (Ru, Purpose),
         check: impl Fn(&[u8]) -> Result<T, String>,
     ) -> Result<(HttpReply, T, RequestStamp), PatchError> {
         let Inner { settings, clock, meter, gate, transport, .. } = &*self.0;
@@ -265,13 +255,15 @@ impl Client {
         let attempt = Attempt { cost, purpose };
         let mut unanswered = false;
         loop {
+            let unsendable = PatchError { why: ApiError::Unsendable { what: "body" }, unanswered };
+            let sent = request.try_clone().ok_or(unsendable)?;
             let permit = gate.permit().await;
             let admitted = meter.admit(attempt).await;
             let refused = |refused| PatchError { why: ApiError::from(refused).after_tries(retries.made()), unanswered };
             let admission = admitted.map_err(refused)?;
             let asked = RequestStamp::new(clock.reading(), admission.order.clone());
             let under_way = UnderWay::new(&**meter, admission);
-            let HttpAttempt { outcome, hold, result } = transport.attempt(request, asked.at).await;
+            let HttpAttempt { outcome, hold, result } = transport.attempt(sent, asked.at).await;
             under_way.settle(outcome).await;
             if let Some(hold) = hold {
                 meter.hold(hold).await;
@@ -295,7 +287,7 @@ impl Client {
             drop(permit);
             let now = clock.now();
             let delay = retries.after(&error, now.since(asked.at));
-            let is_final = request.once && matches!(error, ApiError::Broken { .. });
+            let is_final = once && matches!(error, ApiError::Broken { .. });
             // Edits have delays of their own, which are stored and bound what a failure costs.
             let Some(delay) = delay.filter(|_| purpose != Purpose::Outbox && !is_final) else {
                 return Err(PatchError { why: error.after_tries(retries.made()), unanswered });

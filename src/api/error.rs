@@ -35,9 +35,9 @@ pub enum ApiError {
     },
     #[error("the service closed the connection without an answer: {why} ({})", times(*.tries))]
     NoAnswer { tries: u32, why: String },
-    /// The host name of the service is unknown, or its certificate is invalid.
+    /// An immediate retry would not help: the host name is unknown, or the certificate invalid.
     #[error("could not reach the service: {why}")]
-    NotConnectable { cause: ConnectFailure, why: String },
+    NotConnectable { class: ErrorClass, hint: &'static str, why: String },
     #[error("the service did not answer within {}s ({})", .after.as_secs_f64(), times(*.tries))]
     Timeout { tries: u32, after: Duration },
     /// The answer's body was truncated, or is not valid for a success.
@@ -58,16 +58,9 @@ pub enum ApiError {
     Setup { why: String },
 }
 
-const PROXY_LOGIN: &str = "the proxy refuses: set its user and password, `HTTPS_PROXY=http://USER:PASSWORD@HOST:PORT`";
-
-/// A failure to connect that an immediate retry would not change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ConnectFailure {
-    UnknownHost,
-    Certificate,
-    NoTls,
-    ProxyLogin,
-}
+pub(super) const PROXY_LOGIN: &str =
+    "the proxy refuses: set its user and password, `HTTPS_PROXY=http://USER:PASSWORD@HOST:PORT`";
+pub(super) const UNREACHABLE: &str = "check `api.base_url` and the network";
 
 impl ApiError {
     pub fn class(&self) -> ErrorClass {
@@ -80,8 +73,7 @@ impl ApiError {
             | ApiError::Timeout { .. }
             | ApiError::Broken { .. } => ErrorClass::Retry,
             ApiError::Redirected { status } => classify(*status, false),
-            ApiError::NotConnectable { cause: ConnectFailure::ProxyLogin, .. } => ErrorClass::Configuration,
-            ApiError::NotConnectable { .. } => ErrorClass::Unavailable,
+            ApiError::NotConnectable { class, .. } => *class,
             ApiError::Unsendable { .. } => ErrorClass::SkipRecord,
             ApiError::TooLarge { .. } | ApiError::NotUnderstood(_) => ErrorClass::Failed,
             ApiError::Setup { .. } => ErrorClass::Configuration,
@@ -111,7 +103,6 @@ impl ApiError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             ApiError::Status(rejection) if rejection.status == 407 => Some(PROXY_LOGIN),
-            ApiError::NotConnectable { cause: ConnectFailure::ProxyLogin, .. } => Some(PROXY_LOGIN),
             ApiError::Status(rejection) if !rejection.envelope => {
                 Some("the answer does not come from the service: check `api.base_url` and the proxies in between")
             }
@@ -124,17 +115,8 @@ impl ApiError {
                 ),
                 _ => None,
             },
-            ApiError::Unreachable { .. }
-            | ApiError::NoAnswer { .. }
-            | ApiError::NotConnectable { cause: ConnectFailure::UnknownHost, .. } => {
-                Some("check `api.base_url` and the network")
-            }
-            ApiError::NotConnectable { cause: ConnectFailure::Certificate, .. } => {
-                Some("check `api.base_url`, the clock of this machine and its CA certificates")
-            }
-            ApiError::NotConnectable { cause: ConnectFailure::NoTls, .. } => {
-                Some("this port does not speak TLS: check the `https://` and the port of `api.base_url`")
-            }
+            ApiError::Unreachable { .. } | ApiError::NoAnswer { .. } => Some(UNREACHABLE),
+            ApiError::NotConnectable { hint, .. } => Some(hint),
             ApiError::Timeout { .. } => Some("`api.timeout` sets the timeout of a request"),
             ApiError::Redirected { .. } => Some("`api.base_url` must be the service's final address"),
             ApiError::Setup { .. } => Some("install the CA certificates of the system (package `ca-certificates`)"),
@@ -143,14 +125,18 @@ impl ApiError {
     }
 
     pub fn tries(&self) -> u32 {
+        self.clone().tries_mut().map_or(1, |tries| *tries)
+    }
+
+    fn tries_mut(&mut self) -> Option<&mut u32> {
         match self {
-            ApiError::Status(rejection) => rejection.tries,
+            ApiError::Status(rejection) => Some(&mut rejection.tries),
             ApiError::NotAdmitted(AdmissionError::Hold { tries, .. })
             | ApiError::Unreachable { tries, .. }
             | ApiError::NoAnswer { tries, .. }
             | ApiError::Timeout { tries, .. }
-            | ApiError::Broken { tries, .. } => *tries,
-            _ => 1,
+            | ApiError::Broken { tries, .. } => Some(tries),
+            _ => None,
         }
     }
 
@@ -161,15 +147,7 @@ impl ApiError {
     }
 
     pub(crate) fn after_tries(mut self, made: u32) -> ApiError {
-        match &mut self {
-            ApiError::Status(rejection) => rejection.tries = made,
-            ApiError::NotAdmitted(AdmissionError::Hold { tries, .. })
-            | ApiError::Unreachable { tries, .. }
-            | ApiError::NoAnswer { tries, .. }
-            | ApiError::Timeout { tries, .. }
-            | ApiError::Broken { tries, .. } => *tries = made,
-            _ => {}
-        }
+        self.tries_mut().into_iter().for_each(|tries| *tries = made);
         self
     }
 }
@@ -333,7 +311,8 @@ mod tests {
     fn every_failure_has_a_class() {
         let status = |status, envelope| ApiError::Status(Box::new(Rejection { status, envelope, ..read("") }));
         let redirect = |status| ApiError::Redirected { status };
-        let not_connectable = ApiError::NotConnectable { cause: ConnectFailure::UnknownHost, why: String::new() };
+        let (unavailable, why) = (ErrorClass::Unavailable, String::new());
+        let not_connectable = ApiError::NotConnectable { class: unavailable, hint: UNREACHABLE, why };
         for (error, class) in [
             (status(404, true), ErrorClass::Gone),
             (status(404, false), ErrorClass::Retry),
@@ -344,7 +323,7 @@ mod tests {
             (ApiError::Timeout { tries: 5, after: Duration::from_secs(30) }, ErrorClass::Retry),
             (ApiError::Unsendable { what: "identifier" }, ErrorClass::SkipRecord),
             (ApiError::TooLarge { limit: 1 }, ErrorClass::Failed),
-            (not_connectable, ErrorClass::Unavailable),
+            (not_connectable, unavailable),
             (redirect(301), ErrorClass::Configuration),
             (redirect(302), ErrorClass::Retry),
         ] {

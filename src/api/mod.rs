@@ -29,7 +29,7 @@ pub use admission::AdmissionError;
 pub use base_url::BaseUrl;
 pub(crate) use base_url::is_loopback;
 pub use client::{Client, DetailAnswer, ListAnswer, PatchAnswer, PatchError};
-pub use error::{ApiError, ConnectFailure, Rejection};
+pub use error::{ApiError, Rejection};
 pub use error_class::ErrorClass;
 pub use key::ApiKey;
 pub use query::{Bound, ListQuery, PageSize, QueryError, SortBy};

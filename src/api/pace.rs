@@ -12,7 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Pace {
+struct Pace {
     limit: u32,
     max: u32,
     /// Good answers since the limit last moved.
@@ -24,16 +24,12 @@ pub struct Pace {
 
 impl Pace {
     /// Starts with two requests in flight, or with `max` if that is fewer. At least one is always allowed.
-    pub fn new(max: u32) -> Pace {
+    fn new(max: u32) -> Pace {
         let max = max.max(1);
         Pace { limit: max.min(2), max, good: 0, era: 0, under_way: 0 }
     }
 
-    pub fn limit(self) -> u32 {
-        self.limit
-    }
-
-    pub fn on_ok(&mut self) {
+    fn on_ok(&mut self) {
         self.good += 1;
         if self.era == 0 || self.good >= self.limit {
             self.good = 0;
@@ -42,7 +38,7 @@ impl Pace {
     }
 
     /// Records a 429 or a timeout of a request that was sent in `era`.
-    pub fn on_held(&mut self, era: u64) {
+    fn on_held(&mut self, era: u64) {
         self.good = 0;
         if era == self.era {
             self.era += 1;
@@ -70,7 +66,7 @@ impl Gate {
     }
 
     pub fn limit(&self) -> u32 {
-        self.pace().limit()
+        self.pace().limit
     }
 
     /// Waits for a permit. Dropping the future leaves the queue.
@@ -78,19 +74,15 @@ impl Gate {
         loop {
             // Registers before it checks, so that a permit that is freed in between is not missed.
             let freed = self.freed.notified();
-            if let Some(permit) = self.try_permit() {
-                return permit;
+            {
+                let mut pace = self.pace();
+                if pace.under_way < pace.limit {
+                    pace.under_way += 1;
+                    return Permit { gate: self, era: pace.era };
+                }
             }
             freed.await;
         }
-    }
-
-    fn try_permit(&self) -> Option<Permit<'_>> {
-        let mut pace = self.pace();
-        (pace.under_way < pace.limit).then(|| {
-            pace.under_way += 1;
-            Permit { gate: self, era: pace.era }
-        })
     }
 
     fn pace(&self) -> MutexGuard<'_, Pace> {
@@ -100,12 +92,9 @@ impl Gate {
 
 impl Permit<'_> {
     pub fn ok(&self) {
-        let mut pace = self.gate.pace();
-        let before = pace.limit;
-        pace.on_ok();
-        let grown = pace.limit.saturating_sub(before);
-        drop(pace);
-        (0..grown).for_each(|_| self.gate.freed.notify_one());
+        self.gate.pace().on_ok();
+        // The limit may have grown by one.
+        self.gate.freed.notify_one();
     }
 
     pub fn held(&self) {
@@ -138,17 +127,17 @@ mod tests {
             [("begins with two", 0, 2), ("one more for each good answer", 3, 5), ("up to the maximum", 40, 16)]
         {
             answered(&mut pace, answers);
-            assert_eq!(pace.limit(), limit, "{name}");
+            assert_eq!(pace.limit, limit, "{name}");
         }
         let era = pace.era;
         pace.on_held(era);
         pace.on_held(era);
-        assert_eq!(pace.limit(), 8, "refusals of one moment are one refusal");
+        assert_eq!(pace.limit, 8, "refusals of one moment are one refusal");
         answered(&mut pace, 8 + 9);
-        assert_eq!(pace.limit(), 10, "one more for each round of good answers");
+        assert_eq!(pace.limit, 10, "one more for each round of good answers");
         (0..10).for_each(|n| pace.on_held(era + 1 + n));
-        assert_eq!(pace.limit(), 1, "never below one");
-        assert_eq!(Pace::new(0).limit(), 1);
+        assert_eq!(pace.limit, 1, "never below one");
+        assert_eq!(Pace::new(0).limit, 1);
     }
 
     #[tokio::test]

@@ -6,10 +6,11 @@
 //! parameter occurs once (*List query conventions*, rule 1).
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use strum::IntoStaticStr;
 
-use crate::model::catalogue::{FieldKind, Object, Op, Resource};
+use crate::model::catalogue::{Object, Op, Resource};
 use crate::model::custom::Definition;
-use crate::model::ids::{Cursor, MAX_PREDICATE, RecordId, fits_a_predicate};
+use crate::model::ids::{Cursor, MAX_PREDICATE, RecordId};
 use crate::model::{Instant, TimeField};
 
 /// Unreserved characters stay as they are; everything else is percent-encoded.
@@ -42,24 +43,17 @@ impl PageSize {
 }
 
 /// A field to sort by; `id` is the service's own tie-breaker, and nulls come last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
 pub enum SortBy {
+    #[strum(serialize = "createdAt")]
     CreatedAsc,
     /// `createdAt`, newest first: the service's default.
+    #[strum(serialize = "-createdAt")]
     CreatedDesc,
+    #[strum(serialize = "updatedAt")]
     UpdatedAsc,
+    #[strum(serialize = "-updatedAt")]
     UpdatedDesc,
-}
-
-impl SortBy {
-    const fn wire(self) -> (&'static str, &'static str) {
-        match self {
-            SortBy::CreatedAsc => ("", "createdAt"),
-            SortBy::CreatedDesc => ("-", "createdAt"),
-            SortBy::UpdatedAsc => ("", "updatedAt"),
-            SortBy::UpdatedDesc => ("-", "updatedAt"),
-        }
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,13 +81,6 @@ impl Bound {
 #[error("{0}")]
 pub struct QueryError(String);
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct QueryPredicate {
-    key: String,
-    value: String,
-    custom: bool,
-}
-
 /// A query of a list, within every limit of the reference (*List query conventions*, *Limits*).
 #[must_use]
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,7 +90,8 @@ pub struct ListQuery {
     sort: Option<SortBy>,
     count: bool,
     definitions: (Object, bool),
-    predicates: Vec<QueryPredicate>,
+    /// The predicates by the names of their parameters.
+    predicates: Vec<(String, String)>,
     cursor: Option<Cursor>,
     once: bool,
     /// The first rule that it breaks.
@@ -187,7 +175,7 @@ impl ListQuery {
     }
 
     pub fn sort(mut self, by: SortBy) -> ListQuery {
-        let (field, resource) = (by.wire().1, self.resource);
+        let (field, resource) = (<&str>::from(by).trim_start_matches('-'), self.resource);
         if !resource.fields().iter().any(|f| f.wire == field && f.sortable) {
             return self.breaking(format!("{resource} cannot be sorted by {field}"));
         }
@@ -208,15 +196,12 @@ impl ListQuery {
         self.standard(field, Op::IsNull, missing.to_string())
     }
 
-    pub fn equals(self, field: &str, text: &str) -> ListQuery {
-        if !fits_a_predicate(text) {
+    /// Only the record with this identifier, which may contain commas.
+    pub fn id(self, id: &RecordId) -> ListQuery {
+        if !id.fits_a_predicate() {
             return self.breaking(format!("a text predicate holds 1 to {MAX_PREDICATE} characters"));
         }
-        let is_text = |f: &crate::model::Field| matches!(f.kind, FieldKind::Text | FieldKind::Id);
-        if !self.resource.filter_field(field).is_some_and(is_text) {
-            return self.not_filterable(field, Op::Eq);
-        }
-        self.standard(field, Op::Eq, text.to_string())
+        self.standard("id", Op::Eq, id.to_string())
     }
 
     /// Only the records with these identifiers: 1 to 50, none with a comma (rule 2).
@@ -254,7 +239,7 @@ impl ListQuery {
         if !allowed || key.is_empty() || key.contains(['[', ']']) {
             return self.not_filterable(&name, Op::IsNull);
         }
-        self.push(&name, Op::IsNull, missing.to_string(), true)
+        self.push(&name, Op::IsNull, missing.to_string())
     }
 
     fn not_filterable(self, field: &str, op: Op) -> ListQuery {
@@ -264,23 +249,23 @@ impl ListQuery {
 
     fn standard(self, field: &str, op: Op, value: String) -> ListQuery {
         match self.resource.filter_field(field) {
-            Some(known) if known.filter.allows(op) => self.push(known.filter_name(), op, value, false),
+            Some(known) if known.filter.allows(op) => self.push(known.filter_name(), op, value),
             _ => self.not_filterable(field, op),
         }
     }
 
-    fn push(mut self, name: &str, op: Op, value: String, custom: bool) -> ListQuery {
+    fn push(mut self, name: &str, op: Op, value: String) -> ListQuery {
         let key = format!("filter[{name}][{}]", op.as_str());
-        if self.predicates.iter().any(|known| known.key == key) {
+        if self.predicates.iter().any(|(known, _)| *known == key) {
             return self.breaking(format!("{key} is already in the query"));
         }
-        let customs = self.predicates.iter().filter(|known| known.custom).count();
-        if self.predicates.len() == MAX_PREDICATES || custom && customs == MAX_CUSTOM {
+        self.predicates.push((key, value));
+        let customs = self.predicates.iter().filter(|(key, _)| key.starts_with("filter[customFields.")).count();
+        if self.predicates.len() > MAX_PREDICATES || customs > MAX_CUSTOM {
             let rule =
                 format!("a request holds at most {MAX_PREDICATES} predicates, {MAX_CUSTOM} of them on custom fields");
             return self.breaking(rule);
         }
-        self.predicates.push(QueryPredicate { key, value, custom });
         self
     }
 
@@ -293,14 +278,14 @@ impl ListQuery {
             put("objectType", object.as_str().to_string());
             put("status", if active { "ACTIVE" } else { "ARCHIVED" }.to_string());
         }
-        if let Some((order, field)) = self.sort.map(SortBy::wire) {
-            put("sort", format!("{order}{field}"));
+        if let Some(by) = self.sort {
+            put("sort", <&str>::from(by).to_string());
         }
         if self.count {
             put("count", "exact".to_string());
         }
-        for predicate in &self.predicates {
-            put(&predicate.key, predicate.value.clone());
+        for (key, value) in &self.predicates {
+            put(key, value.clone());
         }
         if let Some(cursor) = &self.cursor {
             put("cursor", cursor.as_str().to_string());

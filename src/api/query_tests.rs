@@ -60,14 +60,12 @@ fn queries_that_the_service_would_refuse_are_not_sent() {
     assert!(members().bounded(TimeField::UpdatedAt, Bound::Gt(Instant::EPOCH)).check().is_err());
     assert!(members().sort(SortBy::UpdatedAsc).check().is_err());
     assert!(members().sort(SortBy::CreatedAsc).check().is_ok());
-    assert!(members().equals("status", "ACTIVE").check().is_ok());
     assert!(ListQuery::definitions_of(Object::Contact, true).is_null("createdAt", true).check().is_err());
     assert!(contacts().is_null("firstName", true).check().is_err());
     assert!(contacts().is_null("country", true).check().is_ok(), "the filter's name, not the wire name");
     assert!(ListQuery::new(Resource::Companies).is_null("domain", true).check().is_err());
-    assert!(contacts().equals("qualification", "yes").check().is_err());
-    assert!(contacts().equals("id", "").check().is_err());
-    assert!(contacts().equals("id", &"x".repeat(321)).check().is_err());
+    assert!(contacts().id(&RecordId::new("")).check().is_err());
+    assert!(contacts().id(&RecordId::new("x".repeat(321))).check().is_err());
     assert_eq!(
         broken(&contacts().sort(SortBy::CreatedAsc).sort(SortBy::CreatedDesc)),
         "sort by createdAt is already in the query"

@@ -9,11 +9,12 @@ use std::sync::Once;
 use std::time::Duration;
 
 use hyper::body::Bytes;
-use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, DATE, HeaderMap, HeaderValue, RETRY_AFTER};
-use reqwest::{Method, Url};
+use reqwest::header::{ACCEPT, AUTHORIZATION, DATE, HeaderMap, HeaderValue, RETRY_AFTER};
+use reqwest::{Method, RequestBuilder, Url};
 
 use super::admission::AttemptOutcome;
-use super::error::{ApiError, ConnectFailure, Rejection, shown};
+use super::error::{ApiError, PROXY_LOGIN, Rejection, UNREACHABLE, shown};
+use super::error_class::ErrorClass;
 use super::key::ApiKey;
 use super::requested_wait::requested_wait;
 use super::settings::ClientSettings;
@@ -21,16 +22,8 @@ use crate::model::Instant;
 
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
-/// A request that can be repeated byte for byte.
-pub(crate) struct HttpRequest {
-    pub method: Method,
-    pub url: Url,
-    /// Headers other than the key.
-    pub headers: HeaderMap,
-    pub body: Option<Bytes>,
-    /// Whether an answer that cannot be read is final.
-    pub once: bool,
-}
+const CERTIFICATE: &str = "check `api.base_url`, the clock of this machine and its CA certificates";
+const NO_TLS: &str = "this port does not speak TLS: check the `https://` and the port of `api.base_url`";
 
 /// An answer with a success status.
 pub(crate) struct HttpReply {
@@ -88,19 +81,15 @@ impl HttpTransport {
         Ok(HttpTransport { http, key, authorization, timeout: settings.timeout, max_body: settings.max_body })
     }
 
+    pub(crate) fn request(&self, method: Method, url: Url) -> RequestBuilder {
+        let request = self.http.request(method, url).header(ACCEPT, "application/json");
+        request.header(AUTHORIZATION, self.authorization.clone())
+    }
+
     /// Sends the request once and reads the whole answer. A wait until a date is measured from `now` if the answer has
     /// no date of its own.
-    pub(crate) async fn attempt(&self, request: &HttpRequest, now: Instant) -> HttpAttempt {
-        let mut sent = self
-            .http
-            .request(request.method.clone(), request.url.clone())
-            .headers(request.headers.clone())
-            .header(ACCEPT, "application/json")
-            .header(AUTHORIZATION, self.authorization.clone());
-        if let Some(body) = &request.body {
-            sent = sent.header(CONTENT_TYPE, "application/json").body(body.clone());
-        }
-        let mut response = match sent.send().await {
+    pub(crate) async fn attempt(&self, request: RequestBuilder, now: Instant) -> HttpAttempt {
+        let mut response = match request.send().await {
             Ok(response) => response,
             Err(e) => {
                 let never_arrived = e.is_connect() || is_unprocessed(&e);
@@ -152,27 +141,22 @@ impl HttpTransport {
 
     fn no_answer(&self, e: &reqwest::Error) -> ApiError {
         let why = || shown(&deepest(e), &self.key);
-        if let Some(cause) = connect_failure(e) {
-            ApiError::NotConnectable { cause, why: why() }
+        if let Some((class, hint)) = connect_failure(e) {
+            ApiError::NotConnectable { class, hint, why: why() }
         } else if e.is_connect() {
             ApiError::Unreachable { tries: 1, why: why() }
         } else if e.is_timeout() {
-            self.timed_out()
+            ApiError::Timeout { tries: 1, after: self.timeout }
         } else {
             ApiError::NoAnswer { tries: 1, why: why() }
         }
     }
 
     fn broken(&self, e: &reqwest::Error) -> ApiError {
-        if e.is_timeout() {
-            self.timed_out()
-        } else {
-            ApiError::Broken { tries: 1, why: shown(&deepest(e), &self.key) }
+        match e.is_timeout() {
+            true => ApiError::Timeout { tries: 1, after: self.timeout },
+            false => ApiError::Broken { tries: 1, why: shown(&deepest(e), &self.key) },
         }
-    }
-
-    fn timed_out(&self) -> ApiError {
-        ApiError::Timeout { tries: 1, after: self.timeout }
     }
 }
 
@@ -187,49 +171,48 @@ pub(crate) fn install_tls() {
 }
 
 /// The innermost cause. The outer ones contain the address, which may contain a record's identifier.
-fn deepest(error: &dyn Error) -> String {
-    let mut cause = error;
-    while let Some(source) = cause.source() {
-        cause = source;
-    }
-    cause.to_string()
+fn deepest(error: &(dyn Error + 'static)) -> String {
+    causes(error).last().map(ToString::to_string).unwrap_or_default()
 }
 
-/// The failure that an immediate retry would not change, if it is one: an unknown host name or an invalid certificate
-/// persists for minutes at least; a refused connection or a temporary resolver error may pass within seconds.
-fn connect_failure(error: &(dyn Error + 'static)) -> Option<ConnectFailure> {
-    let causes = || std::iter::successors(Some(error), |error| cause(*error));
-    match causes().find_map(|error| error.downcast_ref::<rustls::Error>()) {
-        Some(rustls::Error::InvalidMessage(_)) => return Some(ConnectFailure::NoTls),
-        Some(_) => return Some(ConnectFailure::Certificate),
+/// The class of a failure that an immediate retry would not change, and what to do about it: an unknown host name or an
+/// invalid certificate persists for minutes at least; a refused connection or a temporary resolver error may pass within
+/// seconds.
+fn connect_failure(error: &(dyn Error + 'static)) -> Option<(ErrorClass, &'static str)> {
+    let has_text = |is_it: fn(&str) -> bool| causes(error).any(|error| is_it(&error.to_string()));
+    match causes(error).find_map(|error| error.downcast_ref::<rustls::Error>()) {
+        Some(rustls::Error::InvalidMessage(_)) => return Some((ErrorClass::Unavailable, NO_TLS)),
+        Some(_) => return Some((ErrorClass::Unavailable, CERTIFICATE)),
         None => {}
     }
-    if causes().any(|error| error.to_string().contains("proxy authorization required")) {
-        return Some(ConnectFailure::ProxyLogin);
+    if has_text(|text| text.contains("proxy authorization required")) {
+        return Some((ErrorClass::Configuration, PROXY_LOGIN));
     }
     // The types are private; only their texts show that a name does not resolve or is invalid.
-    let resolving = causes().any(|error| matches!(error.to_string().as_str(), "dns error" | "invalid dns name"));
-    let temporary = causes().any(|error| error.to_string().contains("Temporary failure"));
-    (resolving && !temporary).then_some(ConnectFailure::UnknownHost)
+    let resolving = has_text(|text| matches!(text, "dns error" | "invalid dns name"));
+    let temporary = has_text(|text| text.contains("Temporary failure"));
+    (resolving && !temporary).then_some((ErrorClass::Unavailable, UNREACHABLE))
 }
 
 /// Whether HTTP/2 guarantees that the service has not processed the request: its stream was refused, or the connection was
 /// being closed before it.
 fn is_unprocessed(error: &(dyn Error + 'static)) -> bool {
-    let causes = std::iter::successors(Some(error), |error| cause(*error));
-    causes.filter_map(|error| error.downcast_ref::<h2::Error>()).any(|error| {
+    causes(error).filter_map(|error| error.downcast_ref::<h2::Error>()).any(|error| {
         let refused = error.is_reset() && error.reason() == Some(h2::Reason::REFUSED_STREAM);
         let closed = error.is_go_away() && error.reason() == Some(h2::Reason::NO_ERROR);
         error.is_remote() && (refused || closed)
     })
 }
 
-/// The next cause. An `io::Error` returns the source of the error that it wraps, and so hides the wrapped error.
-fn cause<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
-    match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
-        Some(wrapped) => Some(wrapped),
-        None => error.source(),
-    }
+/// An error and its causes. An `io::Error` returns the source of the error that it wraps, and so hides the wrapped error.
+fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    std::iter::successors(Some(error), |error: &&'a (dyn Error + 'static)| {
+        let error: &'a (dyn Error + 'static) = *error;
+        match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+            Some(wrapped) => Some(wrapped),
+            None => error.source(),
+        }
+    })
 }
 
 #[cfg(test)]
@@ -250,14 +233,14 @@ mod tests {
         let resolver = |text: &'static str| WrappedError { text: "dns error", source: io::Error::other(text) };
         let wrapped = |source| WrappedError { text: "client error (Connect)", source };
         for (error, failure) in [
-            (wrapped(io::Error::other(expired)), Some(ConnectFailure::Certificate)),
-            (wrapped(io::Error::other(plain)), Some(ConnectFailure::NoTls)),
-            (wrapped(io::Error::other(resolver("Name or service not known"))), Some(ConnectFailure::UnknownHost)),
+            (wrapped(io::Error::other(expired)), Some(CERTIFICATE)),
+            (wrapped(io::Error::other(plain)), Some(NO_TLS)),
+            (wrapped(io::Error::other(resolver("Name or service not known"))), Some(UNREACHABLE)),
             (wrapped(io::Error::other(resolver("Temporary failure in name resolution"))), None),
-            (wrapped(io::Error::other("proxy authorization required")), Some(ConnectFailure::ProxyLogin)),
+            (wrapped(io::Error::other("proxy authorization required")), Some(PROXY_LOGIN)),
             (wrapped(io::Error::from(io::ErrorKind::ConnectionRefused)), None),
         ] {
-            assert_eq!(connect_failure(&error), failure, "{error:?}");
+            assert_eq!(connect_failure(&error).map(|(_, hint)| hint), failure, "{error:?}");
         }
     }
 }

@@ -189,14 +189,13 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::api::error::ConnectFailure;
 
     #[test]
     fn only_a_failure_to_connect_concerns_every_object() {
         let why = || "no".to_string();
         for (source, is_of_one) in [
             (ApiError::Unreachable { tries: 5, why: why() }, false),
-            (ApiError::NotConnectable { cause: ConnectFailure::UnknownHost, why: why() }, false),
+            (ApiError::NotConnectable { class: ErrorClass::Unavailable, hint: "", why: why() }, false),
             (ApiError::NoAnswer { tries: 5, why: why() }, true),
             (ApiError::Timeout { tries: 5, after: Duration::from_secs(30) }, true),
             (ApiError::Broken { tries: 5, why: why() }, true),

@@ -9,7 +9,7 @@ use self::scripted::{KEY, Say, Scene, answer, packed, page};
 use crm_mirror::api::admission::{AdmissionError, AttemptOutcome, Purpose};
 use crm_mirror::api::decode::ListPage;
 use crm_mirror::api::error_class::classify;
-use crm_mirror::api::{ApiError, ConnectFailure, ErrorClass, ListAnswer, ListQuery};
+use crm_mirror::api::{ApiError, ErrorClass, ListAnswer, ListQuery};
 use crm_mirror::exit::Exit;
 use crm_mirror::model::{Cursor, Etag, Layout, Object, RecordId, Resource};
 
@@ -375,7 +375,9 @@ async fn unknown_host_is_tried_once() {
         Scene::with(Vec::new(), |settings| settings.base_url = format!("https://{host}.example/v1").parse().unwrap())
             .await;
     let error = list(&scene).await.unwrap_err();
-    let unknown = matches!(error, ApiError::NotConnectable { cause: ConnectFailure::UnknownHost, .. });
+    let hint = Some("check `api.base_url` and the network");
+    let unknown =
+        matches!(error, ApiError::NotConnectable { class: ErrorClass::Unavailable, .. }) && error.hint() == hint;
     assert!(unknown, "{error:?}");
     assert_eq!((scene.outcomes(), scene.waited()), (vec![AttemptOutcome::NotSent], Duration::ZERO));
 }

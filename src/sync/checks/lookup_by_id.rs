@@ -289,9 +289,7 @@ impl Confirmation<'_> {
         // A comma cannot be escaped in a list (rule 2): a record or a witness with one is looked up on its own, the
         // witness after the records.
         let (mut found, then) = match ids {
-            [id] if !id.fits_a_list() => {
-                (list_by(self.run, query.clone().equals("id", id.as_str()), 1, None).await?, witness)
-            }
+            [id] if !id.fits_a_list() => (list_by(self.run, query.clone().id(id), 1, None).await?, witness),
             ids => {
                 let listed = witness.filter(|witness| witness.fits_a_list());
                 let requested: Vec<RecordId> = ids.iter().chain(listed).cloned().collect();
@@ -300,7 +298,7 @@ impl Confirmation<'_> {
             }
         };
         if let Some(witness) = then {
-            let seen = list_by(self.run, query.equals("id", witness.as_str()), 1, None).await?;
+            let seen = list_by(self.run, query.id(witness), 1, None).await?;
             found.add(seen.pages, seen.answer);
         }
         Ok(found)
