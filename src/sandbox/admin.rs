@@ -48,13 +48,10 @@ fn required<'a>(name: &str, given: Option<&'a String>) -> Result<&'a str, Answer
 
 impl AdminRequest {
     fn resource(&self) -> Result<Resource, Answer> {
-        match required("object", self.object.as_ref())? {
-            "contact" => Ok(Resource::Contacts),
-            "company" => Ok(Resource::Companies),
-            "team-member" => Ok(Resource::TeamMembers),
-            "custom-field" => Ok(Resource::CustomFields),
-            _ => Err(Answer::of_field(400, "object", "must be contact, company, team-member or custom-field")),
-        }
+        let is_named = |name: &&str| self.object.as_deref() == Some(name);
+        let place = ["contact", "company", "team-member", "custom-field"].iter().position(is_named);
+        let unknown = || Answer::of_field(400, "object", "must be contact, company, team-member or custom-field");
+        place.map(|place| Resource::ALL[place]).ok_or_else(unknown)
     }
 
     fn fields(&self) -> Result<&Map<String, Value>, Answer> {

@@ -4,7 +4,6 @@
 //! Of a hundred changes about 84 edit a list field, 10 the notes, 3 create a record and 3 delete one. The seed
 //! determines the records and values.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,29 +11,30 @@ use fastrand::Rng;
 use serde_json::json;
 
 use super::handle::Sandbox;
-use super::origin::{Development, DevelopmentError, Origin};
-use super::state::{StateError, StateFile};
+use super::patch::Replays;
+use super::state::{Development, DevelopmentError, Origin, SandboxClock, StateFile, locked};
 use super::world::World;
-use crate::model::Object;
+use crate::model::{Clock, Object};
 
 const LOGGED: usize = 100_000;
 
 impl Sandbox {
     /// A sandbox with an admin interface next to the API, and the seed of its key.
-    pub fn develop(development: Development) -> Result<(Sandbox, u64), DevelopmentError> {
-        let mut origin = Origin::new(development);
-        let clock = origin.clock.clone();
-        let (mut seed, mut stored) = (origin.development.seed, None);
-        if let Some(path) = &origin.development.state {
-            let (file, found) = StateFile::open(path, seed, World::new(origin.base))?;
-            (seed, origin.file, stored) = (file.seed, Some(file), found);
-        }
-        let (mut world, replays, advanced) = match stored {
-            Some(stored) => stored,
-            None => (origin.world()?, Default::default(), Duration::ZERO),
+    pub fn develop(mut development: Development) -> Result<(Sandbox, u64), DevelopmentError> {
+        let (file, stored) = match &development.state {
+            Some(path) => StateFile::open(path).map(|(file, stored)| (Some(file), stored))?,
+            None => (None, None),
         };
-        clock.set_advanced(advanced);
-        world.touched = origin.file.is_some().then(BTreeSet::new);
+        let (seed, advanced) =
+            stored.as_ref().map_or((development.seed, Duration::ZERO), |stored| (stored.0, stored.1));
+        development.seed = seed;
+        let clock = SandboxClock { fixed: development.now, advanced: Arc::default() };
+        let origin = Origin { base: clock.now(), clock: clock.clone(), file, development };
+        let (world, replays) = match stored {
+            Some((.., world, replays)) => (world, replays),
+            None => (origin.world()?, Replays::default()),
+        };
+        *locked(&clock.advanced) = advanced;
         let sandbox = Sandbox::new(world, Arc::new(clock));
         sandbox.faults().begin(seed, &origin.development.faults);
         // The state file is written for the first time.
@@ -45,24 +45,23 @@ impl Sandbox {
         Ok((sandbox, seed))
     }
 
-    pub(crate) fn reset(&self) -> Result<(), StateError> {
+    pub(super) fn reset(&self) -> Result<(), DevelopmentError> {
         self.write(true, |world, memory| {
             let Some(origin) = &memory.origin else { return };
             // The fixture was valid when the sandbox started.
             if let Ok(begun) = origin.world() {
                 *world = begun;
             }
-            world.touched = origin.file.is_some().then(BTreeSet::new);
-            origin.clock.set_advanced(Duration::ZERO);
+            *locked(&origin.clock.advanced) = Duration::ZERO;
             self.faults().begin(origin.development.seed, &origin.development.faults);
             memory.forget();
         })
     }
 
-    pub(crate) fn advance(&self, by: Duration) -> Result<(), StateError> {
+    pub(super) fn advance(&self, by: Duration) -> Result<(), DevelopmentError> {
         self.write(false, |_, memory| {
-            if let Some(Origin { clock, .. }) = &memory.origin {
-                clock.set_advanced(clock.advanced() + by);
+            if let Some(origin) = &memory.origin {
+                *locked(&origin.clock.advanced) += by;
             }
         })
     }

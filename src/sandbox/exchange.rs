@@ -116,7 +116,7 @@ pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(&'static str, String)>,
     pub(crate) body: String,
-    pub(crate) rows: u64,
+    pub(crate) rows: usize,
 }
 
 impl Answer {

@@ -79,9 +79,9 @@ pub enum Fault {
     CoarseTimes,
     /// An update is answered with 200 and the record as it is, and not carried out.
     NotApplied,
-    HugeBody(u64),
+    HugeBody(usize),
     /// A body with this many bytes of padding for each row, so that a page of fewer rows is smaller.
-    HeavyRows(u64),
+    HeavyRows(usize),
     /// The answer comes from a replica or cache that lags by this much: lists, counts and details show the state of
     /// that time, etags included. Updates are not affected.
     Lag(Duration),
@@ -210,6 +210,11 @@ impl TakenFaults {
                 Answer::new(*status, "text/html", "").with("location", Some(location))
             }
             Some(Fault::ErrorAfterApply(status)) => Answer::refused(*status, INJECTED),
+            Some(Fault::HugeBody(bytes)) => padded(answer, *bytes),
+            Some(Fault::HeavyRows(bytes)) => {
+                let rows = answer.rows;
+                padded(answer, bytes.saturating_mul(rows))
+            }
             Some(Fault::Body(body)) if is_success => Answer { body: body.clone(), ..answer },
             Some(Fault::Rewritten(BodyRewrite(rewrite), with)) if is_success => {
                 Answer { body: rewrite(&answer.body, with), ..answer }
@@ -222,15 +227,12 @@ impl TakenFaults {
     pub(crate) fn cuts(&self) -> bool {
         matches!(self.answer, Some(Fault::Truncated | Fault::TruncatedChunked | Fault::TruncatedGzip))
     }
+}
 
-    /// How many bytes of padding an answer with so many rows gets.
-    pub(crate) fn padding(&self, rows: u64) -> u64 {
-        match self.answer {
-            Some(Fault::HugeBody(bytes)) => bytes,
-            Some(Fault::HeavyRows(bytes)) => bytes.saturating_mul(rows),
-            _ => 0,
-        }
-    }
+/// The answer with blanks before its last brace.
+fn padded(answer: Answer, bytes: usize) -> Answer {
+    let (front, back) = answer.body.split_at(answer.body.len().saturating_sub(1));
+    Answer { body: [front, &" ".repeat(bytes), back].concat(), ..answer }
 }
 
 fn html(status: u16) -> Answer {

@@ -1,6 +1,6 @@
 //! A handle to a sandbox, shared by the server that answers and the test or demo that inspects and changes it.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::model::{Clock, Ru};
 
@@ -9,7 +9,7 @@ use super::fault::{Fault, TakenFaults};
 use super::faults::Faults;
 use super::keys::SCOPES;
 use super::service::{self, Memory, SandboxSettings};
-use super::state::StateError;
+use super::state::{DevelopmentError, locked};
 use super::world::World;
 
 type Hook = Box<dyn FnMut(&mut World, &RequestLine) + Send>;
@@ -33,10 +33,6 @@ pub(crate) struct Served {
     pub(crate) answer: Option<Answer>,
     pub(crate) faults: TakenFaults,
     pub(crate) settings: SandboxSettings,
-}
-
-pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Sandbox {
@@ -114,20 +110,20 @@ impl Sandbox {
         locked(&self.0.memory)
     }
 
-    /// Changes the world, and writes what changed, or all of it, into the state file.
+    /// Changes the world, or makes it anew, and writes it into the state file.
     pub(super) fn write<T>(
         &self,
-        whole: bool,
+        anew: bool,
         change: impl FnOnce(&mut World, &mut Memory) -> T,
-    ) -> Result<T, StateError> {
+    ) -> Result<T, DevelopmentError> {
         let mut world = self.world();
         let mut memory = self.memory();
         let changed = change(&mut world, &mut memory);
-        memory.write(&mut world, whole)?;
+        memory.write(&world, anew)?;
         Ok(changed)
     }
 
-    pub(super) fn change<T>(&self, change: impl FnOnce(&mut World) -> T) -> Result<T, StateError> {
+    pub(super) fn change<T>(&self, change: impl FnOnce(&mut World) -> T) -> Result<T, DevelopmentError> {
         self.write(false, |world, _| change(world))
     }
 
@@ -143,7 +139,7 @@ impl Sandbox {
         let faults = self.0.faults.take(&request.asked, at);
         let mut memory = self.memory();
         let (key, mut answer) = service::execute(&mut world, &mut memory, &request, &faults);
-        if let Err(error) = memory.write(&mut world, false) {
+        if let Err(error) = memory.write(&world, false) {
             tracing::warn!("{error}");
             answer = error.into();
         }

@@ -14,53 +14,40 @@ pub fn key_of_seed(seed: u64) -> String {
     format!("crm_test_v1_{digits}")
 }
 
-#[derive(Clone, Debug)]
-pub(crate) struct TenantKey {
-    secret: String,
-    /// Sorted; `None` of a revoked key.
-    scopes: Option<Vec<String>>,
-}
-
-impl TenantKey {
-    pub(crate) fn scopes(&self) -> &[String] {
-        self.scopes.as_deref().unwrap_or_default()
-    }
-
-    pub(crate) fn require(&self, scope: &str) -> Result<(), Answer> {
-        if self.scopes().iter().any(|known| known == scope) {
-            return Ok(());
-        }
-        let details = json!({"details": format!("missing scope: {scope}")});
-        Err(Answer::error(403, &format!("The API key lacks the scope {scope}"), &details))
-    }
-}
-
-/// The log identifies a key by its index.
+/// Each key's secret, and its scopes, sorted; a revoked key has none. The log identifies a key by its place.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct TenantKeys(Vec<TenantKey>);
+pub(crate) struct TenantKeys(Vec<(String, Option<Vec<String>>)>);
 
 impl TenantKeys {
     pub(crate) fn new_secret(&self) -> String {
         format!("crm_test_v1_{:04}{:016x}", self.0.len(), fastrand::u64(..))
     }
 
-    /// Sets the scopes of a key, or revokes it; a known one keeps its index in the log.
+    /// Sets the scopes of a key, or revokes it; a known one keeps its place in the log.
     pub(crate) fn set(&mut self, secret: &str, scopes: Option<&[&str]>) {
         let mut scopes: Option<Vec<String>> = scopes.map(|scopes| scopes.iter().map(|s| s.to_string()).collect());
         scopes.iter_mut().for_each(|scopes| scopes.sort());
-        let key = TenantKey { secret: secret.to_string(), scopes };
-        match self.0.iter_mut().find(|known| known.secret == secret) {
-            Some(known) => *known = key,
-            None => self.0.push(key),
+        match self.0.iter_mut().find(|(known, _)| known == secret) {
+            Some((_, known)) => *known = scopes,
+            None => self.0.push((secret.to_string(), scopes)),
         }
     }
 
-    pub(crate) fn find(&self, authorization: Option<&str>) -> Result<(usize, &TenantKey), Answer> {
+    /// The place of a request's key, and its scopes.
+    pub(crate) fn find(&self, authorization: Option<&str>) -> Result<(usize, Vec<String>), Answer> {
         let bearer = authorization.and_then(|header| header.split_once(' '));
         let secret =
             bearer.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, secret)| secret.trim());
-        let is_given = |key: &TenantKey| Some(&*key.secret) == secret && key.scopes.is_some();
-        let found = self.0.iter().enumerate().find(|(_, key)| is_given(key));
+        let place = self.0.iter().position(|(known, _)| Some(known.as_str()) == secret);
+        let found = place.and_then(|place| Some((place, self.0[place].1.clone()?)));
         found.ok_or_else(|| Answer::refused(401, "The API key is missing or invalid"))
     }
+}
+
+pub(crate) fn require(scopes: &[String], scope: &str) -> Result<(), Answer> {
+    if scopes.iter().any(|known| known == scope) {
+        return Ok(());
+    }
+    let details = json!({"details": format!("missing scope: {scope}")});
+    Err(Answer::error(403, &format!("The API key lacks the scope {scope}"), &details))
 }

@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 
 use super::exchange::Answer;
 use super::fault::Fault;
-use super::rules::{ListRequest, agrees};
+use super::rules::ListRequest;
 use super::table::{TimeLimits, WorldRecord, WorldTable, compare, type_of};
 use super::world::World;
 use crate::model::{Field, Op};
@@ -35,19 +35,16 @@ pub(crate) fn page<'a>(
         PagePosition::Offset(rows) => (*rows, None),
         PagePosition::After(keys, id) => (0, Some((keys, id.as_str()))),
     };
-    // The order serves the query without sorting, unless it filters by ids: those are looked up.
-    let order = match query.sort.as_slice() {
+    // An order serves the query without sorting, unless it filters by ids: those are looked up.
+    let walked = match query.sort.as_slice() {
         [(field, is_descending)] if !query.is_coarse && ids(query).is_none() => {
-            table.order(field.wire).map(|order| (order, field.wire, *is_descending))
+            let after = after.map(|(keys, id)| (keys.first().and_then(|key| key.as_ref()?.parse().ok()), id));
+            table.walk((field.wire, *is_descending), limits(query, field.wire), after)
         }
         _ => None,
     };
-    let rows: Box<dyn Iterator<Item = &'a WorldRecord> + '_> = match order {
-        Some((order, wire, is_descending)) => {
-            let after = after.map(|(keys, id)| (keys.first().and_then(|key| key.as_ref()?.parse().ok()), id));
-            let records = order.walk(is_descending, limits(query, wire), after).filter_map(|id| table.get(id));
-            Box::new(records.filter(|record| query.matches(record)))
-        }
+    let rows: Box<dyn Iterator<Item = &'a WorldRecord> + '_> = match walked {
+        Some(records) => Box::new(records.filter(|record| query.matches(record))),
         None => {
             let matching = candidates(table, query).filter(|record| query.matches(record));
             let mut all: Vec<_> = matching.map(|record| (keys(query, record), record)).collect();
@@ -65,24 +62,8 @@ pub(crate) fn page<'a>(
         true => PagePosition::Offset(skip + query.limit),
         false => PagePosition::After(keys(query, last), last.id.to_string()),
     });
-    (rows, next, query.count.then(|| count(table, query)))
-}
-
-fn count(table: &WorldTable, query: &ListRequest) -> usize {
-    if query.conditions.is_empty() && query.search.is_none() {
-        return table.len();
-    }
-    let wire = &query.conditions.first().map_or("", |condition| &condition.name);
-    let times: Option<Vec<_>> = query.conditions.iter().map(|c| Some((c.op, c.time()?))).collect();
-    let is_range = query.search.is_none() && !query.is_coarse && query.conditions.iter().all(|c| c.name == *wire);
-    match (table.order(wire).filter(|_| is_range), times) {
-        // A range of one timestamp, as audits count it: the order alone gives the result.
-        (Some(order), Some(times)) => {
-            let is_within = |at: &Option<_>| times.iter().all(|(op, time)| agrees(*op, at.cmp(&Some(*time))));
-            order.times(limits(query, wire)).filter(|(at, _)| is_within(at)).map(|(_, ids)| ids.len()).sum()
-        }
-        _ => candidates(table, query).filter(|record| query.matches(record)).count(),
-    }
+    let total = query.count.then(|| candidates(table, query).filter(|record| query.matches(record)).count());
+    (rows, next, total)
 }
 
 /// The rows that can meet the conditions, from the narrowest source.
@@ -98,8 +79,8 @@ fn candidates<'a: 'q, 'q>(
     }
     for condition in &query.conditions {
         let limits = limits(query, &condition.name);
-        if let (Some(order), true) = (table.order(&condition.name), limits != (None, None)) {
-            return Box::new(order.walk(false, limits, None).filter_map(|id| table.get(id)));
+        if let (Some(records), true) = (table.walk((&condition.name, false), limits, None), limits != (None, None)) {
+            return Box::new(records);
         }
     }
     Box::new(table.iter())

@@ -6,7 +6,7 @@
 //! - A refused update changes nothing.
 //! - A stored answer is replayed only for the identical request; failures are not stored, so they can be retried.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -23,12 +23,8 @@ use crate::model::{Instant, Object};
 /// How long a stored answer is kept (reference, *Limits*).
 const RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
 
-#[derive(Debug, Default)]
-pub(crate) struct Replays {
-    pub(crate) stored: BTreeMap<String, StoredReplay>,
-    /// The answers that are not in the state file yet.
-    pub(crate) new: BTreeSet<String>,
-}
+/// The stored answers by their keys.
+pub(crate) type Replays = BTreeMap<String, StoredReplay>;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct StoredReplay {
@@ -62,7 +58,7 @@ pub(crate) fn patch(
     let (if_match, key) = (request.header("if-match"), request.header("idempotency-key"));
     let missing = || Answer::refused(404, format!("There is no such {object}"));
     // A stored answer is kept even if its record is removed.
-    if etag.is_none() && !key.as_ref().is_some_and(|key| replays.stored.contains_key(&**key)) {
+    if etag.is_none() && !key.as_ref().is_some_and(|key| replays.contains_key(&**key)) {
         return Err(missing());
     }
     let if_match = if_match.ok_or_else(|| Answer::refused(428, "The If-Match header is required"))?.into_owned();
@@ -71,8 +67,8 @@ pub(crate) fn patch(
         Some(_) => return Err(Answer::of_field(400, "Idempotency-Key", "must be 1 to 255 characters")),
         None => return Err(Answer::of_field(400, "Idempotency-Key", "is required")),
     };
-    replays.stored.retain(|_, stored| now.since(stored.at) < RETENTION);
-    if let Some(stored) = replays.stored.get(&key) {
+    replays.retain(|_, stored| now.since(stored.at) < RETENTION);
+    if let Some(stored) = replays.get(&key) {
         if stored.path != request.asked.path || stored.if_match != if_match || stored.body != request.body {
             return Err(Answer::refused(409, "The Idempotency-Key was used with a different request"));
         }
@@ -88,8 +84,7 @@ pub(crate) fn patch(
     let (path, body, etag) = (request.asked.path.clone(), request.body.clone(), world.etag(object, id));
     let stored = StoredReplay { at: now, path, if_match, body, answer, etag };
     let answer = stored.answer(false);
-    replays.stored.insert(key.clone(), stored);
-    replays.new.insert(key);
+    replays.insert(key, stored);
     Ok(answer)
 }
 
@@ -134,7 +129,7 @@ fn carry_out(changes: Vec<CheckedValue>, world: &mut World, object: Object, id: 
     });
     let shown = RecordProjection::Confirmation(&submitted);
     let record = world.table(resource).get(id);
-    record.map_or_else(String::new, |record| render::record(world, resource, record, shown, &[]))
+    record.map_or_else(String::new, |record| render::record(world, resource, record, shown, None))
 }
 
 fn body(request: &IncomingRequest) -> Result<Map<String, Value>, Answer> {

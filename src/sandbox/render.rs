@@ -2,13 +2,13 @@
 //! parameter: related records, and legacy names that add nothing (*Versioning*).
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
 use super::table::{JsonSource, WorldRecord, custom_name, field};
 use super::world::World;
-use crate::model::{FieldProjection, Object, Resource};
+use crate::model::{Field, FieldProjection, Object, Resource};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RecordProjection<'a> {
@@ -18,8 +18,11 @@ pub(crate) enum RecordProjection<'a> {
     Confirmation(&'a [&'a str]),
 }
 
-/// The members of an object in their order, each with the source of its value.
-type MemberSources<'a> = Vec<(&'a str, Cow<'a, str>)>;
+/// The members of an answer in their order, by wire name, each with the source of its value: none of a group, whose members
+/// have entries of their own.
+type MemberSources<'a> = Vec<(Cow<'a, str>, Option<Cow<'a, str>>)>;
+
+const CUSTOM: &str = "customFields";
 
 /// A record's JSON; `related` is appended verbatim.
 pub(crate) fn record(
@@ -27,44 +30,57 @@ pub(crate) fn record(
     resource: Resource,
     record: &WorldRecord,
     projection: RecordProjection<'_>,
-    related: &[(&str, String)],
+    related: Option<(&str, String)>,
 ) -> String {
-    let is_shown = |wire: &str, of: FieldProjection| match (of, projection) {
+    let is_list = projection == RecordProjection::List;
+    let is_shown = |field: &&Field| match (field.projection, projection) {
         (FieldProjection::FilterOnly, _) | (FieldProjection::Detail, RecordProjection::List) => false,
-        (FieldProjection::Detail, RecordProjection::Confirmation(submitted)) => submitted.contains(&wire),
+        (FieldProjection::Detail, RecordProjection::Confirmation(submitted)) => submitted.contains(&field.wire),
         // The confirmation of a company has no fit data.
-        (FieldProjection::List, RecordProjection::Confirmation(_)) => wire != "customerFitScore",
+        (FieldProjection::List, RecordProjection::Confirmation(_)) => field.wire != "customerFitScore",
         _ => true,
     };
-    let fields = || resource.fields().iter().filter(|field| is_shown(field.wire, field.projection));
     let mut members = MemberSources::new();
-    for shown in fields() {
-        match shown.wire.split_once('.') {
-            None => members.push((shown.wire, source(record.get(shown.wire)))),
-            Some((group, _)) if members.iter().any(|(name, _)| *name == group) => {}
-            Some((group, _)) => {
-                let parts =
-                    fields().filter_map(|part| Some((inside(part.wire, group)?, source(record.get(part.wire)))));
-                let is_hidden = |part: &str| field(resource, &format!("{group}.{part}")).is_some();
-                let parts = overridden(parts.collect(), &record.raw, |wire| inside(wire, group), is_hidden);
-                members.push((group, object(&parts).into()));
-            }
+    for field in resource.fields().iter().filter(is_shown) {
+        if let Some((group, _)) = field.wire.split_once('.')
+            && members.iter().all(|(name, _)| name != group)
+        {
+            members.push((group.into(), None));
+        }
+        members.push((field.wire.into(), Some(source(record.get(field.wire)))));
+    }
+    let definitions = || world.definitions().iter().filter(|definition| Some(definition.object) == resource.object());
+    members.extend(resource.object().map(|_| (CUSTOM.into(), None)));
+    for definition in definitions().filter(|d| d.active && d.readable && !(is_list && d.kind().detail_only())) {
+        let (name, value) = (format!("{CUSTOM}.{}", definition.key), record.get(&custom_name(&definition.id)));
+        let is_omitted = is_list && world.lists_omit_nulls && value.is_none();
+        if !is_omitted || record.raw.contains_key(&name) {
+            members.push((name.into(), Some(source(value))));
         }
     }
-    if let Some(of) = resource.object() {
-        let custom = custom(world, record, of, projection == RecordProjection::List);
-        members.push((CUSTOM, custom.into()));
+    let has_key = |wire| inside(wire, CUSTOM).is_some_and(|key| definitions().any(|d| d.key == key));
+    for (wire, source) in &record.raw {
+        match (members.iter().position(|(name, _)| name == wire), source) {
+            (Some(place), Some(source)) => members[place].1 = Some(source.into()),
+            (Some(place), None) => drop(members.remove(place)),
+            // A raw value of a known field outside of this projection is omitted.
+            (None, Some(source)) if field(resource, wire).is_none() && !has_key(wire) => {
+                members.push((wire.into(), Some(source.into())));
+            }
+            (None, _) => {}
+        }
     }
-    let is_group = |wire: &str| resource.object().is_some_and(|object| object.has_group(wire));
-    let outside = |wire: &'_ str| wire.split_once('.').is_none_or(|(group, _)| !is_group(group));
-    // A raw value of a catalogue field outside of this projection is omitted.
-    let is_hidden = |wire: &str| field(resource, wire).is_some();
-    let mut members = overridden(members, &record.raw, |wire| outside(wire).then_some(wire), is_hidden);
-    members.extend(related.iter().map(|(name, source)| (*name, source.into())));
-    object(&members)
+    members.extend(related.map(|(name, source)| (name.into(), Some(source.into()))));
+    let has_group = |name: &str| resource.object().is_some_and(|object| object.has_group(name));
+    let outside = members.iter().filter(|(name, _)| !name.split_once('.').is_some_and(|(group, _)| has_group(group)));
+    object(outside.map(|(name, source)| match source {
+        Some(source) => (&**name, source.clone()),
+        None => {
+            let parts = members.iter().filter_map(|(part, source)| Some((inside(part, name)?, source.clone()?)));
+            (&**name, object(parts).into())
+        }
+    }))
 }
-
-const CUSTOM: &str = "customFields";
 
 /// The rest of a wire name, if it is a member of this object.
 fn inside<'w>(wire: &'w str, object: &str) -> Option<&'w str> {
@@ -75,54 +91,13 @@ fn source(value: Option<&JsonSource>) -> Cow<'_, str> {
     value.map_or("null", JsonSource::as_str).into()
 }
 
-fn custom(world: &World, record: &WorldRecord, object_type: Object, is_list: bool) -> String {
-    let of_object = || world.definitions().iter().filter(|definition| definition.object == object_type);
-    let shown = of_object().filter(|d| d.active && d.readable && !(is_list && d.kind().detail_only()));
-    let mut members = MemberSources::new();
-    for definition in shown {
-        let value = record.get(&custom_name(&definition.id));
-        let is_omitted = is_list && world.lists_omit_nulls && value.is_none();
-        if !is_omitted || record.raw.contains_key(&format!("{CUSTOM}.{}", definition.key)) {
-            members.push((&definition.key, source(value)));
-        }
-    }
-    let is_hidden = |key: &str| of_object().any(|definition| definition.key == key);
-    object(&overridden(members, &record.raw, |wire| inside(wire, CUSTOM), is_hidden))
-}
-
-/// The members with the raw sources of a record in their places. `member` is the name of a raw source, if it belongs to the
-/// object; a hidden one is shown only if the object has the member anyway.
-fn overridden<'a>(
-    mut members: MemberSources<'a>,
-    raw: &'a BTreeMap<String, Option<String>>,
-    member: impl Fn(&'a str) -> Option<&'a str>,
-    is_hidden: impl Fn(&str) -> bool,
-) -> MemberSources<'a> {
-    for (wire, source) in raw {
-        let Some(name) = member(wire) else { continue };
-        let place = members.iter().position(|(known, _)| *known == name);
-        match (place, source) {
-            (Some(place), Some(source)) => members[place].1 = source.into(),
-            (Some(place), None) => drop(members.remove(place)),
-            (None, Some(source)) if !is_hidden(name) => members.push((name, source.into())),
-            (None, _) => {}
-        }
-    }
-    members
-}
-
-fn object(members: &MemberSources<'_>) -> String {
+fn object<'m>(members: impl Iterator<Item = (&'m str, Cow<'m, str>)>) -> String {
     let mut out = String::from("{");
     for (name, source) in members {
-        if out.len() > 1 {
-            out.push(',');
-        }
-        out.push_str(&Value::from(*name).to_string());
-        out.push(':');
-        out.push_str(source);
+        let comma = if out.len() > 1 { "," } else { "" };
+        out.extend([comma, &Value::from(name).to_string(), ":", &source]);
     }
-    out.push('}');
-    out
+    out + "}"
 }
 
 impl World {
@@ -137,7 +112,7 @@ impl World {
     }
 
     fn text(&self, resource: Resource, id: &str, projection: RecordProjection<'_>) -> Option<String> {
-        Some(record(self, resource, self.table(resource).get(id)?, projection, &[]))
+        Some(record(self, resource, self.table(resource).get(id)?, projection, None))
     }
 
     /// [`World::detail_text`], parsed; null if Rust cannot parse it as JSON.
@@ -169,31 +144,22 @@ pub(crate) fn includes(object: Object, value: &str) -> Result<BTreeSet<Resource>
     Ok(includes)
 }
 
-/// What the includes of an answer add to a record. The reference does not specify the inner structure of these members.
+/// What the includes of an answer add to a record. The reference does not specify how.
 pub(crate) fn related(
     world: &World,
     includes: &BTreeSet<Resource>,
     record: &WorldRecord,
-) -> Vec<(&'static str, String)> {
-    let mut members = Vec::new();
-    let mut related = Map::new();
-    for resource in includes {
-        let (name, pointer) = match resource {
-            Resource::TeamMembers => ("owner", "ownerId"),
-            Resource::Companies => ("company", "companyId"),
-            Resource::Contacts | Resource::CustomFields => {
-                let contacts = world.table(*resource).iter();
-                let is_of = |contact: &&WorldRecord| contact.text("companyId").is_some_and(|id| *id == *record.id);
-                let total = contacts.filter(is_of).count();
-                members.push(("contactSummary", json!({"total": total}).to_string()));
-                continue;
-            }
-        };
-        let found = record.text(pointer).and_then(|id| world.list_json(*resource, &id));
-        related.insert(name.into(), found.unwrap_or_default());
-    }
-    if !related.is_empty() {
-        members.push(("related", Value::from(related).to_string()));
-    }
-    members
+) -> Option<(&'static str, String)> {
+    let linked = |resource, pointer| record.text(pointer).and_then(|id| world.list_json(resource, &id)).into();
+    let is_of = |contact: &&WorldRecord| contact.text("companyId").is_some_and(|id| *id == *record.id);
+    let related = includes.iter().map(|resource| match resource {
+        Resource::TeamMembers => ("owner".to_string(), linked(*resource, "ownerId")),
+        Resource::Companies => ("company".to_string(), linked(*resource, "companyId")),
+        _ => {
+            let total = world.table(*resource).iter().filter(is_of).count();
+            ("contactSummary".to_string(), json!({ "total": total }))
+        }
+    });
+    let related: Map<String, Value> = related.collect();
+    (!related.is_empty()).then(|| ("related", Value::from(related).to_string()))
 }

@@ -250,7 +250,7 @@ impl Condition {
     }
 }
 
-pub(crate) fn agrees(op: Op, order: Ordering) -> bool {
+fn agrees(op: Op, order: Ordering) -> bool {
     match op {
         Op::Gt => order.is_gt(),
         Op::Gte => order.is_ge(),

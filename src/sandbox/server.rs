@@ -106,9 +106,8 @@ async fn respond(sandbox: Sandbox, http: Request<Body>) -> io::Result<Response<B
 
 /// The answer as HTTP, with what its faults do to the body.
 fn message(mut answer: Answer, faults: &TakenFaults, gzip: bool) -> io::Result<Response<Body>> {
-    let (padding, fault, text) =
-        (faults.padding(answer.rows), faults.answer.as_ref(), std::mem::take(&mut answer.body));
-    let is_compressed = fault == Some(&Fault::TruncatedGzip) || gzip && !faults.cuts() && padding == 0;
+    let (fault, text) = (faults.answer.as_ref(), std::mem::take(&mut answer.body));
+    let is_compressed = fault == Some(&Fault::TruncatedGzip) || gzip && !faults.cuts();
     let body = match fault {
         _ if is_compressed => {
             answer = answer.with("content-encoding", Some("gzip"));
@@ -121,7 +120,6 @@ fn message(mut answer: Answer, faults: &TakenFaults, gzip: bool) -> io::Result<R
             broken(&text)
         }
         Some(Fault::TruncatedChunked) => broken(&text),
-        _ if padding > 0 => padded(&text, padding),
         _ => Body::from(text),
     };
     let mut message = Response::new(body);
@@ -150,15 +148,4 @@ fn broken(body: &str) -> Body {
         Err(io::Error::from(ErrorKind::ConnectionReset))
     });
     Body::from_stream(stream::iter([Ok(half)]).chain(end))
-}
-
-/// The body with padding before its last brace; the padding is never held in memory.
-fn padded(body: &str, bytes: u64) -> Body {
-    const BLOCK: &[u8] = &[b' '; 64 << 10];
-    let end = body.len().saturating_sub(1);
-    let (front, back) = (Bytes::from(body[..end].to_string()), Bytes::from(body[end..].to_string()));
-    let block = move |at: u64| Bytes::from_static(&BLOCK[..(bytes - at).min(BLOCK.len() as u64) as usize]);
-    let blocks = (0..bytes).step_by(BLOCK.len()).map(block);
-    let parts = std::iter::once(front).chain(blocks).chain(std::iter::once(back));
-    Body::from_stream(stream::iter(parts.map(Ok::<_, io::Error>)))
 }

@@ -10,13 +10,12 @@ use crate::model::{Object, Resource, Ru};
 
 use super::exchange::{Answer, IncomingRequest, Log, REPLAYED, Route};
 use super::fault::{DateHeader, Fault, TakenFaults};
-use super::keys::{TenantKey, TenantKeys};
+use super::keys::{TenantKeys, require};
 use super::list::{self, Binding, PagePosition};
-use super::origin::Origin;
 use super::patch;
 use super::render::{self, RecordProjection};
 use super::rules::{ListRequest, MAX_TEXT};
-use super::state::StateError;
+use super::state::{DevelopmentError, Origin};
 use super::world::World;
 
 /// The behaviour of the sandbox where the reference is open, or where a test needs something else;
@@ -80,13 +79,8 @@ impl Memory {
         self.nonce = 0;
     }
 
-    pub(crate) fn write(&mut self, world: &mut World, whole: bool) -> Result<(), StateError> {
-        match &mut self.origin {
-            Some(Origin { file: Some(file), clock, .. }) => {
-                file.write(world, &mut self.replays, clock.advanced(), whole)
-            }
-            _ => Ok(()),
-        }
+    pub(crate) fn write(&mut self, world: &World, anew: bool) -> Result<(), DevelopmentError> {
+        self.origin.as_mut().map_or(Ok(()), |origin| origin.write(world, &self.replays, anew))
     }
 }
 
@@ -98,37 +92,37 @@ pub(crate) fn execute(
     faults: &TakenFaults,
 ) -> (Option<usize>, Answer) {
     let authorization = request.header("authorization");
-    let key = memory.keys.find(authorization.as_deref()).map(|(index, key)| (index, key.clone()));
+    let key = memory.keys.find(authorization.as_deref());
     let index = key.as_ref().ok().map(|(index, _)| *index);
     let answer = match faults.refusal() {
         Some(refusal) => Err(refusal),
-        None => key.and_then(|(_, key)| Asked { key: &key, request, faults }.answer(world, memory)),
+        None => key.and_then(|(_, scopes)| Asked { scopes: &scopes, request, faults }.answer(world, memory)),
     };
     (index, answer.unwrap_or_else(|refusal| refusal))
 }
 
 struct Asked<'a> {
-    key: &'a TenantKey,
+    scopes: &'a [String],
     request: &'a IncomingRequest,
     faults: &'a TakenFaults,
 }
 
 impl Asked<'_> {
     fn answer(&self, world: &mut World, memory: &mut Memory) -> Result<Answer, Answer> {
-        let Asked { key, request, faults } = self;
+        let Asked { scopes, request, faults } = self;
         match (&request.asked.route, request.asked.method.as_str()) {
             (Route::Unknown, _) => Err(Answer::refused(404, "There is no such path")),
             (Route::List(resource), "GET" | "HEAD") => {
-                key.require(resource.read_scope())?;
+                require(scopes, resource.read_scope())?;
                 self.list(&faults.seen(world), memory, *resource)
             }
             (Route::One(object, id), "GET" | "HEAD") => {
-                key.require(object.resource().read_scope())?;
+                require(scopes, object.resource().read_scope())?;
                 self.detail(&faults.seen(world), *object, id)
             }
             (Route::One(object, id), "PATCH") => {
                 if let Some(scope) = object.resource().write_scope() {
-                    key.require(scope)?;
+                    require(scopes, scope)?;
                 }
                 if faults.answer == Some(Fault::NotApplied) {
                     return Ok(self.detail(world, *object, id)?.with(REPLAYED, Some(false)));
@@ -141,15 +135,15 @@ impl Asked<'_> {
     }
 
     fn list(&self, world: &World, memory: &mut Memory, resource: Resource) -> Result<Answer, Answer> {
-        let (key, asked, fault) = (self.key, &self.request.asked, self.faults.answer.as_ref());
+        let (scopes, asked, fault) = (self.scopes, &self.request.asked, self.faults.answer.as_ref());
         asked.check()?;
         let mut query = ListRequest::read(world, resource, asked, fault == Some(&Fault::CoarseTimes))?;
         let is_long = |(name, value): &(String, String)| name.ends_with("[in]") && value.chars().count() > MAX_TEXT;
         if memory.settings.limits_whole_lists && asked.query.iter().any(is_long) {
             return Err(Answer::refused(400, "A list of values must be 1 to 320 characters"));
         }
-        query.include.iter().try_for_each(|related| key.require(related.read_scope()))?;
-        let binding = Binding::new(&memory.settings.tenant, resource.path(), key.scopes(), &asked.query);
+        query.include.iter().try_for_each(|related| require(scopes, related.read_scope()))?;
+        let binding = Binding::new(&memory.settings.tenant, resource.path(), scopes, &asked.query);
         let cursor = asked.param("cursor");
         if cursor.is_some() && fault == Some(&Fault::RefusedCursor) {
             return Err(Answer::of_field(400, "cursor", "has expired"));
@@ -159,7 +153,7 @@ impl Asked<'_> {
         let (rows, next, total) = list::page(world, &query, &place, memory.settings.counts_rows);
         let shown = |record| {
             let related = render::related(world, &query.include, record);
-            render::record(world, resource, record, RecordProjection::List, &related)
+            render::record(world, resource, record, RecordProjection::List, related)
         };
         let mut rows: Vec<String> = rows.into_iter().map(shown).collect();
         let (mut next, mut total) = (next.map(|place| binding.token(&place, 0)), total);
@@ -188,7 +182,7 @@ impl Asked<'_> {
             body.clone_from(last);
         }
         memory.last_pages.insert(resource, body.clone());
-        Ok(Answer { rows: rows.len() as u64, ..Answer::json(200, &body) })
+        Ok(Answer { rows: rows.len(), ..Answer::json(200, &body) })
     }
 
     fn detail(&self, world: &World, object: Object, id: &str) -> Result<Answer, Answer> {
@@ -202,11 +196,11 @@ impl Asked<'_> {
             };
             read.map_err(|why| Answer::of_field(400, name, &why))?;
         }
-        includes.iter().try_for_each(|related: &Resource| self.key.require(related.read_scope()))?;
+        includes.iter().try_for_each(|related: &Resource| require(self.scopes, related.read_scope()))?;
         let record = world.table(object.resource()).get(id);
         let record = record.ok_or_else(|| Answer::refused(404, format!("There is no such {object}")))?;
         let related = render::related(world, &includes, record);
-        let body = render::record(world, object.resource(), record, RecordProjection::Detail, &related);
+        let body = render::record(world, object.resource(), record, RecordProjection::Detail, related);
         Ok(Answer::record(&body, world.etag(object, id).as_ref()))
     }
 }

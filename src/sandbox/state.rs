@@ -1,145 +1,175 @@
-//! A world that survives restarts and kills: an SQLite file, written with every request that changes something.
+//! What a standalone service begins with and keeps: the origin of its world, its clock, and its state file.
 //!
-//! The changes of one request are one transaction, committed before the request is answered, so a kill keeps either all
-//! of them or none. Records, definitions and stored PATCH answers are JSON.
+//! With a file, the world survives restarts and kills: it is an SQLite file, written with every request that changes
+//! something. It holds one JSON document: the world, the stored PATCH answers, the clock and the seed. It is replaced before the
+//! request is answered, in one transaction, so a kill keeps either all changes of a request or none.
 //!
 //! # Invariants
 //! - Two processes cannot use the same file: SQLite's exclusive lock is held until the process ends.
 //! - Every value is restored byte for byte, including source text that no JSON value in memory can represent.
 
 use std::error::Error;
+use std::future::Future;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rusqlite::types::Type;
-use rusqlite::{Connection, ErrorCode, Row};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-
-use crate::model::Resource;
+use rusqlite::{Connection, ErrorCode, OptionalExtension};
 
 use super::exchange::Answer;
+use super::faults::FaultLine;
+use super::generate::{generate, generate_plain};
 use super::patch::Replays;
-use super::table::WorldRecord;
 use super::world::World;
+use crate::model::{Clock, Instant};
 
-/// Marks the file as a state file (`CRMS`).
-const APPLICATION_ID: i32 = 0x4352_4D53;
-
-const TABLES: &str = "
-    CREATE TABLE IF NOT EXISTS world (seed_ids_advance_definitions TEXT);
-    CREATE TABLE IF NOT EXISTS records (list TEXT, id TEXT, record TEXT, PRIMARY KEY (list, id)) WITHOUT ROWID;
-    CREATE TABLE IF NOT EXISTS replays (key TEXT PRIMARY KEY, answer TEXT) WITHOUT ROWID;";
-
-#[derive(Debug, thiserror::Error)]
-pub enum StateError {
-    #[error("could not {what} the state file {path}")]
-    Sqlite { what: &'static str, path: PathBuf, source: rusqlite::Error },
-    #[error("the state file {0} is in use by another process")]
-    InUse(PathBuf),
-    /// It is something else, or was written by a newer version.
-    #[error("{path} is not a state file of this sandbox{why}")]
-    Unreadable { path: PathBuf, why: String },
+#[derive(Clone, Debug)]
+pub enum WorldOrigin {
+    Generated {
+        contacts: usize,
+        companies: usize,
+        /// Data full of edge cases instead of realistic data.
+        nasty: bool,
+    },
+    Fixture(String),
 }
 
-impl From<StateError> for Answer {
-    fn from(error: StateError) -> Answer {
+#[derive(Clone, Debug)]
+pub struct Development {
+    /// The origin of the world, unless the state file contains one.
+    pub origin: WorldOrigin,
+    /// Determines the generated data, the key, the faults that have a share, and the changes.
+    pub seed: u64,
+    /// The fixed time of the clock; without it, the clock follows the system's.
+    pub now: Option<Instant>,
+    pub state: Option<PathBuf>,
+    pub faults: FaultLine,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum DevelopmentError {
+    #[error("the fixture is not valid: {0}")]
+    Fixture(String),
+    #[error("could not use the state file {path}")]
+    State { path: PathBuf, source: rusqlite::Error },
+    #[error("the state file {0} is in use by another process")]
+    StateInUse(PathBuf),
+    /// It is something else, or was written by a newer version.
+    #[error("{path} is not a state file of this sandbox")]
+    NoState { path: PathBuf, source: rusqlite::Error },
+}
+
+impl From<DevelopmentError> for Answer {
+    fn from(error: DevelopmentError) -> Answer {
         Answer::refused(500, error.to_string())
     }
 }
 
-/// The world, the stored answers, and the advance of the clock.
-pub(crate) type StoredState = (World, Replays, Duration);
+/// What a reset restores, and the file that changes are written to.
+pub(super) struct Origin {
+    pub(super) development: Development,
+    pub(super) base: Instant,
+    pub(super) clock: SandboxClock,
+    pub(super) file: Option<StateFile>,
+}
+
+impl Origin {
+    pub(super) fn world(&self) -> Result<World, DevelopmentError> {
+        match &self.development.origin {
+            WorldOrigin::Generated { contacts, companies, nasty } => {
+                let generate = if *nasty { generate } else { generate_plain };
+                Ok(generate(self.development.seed, *contacts, *companies, self.base))
+            }
+            WorldOrigin::Fixture(text) => World::from_fixture(text, self.base).map_err(DevelopmentError::Fixture),
+        }
+    }
+
+    pub(super) fn write(&mut self, world: &World, replays: &Replays, anew: bool) -> Result<(), DevelopmentError> {
+        let Some(file) = &mut self.file else { return Ok(()) };
+        file.write((self.development.seed, *locked(&self.clock.advanced)), world, replays, anew)
+    }
+}
+
+/// The system's clock or a fixed time, plus the advance. Clones share the advance.
+#[derive(Clone, Debug)]
+pub(super) struct SandboxClock {
+    pub(super) fixed: Option<Instant>,
+    pub(super) advanced: Arc<Mutex<Duration>>,
+}
+
+impl Clock for SandboxClock {
+    fn now(&self) -> Instant {
+        self.fixed.unwrap_or_else(Instant::system_now).plus(*locked(&self.advanced))
+    }
+
+    fn sleep_until(&self, when: Instant) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(tokio::time::sleep(when.since(self.now())))
+    }
+}
+
+pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Marks the file as a state file (`CRMS`).
+const APPLICATION_ID: i32 = 0x4352_4D53;
+
+/// The seed, which determines the key, and the advance of the clock.
+pub(super) type StoredState = (u64, Duration, World, Replays);
 
 #[derive(Debug)]
 pub(crate) struct StateFile {
     path: PathBuf,
-    /// The seed of the stored world, which determines its key.
-    pub(crate) seed: u64,
     conn: Connection,
-    /// The advance of the clock that was written last.
-    advanced: Option<Duration>,
+    /// The changes of the world and the advance of the clock that were written last.
+    written: Option<(u64, Duration)>,
 }
 
 impl StateFile {
-    /// Opens the file and reads its world; a missing or empty file has none.
-    pub(crate) fn open(path: &Path, seed: u64, empty: World) -> Result<(StateFile, Option<StoredState>), StateError> {
-        let failed = |source: rusqlite::Error| match (source.sqlite_error_code(), &source) {
-            (Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked), _) => StateError::InUse(path.to_path_buf()),
-            (Some(ErrorCode::NotADatabase), _) => StateError::Unreadable { path: path.into(), why: String::new() },
-            (_, rusqlite::Error::FromSqlConversionFailure(_, _, why)) => {
-                StateError::Unreadable { path: path.into(), why: format!(": {why}") }
-            }
-            _ => StateError::Sqlite { what: "open", path: path.to_path_buf(), source },
-        };
-        let conn = connect(path).map_err(failed)?;
-        let mut file = StateFile { path: path.to_path_buf(), seed, conn, advanced: None };
-        let stored = file.read(empty).map_err(failed)?;
-        Ok((file, stored))
+    /// Opens the file and reads what it holds; a missing or empty one holds nothing.
+    pub(super) fn open(path: &Path) -> Result<(StateFile, Option<StoredState>), DevelopmentError> {
+        let opened = connect(path).and_then(|conn| {
+            let text: Option<String> = conn.query_row("SELECT * FROM world", [], |row| row.get(0)).optional()?;
+            let stored = text.map(|text| serde_json::from_str(&text).map_err(unreadable)).transpose()?;
+            Ok((StateFile { path: path.to_path_buf(), conn, written: None }, stored))
+        });
+        opened.map_err(|source| failed(path, source))
     }
 
-    /// Writes what changed since the last call, and the clock; `whole` writes the whole world in place of the stored one.
-    /// What could not be written is written with the next change.
-    pub(crate) fn write(
+    /// Writes what changed since the last call; `anew` writes another world. What could not be written is written with the
+    /// next change.
+    pub(super) fn write(
         &mut self,
-        world: &mut World,
-        replays: &mut Replays,
-        advanced: Duration,
-        whole: bool,
-    ) -> Result<(), StateError> {
-        let is_touched = world.touched.as_ref().is_some_and(|touched| !touched.is_empty());
-        let is_new = is_touched || !replays.new.is_empty() || self.advanced != Some(advanced);
-        if !is_new && !whole {
-            return Ok(());
+        (seed, advanced): (u64, Duration),
+        world: &World,
+        replays: &Replays,
+        anew: bool,
+    ) -> Result<(), DevelopmentError> {
+        let change = Some((world.changes, advanced));
+        if anew || self.written != change {
+            let text = serde_json::to_string(&(seed, advanced, world, replays)).unwrap_or_default();
+            let stored = self.conn.transaction().and_then(|tx| {
+                tx.execute("DELETE FROM world", [])?;
+                tx.execute("INSERT INTO world VALUES (?1)", [text])?;
+                tx.commit()
+            });
+            stored.map_err(|source| failed(&self.path, source))?;
+            self.written = change;
         }
-        let stored = self.conn.transaction().and_then(|tx| {
-            if whole {
-                tx.execute_batch("DELETE FROM records; DELETE FROM replays")?;
-                for resource in Resource::ALL {
-                    world.table(resource).iter().try_for_each(|record| put(&tx, world, resource, &record.id))?;
-                }
-            }
-            for (resource, id) in world.touched.iter().flatten() {
-                put(&tx, world, *resource, id)?;
-            }
-            let mut stmt = tx.prepare_cached("INSERT OR REPLACE INTO replays VALUES (?1, ?2)")?;
-            for (key, answer) in replays.stored.iter().filter(|(key, _)| whole || replays.new.contains(*key)) {
-                stmt.execute([key, &text(answer)])?;
-            }
-            drop(stmt);
-            tx.execute("DELETE FROM world", [])?;
-            tx.execute(
-                "INSERT INTO world VALUES (?1)",
-                [text(&(self.seed, world.born, advanced, &world.definitions))],
-            )?;
-            tx.commit()
-        });
-        stored.map_err(|source| StateError::Sqlite { what: "write", path: self.path.clone(), source })?;
-        world.touched.iter_mut().for_each(|touched| touched.clear());
-        replays.new.clear();
-        self.advanced = Some(advanced);
         Ok(())
     }
+}
 
-    fn read(&mut self, mut world: World) -> rusqlite::Result<Option<StoredState>> {
-        let mut stmt = self.conn.prepare("SELECT * FROM world")?;
-        let mut found = stmt.query([])?;
-        let Some(row) = found.next()? else { return Ok(None) };
-        let advanced;
-        (self.seed, world.born, advanced, world.definitions) = parsed(row, 0)?;
-        let mut stmt = self.conn.prepare("SELECT list, id, record FROM records")?;
-        let mut rows = stmt.query([])?;
-        while let Some(row) = rows.next()? {
-            let (list, id): (String, String) = (row.get(0)?, row.get(1)?);
-            let resource = Resource::ALL.into_iter().find(|resource| resource.path() == list);
-            let resource = resource.ok_or_else(|| unreadable(format!("`{list}` is not a list of the service")))?;
-            let mut record: WorldRecord = parsed(row, 2)?;
-            record.id = id.into();
-            world.table_mut(resource).put(record.into());
+fn failed(path: &Path, source: rusqlite::Error) -> DevelopmentError {
+    let path = path.to_path_buf();
+    match (source.sqlite_error_code(), &source) {
+        (Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked), _) => DevelopmentError::StateInUse(path),
+        (Some(ErrorCode::NotADatabase), _) | (_, rusqlite::Error::FromSqlConversionFailure(..)) => {
+            DevelopmentError::NoState { path, source }
         }
-        let mut stmt = self.conn.prepare("SELECT key, answer FROM replays")?;
-        let stored = stmt.query_map([], |row| Ok((row.get(0)?, parsed(row, 1)?)))?.collect::<rusqlite::Result<_>>()?;
-        Ok(Some((world, Replays { stored, ..Replays::default() }, advanced)))
+        _ => DevelopmentError::State { path, source },
     }
 }
 
@@ -160,27 +190,6 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
     // A kill of the process loses nothing that was committed; the file need not survive one of the machine.
     conn.execute_batch("PRAGMA journal_mode = wal; PRAGMA synchronous = off")?;
     conn.pragma_update(None, "application_id", APPLICATION_ID)?;
-    conn.execute_batch(TABLES)?;
+    conn.execute_batch("CREATE TABLE IF NOT EXISTS world (seed_advance_world_replays TEXT)")?;
     Ok(conn)
-}
-
-fn text(value: &impl Serialize) -> String {
-    serde_json::to_string(value).unwrap_or_default()
-}
-
-/// Stores a record as it is now, or that it is gone.
-fn put(conn: &Connection, world: &World, resource: Resource, id: &str) -> rusqlite::Result<()> {
-    match world.table(resource).get(id) {
-        Some(record) => conn.prepare_cached("INSERT OR REPLACE INTO records VALUES (?1, ?2, ?3)")?.execute([
-            resource.path(),
-            id,
-            &text(record),
-        ]),
-        None => conn.execute("DELETE FROM records WHERE list = ?1 AND id = ?2", [resource.path(), id]),
-    }
-    .map(drop)
-}
-
-fn parsed<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
-    serde_json::from_str(row.get_ref(column)?.as_str()?).map_err(unreadable)
 }

@@ -3,16 +3,16 @@
 //! A value is its JSON source, as answers show it, so a test controls an answer byte for byte. A missing value is null.
 //!
 //! # Invariants
-//! - Both orders contain every record exactly once: a list over a hundred thousand records by either of
+//! - Every order contains every record exactly once: a list over a hundred thousand records by one of
 //!   them starts at its cursor and reads one page, whatever the length of the table.
 
 use std::borrow::Cow;
-use std::cmp::Ordering;
+use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 use crate::model::{DataType, Field, FieldKind, Instant, Resource, decimal};
@@ -128,74 +128,41 @@ impl WorldRecord {
     }
 }
 
-/// The records by one timestamp. Records without the time come last in both directions, and ties are by ascending id.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Order(BTreeMap<Option<Instant>, BTreeSet<Id>>);
+/// Where an order has a record: by its time in either direction, and last without one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    Ascending(Instant),
+    Descending(Reverse<Instant>),
+    Undated,
+}
 
-/// The place after one record of an [`Order`].
-pub(crate) type After<'a> = (Option<Instant>, &'a str);
+impl Rank {
+    fn new(time: Option<Instant>, is_descending: bool) -> Rank {
+        match time {
+            Some(time) if is_descending => Rank::Descending(Reverse(time)),
+            Some(time) => Rank::Ascending(time),
+            None => Rank::Undated,
+        }
+    }
+}
+
+/// The name of a timestamp, and whether the latest comes first.
+pub(crate) type OrderName<'n> = (&'n str, bool);
 
 /// The timestamps outside of which a filter rejects every record.
 pub(crate) type TimeLimits = (Option<Instant>, Option<Instant>);
 
-impl Order {
-    fn remove(&mut self, time: Option<Instant>, id: &Id) {
-        let ids = self.0.entry(time).or_default();
-        ids.remove(id);
-        if ids.is_empty() {
-            self.0.remove(&time);
-        }
-    }
-
-    /// The records of each time within limits.
-    pub(crate) fn times(
-        &self,
-        (low, high): TimeLimits,
-    ) -> impl DoubleEndedIterator<Item = (&Option<Instant>, &BTreeSet<Id>)> {
-        let (low, high) = (low.or(Some(Instant::MIN)), high.or(Some(Instant::MAX)));
-        // A range that ends before it begins is empty.
-        self.0.range(low.min(high)..=high).filter(move |(at, _)| **at >= low)
-    }
-
-    /// Walks the order within limits, from a place on.
-    pub(crate) fn walk<'a>(
-        &'a self,
-        is_descending: bool,
-        limits: TimeLimits,
-        after: Option<After<'a>>,
-    ) -> impl Iterator<Item = &'a Id> {
-        let (mut low, mut high) = limits;
-        match after {
-            Some((Some(time), _)) if is_descending => high = Some(high.map_or(time, |high| high.min(time))),
-            Some((Some(time), _)) => low = low.max(Some(time)),
-            // Only records without the time are behind one.
-            Some((None, _)) => (low, high) = (Some(Instant::MAX), Some(Instant::MIN)),
-            None => {}
-        }
-        let mut times = self.times((low, high));
-        let timed = std::iter::from_fn(move || if is_descending { times.next_back() } else { times.next() });
-        // Within limits, a record without the time is rejected too.
-        let undated = self.0.get_key_value(&None).filter(|_| limits == (None, None));
-        timed.chain(undated).flat_map(move |(time, ids)| {
-            let from = match after {
-                Some((of, id)) if of == *time => Bound::Excluded(id),
-                _ => Bound::Unbounded,
-            };
-            ids.range::<str, _>((from, Bound::Unbounded))
-        })
-    }
-}
-
 #[derive(Clone, Debug)]
 pub(crate) struct WorldTable {
     records: BTreeMap<Id, Arc<WorldRecord>>,
-    /// Each with the name of its timestamp.
-    orders: [(&'static str, Order); 2],
+    /// Ties are by ascending id.
+    orders: [(OrderName<'static>, BTreeSet<(Rank, Id)>); 4],
 }
 
 impl WorldTable {
     pub(crate) fn new() -> WorldTable {
-        WorldTable { records: BTreeMap::new(), orders: ["updatedAt", "createdAt"].map(|wire| (wire, Order::default())) }
+        let orders = [("updatedAt", false), ("updatedAt", true), ("createdAt", false), ("createdAt", true)];
+        WorldTable { records: BTreeMap::new(), orders: orders.map(|name| (name, BTreeSet::new())) }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -215,24 +182,56 @@ impl WorldTable {
         self.records.values().map(|record| &**record)
     }
 
-    pub(crate) fn order(&self, wire: &str) -> Option<&Order> {
-        self.orders.iter().find(|(of, _)| *of == wire).map(|(_, order)| order)
+    /// The records in an order, within limits and after a place in it; `None` if there is no such order.
+    pub(crate) fn walk(
+        &self,
+        name: OrderName<'_>,
+        (low, high): TimeLimits,
+        after: Option<(Option<Instant>, &str)>,
+    ) -> Option<impl Iterator<Item = &WorldRecord>> {
+        let (_, order) = self.orders.iter().find(|(known, _)| *known == name)?;
+        let rank = |time| Rank::new(time, name.1);
+        let (first, last) =
+            if name.1 { (high, low.or(Some(Instant::MIN))) } else { (low, high.or(Some(Instant::MAX))) };
+        // Within limits, a record without the time is rejected too.
+        let last = if (low, high) == (None, None) { Rank::Undated } else { rank(last) };
+        let first = first.map(|time| (rank(Some(time)), Id::from("")));
+        let after = after.map(|(time, id)| (rank(time), Id::from(id)));
+        let from = after.max(first).map_or(Bound::Unbounded, Bound::Excluded);
+        let within = order.range((from, Bound::Unbounded)).take_while(move |(rank, _)| *rank <= last);
+        Some(within.filter_map(|(_, id)| self.get(id)))
     }
 
     pub(crate) fn put(&mut self, record: Arc<WorldRecord>) {
         self.remove(&record.id);
-        for (wire, order) in &mut self.orders {
-            order.0.entry(record.time(wire)).or_default().insert(record.id.clone());
+        for ((wire, is_descending), order) in &mut self.orders {
+            order.insert((Rank::new(record.time(wire), *is_descending), record.id.clone()));
         }
         self.records.insert(record.id.clone(), record);
     }
 
     pub(crate) fn remove(&mut self, id: &str) -> Option<Arc<WorldRecord>> {
         let record = self.records.remove(id)?;
-        for (wire, order) in &mut self.orders {
-            order.remove(record.time(wire), &record.id);
+        for ((wire, is_descending), order) in &mut self.orders {
+            order.remove(&(Rank::new(record.time(wire), *is_descending), record.id.clone()));
         }
         Some(record)
+    }
+}
+
+impl Serialize for WorldTable {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.iter().map(|record| (&*record.id, record)))
+    }
+}
+
+impl<'de> Deserialize<'de> for WorldTable {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<WorldTable, D::Error> {
+        let mut table = WorldTable::new();
+        for (id, record) in BTreeMap::<String, WorldRecord>::deserialize(deserializer)? {
+            table.put(Arc::new(WorldRecord { id: id.into(), ..record }));
+        }
+        Ok(table)
     }
 }
 

@@ -8,10 +8,11 @@
 //!   [`World::set_raw`] does the same for source text that no JSON value can represent. Filters and orders ignore raw
 //!   values.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -30,16 +31,17 @@ pub(super) struct PastRecord {
     before: Option<Arc<WorldRecord>>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct World {
     now: Instant,
     tables: BTreeMap<Resource, WorldTable>,
-    pub(super) definitions: Vec<CustomDefinition>,
-    pub(super) born: u64,
+    definitions: Vec<CustomDefinition>,
+    born: u64,
+    /// How often a record was changed, made or removed.
+    pub(super) changes: u64,
     /// Earlier states of the records that changed last, oldest first: a lagging replica answers from them.
+    #[serde(skip)]
     pub(super) undo: VecDeque<PastRecord>,
-    /// The records that changed since a state file was last written; `None` without a state file.
-    pub(super) touched: Option<BTreeSet<(Resource, Id)>>,
     pub(crate) lists_omit_nulls: bool,
 }
 
@@ -55,8 +57,8 @@ impl World {
             tables: Resource::ALL.map(|r| (r, WorldTable::new())).into(),
             definitions: Vec::new(),
             born: 0,
+            changes: 0,
             undo: VecDeque::new(),
-            touched: None,
             lists_omit_nulls: false,
         }
     }
@@ -227,9 +229,7 @@ impl World {
     }
 
     fn remember(&mut self, resource: Resource, id: &Id) {
-        if let Some(touched) = &mut self.touched {
-            touched.insert((resource, id.clone()));
-        }
+        self.changes += 1;
         if self.undo.len() == MAX_UNDO {
             self.undo.pop_front();
         }
@@ -265,7 +265,7 @@ impl World {
 
     fn without_undo(&self) -> World {
         let (tables, definitions) = (self.tables.clone(), self.definitions.clone());
-        World { tables, definitions, undo: VecDeque::new(), touched: None, ..*self }
+        World { tables, definitions, undo: VecDeque::new(), ..*self }
     }
 
     /// Sets the members of a JSON object; `location` and `customFields` merge.

@@ -16,7 +16,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 pub const STATUS_WITH_RETRY: u16 = 507;
 
 /// Bytes of a heavy row.
-pub const HEAVY: u64 = 30_000;
+pub const HEAVY: usize = 30_000;
 
 /// How the service misbehaves: for a share of the requests in percent, or for all.
 #[derive(Clone, Debug)]
