@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::job::{QueuedJob, RunEnding};
 use super::timetable::Timetable;
-use crate::model::{Instant, instant};
+use crate::model::Instant;
 use crate::sync::Job;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,6 +74,5 @@ pub enum DaemonAnswer {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AcceptedJob {
     pub job: u64,
-    #[serde(serialize_with = "instant::utc")]
     pub waits_until: Option<Instant>,
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::api::admission::AdmissionError;
 use crate::api::error::ApiError;
 use crate::api::error_class::ErrorClass;
-use crate::model::{Instant, Resource, instant};
+use crate::model::{Instant, Resource};
 use crate::store::StoreError;
 
 #[derive(Debug, thiserror::Error)]
@@ -52,9 +52,9 @@ pub enum SyncError {
 #[serde(tag = "reason", content = "until", rename_all = "lowercase")]
 pub enum Suspension {
     /// The budget of the window is exhausted; it refills at this time.
-    Budget(#[serde(serialize_with = "instant::utc_always")] Instant),
+    Budget(Instant),
     /// A rate limit holds requests until this time.
-    Hold(#[serde(serialize_with = "instant::utc_always")] Instant),
+    Hold(Instant),
     /// The run has spent what a person allowed it.
     Limit,
     /// The program is stopping, or an urgent job preempts the run.

@@ -75,7 +75,7 @@ pub fn run(global: &Global, args: &SandboxArgs) -> Result<Exit, Failure> {
     logging::start(&global.log_alone()?);
     let (sandbox, seed) = Sandbox::develop(development(args)?).map_err(|error| match error {
         DevelopmentError::Fixture(_) => Failure::new(Exit::Usage, error),
-        DevelopmentError::State(_) => Failure::new(Exit::Storage, error),
+        _ => Failure::new(Exit::Storage, error),
     })?;
     session::runtime()?.block_on(async {
         let mut signals = StopSignals::listen()?;
