@@ -181,7 +181,7 @@ pub fn at_moment(
     let mut status = MirrorStatus {
         read_at: now,
         paused_since: moment.state(&StateKey::PausedSince)?,
-        running: running(moment, config, runs.first(), now)?,
+        running: running(moment, config, runs.first())?,
         history_since: contacts_since?.max(companies_since?),
         database: config.database.display().to_string(),
         bytes,
@@ -218,20 +218,13 @@ fn is_unread(config: &Config, what: &str) -> bool {
 }
 
 /// The current run: the last one, if it has not ended and a process is writing.
-fn running(
-    tx: &ReadTx<'_>,
-    config: &Config,
-    last: Option<&RecordedRun>,
-    now: Instant,
-) -> Result<Option<RunningRun>, StoreError> {
+fn running(tx: &ReadTx<'_>, config: &Config, last: Option<&RecordedRun>) -> Result<Option<RunningRun>, StoreError> {
     let Some(run) = last.filter(|run| run.outcome.is_none()) else { return Ok(None) };
     let Some(pid) = lock::current_writer(&config.database) else { return Ok(None) };
     let mut progress = Vec::new();
-    if let Ok(began) = run.started_at.parse() {
-        for object in Object::ALL {
-            let of_object = progress::of_object(tx, object, began, now)?;
-            progress.extend(of_object.map(|progress| RunProgress { object: object.resource(), progress }));
-        }
+    for object in Object::ALL {
+        let of_object = progress::of_object(tx, object)?;
+        progress.extend(of_object.map(|progress| RunProgress { object: object.resource(), progress }));
     }
     Ok(Some(RunningRun {
         pid,

@@ -18,22 +18,13 @@ pub enum ReadOf {
     Changes(Object),
     Sweep(Object),
     Fill(Object),
-    /// Definitions or team members.
-    Lists,
     Ages(Object),
-    /// What a run reads of an object, to show its progress.
-    Progress(Object),
 }
 
 impl ReadOf {
     fn row(self) -> [&'static str; 2] {
-        let object = match self {
-            ReadOf::Lists => "",
-            ReadOf::Changes(of) | ReadOf::Sweep(of) | ReadOf::Fill(of) | ReadOf::Ages(of) | ReadOf::Progress(of) => {
-                of.as_str()
-            }
-        };
-        [object, self.into()]
+        let (ReadOf::Changes(of) | ReadOf::Sweep(of) | ReadOf::Fill(of) | ReadOf::Ages(of)) = self;
+        [of.as_str(), self.into()]
     }
 }
 

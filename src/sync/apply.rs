@@ -1,6 +1,6 @@
 //! Applies decoded records to the mirror and counts the results.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
 
 use super::walks::anomaly::Anomaly;
@@ -34,19 +34,14 @@ pub(super) fn apply_page(
     now: Instant,
 ) -> Result<ApplyReport, StoreError> {
     let mut noted = ApplyReport::default();
-    let mut latest: HashMap<&RecordId, &Record> = HashMap::with_capacity(page.records.len());
+    let mut new_rows = (!tx.is_copied(object)?).then(|| tx.records().new_rows(object, asked));
+    let mut ids = HashSet::with_capacity(page.records.len());
     for record in &page.records {
-        let copy = latest.entry(&record.id).or_insert(record);
-        if !std::ptr::eq(*copy, record) {
+        // Its version decides about another copy, as about that of any answer.
+        if !ids.insert(&record.id) {
             noted.tally.warnings += 1;
             Anomaly::DuplicateId.enter(tx, object.resource(), now)?;
-            // The answer is as new as its latest copy, which is the record's.
-            *copy = if record.updated_at < copy.updated_at { copy } else { record };
         }
-    }
-    let mut new_rows = (!tx.is_copied(object)?).then(|| tx.records().new_rows(object, asked));
-    let is_latest = |record: &&Record| latest.get(&record.id).is_some_and(|copy| std::ptr::eq(*copy, *record));
-    for record in page.records.iter().filter(is_latest) {
         let inserted = new_rows.as_mut().map_or(Ok(false), |rows| rows.insert(record))?;
         let applied = match inserted {
             true => Applied::Inserted,

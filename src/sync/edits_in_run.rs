@@ -1,11 +1,9 @@
-//! Local edits in a run: they are sent before anything is read. A verification, which may take long, also sends edits
-//! that become due between its requests.
+//! Local edits in a run: they are sent before anything is read.
 
 use super::error::{Suspension, SyncError};
 use super::job::Job;
-use crate::model::{Instant, Object, RecordId};
-use crate::outbox::{EditWatch, OutboxError, Pushed, Pusher};
-use crate::store::StateKey;
+use crate::model::{Object, RecordId};
+use crate::outbox::{OutboxError, Pushed, Pusher};
 use crate::sync::checks::lookup_by_id;
 use crate::sync::run::Run;
 use crate::sync::walks::definitions;
@@ -64,33 +62,6 @@ impl Run<'_> {
             definitions::refresh_definitions_for_unknown_keys(self).await?;
         }
         Ok(())
-    }
-
-    /// Sends the edits that are due between two requests of a verification, which may take long. Another push at the same
-    /// time would send the requests that this one waits for.
-    pub(in crate::sync) async fn give_way_to_edits(&self) -> Result<(), SyncError> {
-        let paused = StateKey::PausedSince;
-        let Ok(mut watch) = self.edit_watch.try_lock() else { return Ok(()) };
-        if !self.engine.settings.write_back || !self.edits_are_due(&mut watch).await {
-            return Ok(());
-        }
-        if self.read(move |tx| tx.state::<Instant>(&paused)).await?.is_some() {
-            return Ok(());
-        }
-        self.push_edits().await
-    }
-
-    async fn edits_are_due(&self, watch: &mut Option<EditWatch>) -> bool {
-        let (path, now) = (self.store().path().to_path_buf(), self.now());
-        let mut asked = watch.take().unwrap_or_else(|| EditWatch::new(&path));
-        let look = tokio::task::spawn_blocking(move || {
-            // If the outbox cannot be read now, it is checked again after the next page.
-            let due = asked.is_due(now).unwrap_or(false);
-            (asked, due)
-        });
-        let Ok((asked, due)) = look.await else { return false };
-        *watch = Some(asked);
-        due
     }
 
     /// Counts and logs the edits that ended because the removal of their record was confirmed.

@@ -6,8 +6,7 @@ use std::time::Duration;
 use super::budget_meter::BudgetMeter;
 use super::events::RunObserver;
 use crate::api::Client;
-use crate::budget::Limits;
-use crate::model::{Clock, Instant, Object, Ru};
+use crate::model::{Clock, Instant, Object};
 use crate::outbox::IdempotencyKeys;
 use crate::store::{LastRead, Store};
 
@@ -61,30 +60,13 @@ impl SyncSettings {
 /// The default maximum age of these lists: 6 hours, so that an idle day costs few RU.
 pub const INTERVAL: Duration = Duration::from_secs(6 * 3600);
 
-/// The part of the budget that a short list, or a step that keeps failing, may take: one in so many. Records keep the rest.
-pub(super) struct Share(u32);
-
-impl Share {
-    /// Half of it for the definitions.
-    pub(super) const DEFINITIONS: Share = Share(2);
-    /// A quarter for the team members.
-    pub(super) const TEAM: Share = Share(4);
-    /// A twentieth for the hourly count of an object.
-    pub(super) const TOTAL: Share = Share(20);
-    /// A quarter for a step that keeps failing.
-    pub(super) const FAILING: Share = Share(4);
-    /// A fortieth for the details of an object that fail.
-    pub(super) const FAILING_DETAILS: Share = Share(40);
-
-    /// It, in request units of a window.
-    pub(super) fn of(&self, limits: &Limits) -> u64 {
-        limits.limit.get() / u64::from(self.0)
-    }
-
-    pub(super) fn time_to_earn(&self, cost: Ru, limits: &Limits) -> Duration {
-        limits.time_to_earn(cost, self.0)
-    }
-}
+/// The parts of the budget that these may take, as one in so many; records keep the rest: the definitions, the team members,
+/// the hourly count of an object, a step that keeps failing, the details of an object that fail.
+pub(super) const DEFINITIONS_SHARE: u32 = 2;
+pub(super) const TEAM_SHARE: u32 = 4;
+pub(super) const TOTAL_SHARE: u32 = 20;
+pub(super) const FAILING_SHARE: u32 = 4;
+pub(super) const FAILING_DETAILS_SHARE: u32 = 40;
 
 /// When definitions and team members last read at an instant are to be read again; `None` means never by time alone.
 pub type ListSchedule = Arc<dyn Fn(Instant) -> Option<Instant> + Send + Sync>;
@@ -127,7 +109,7 @@ impl Engine {
     /// Whether a list must be read again, given its last read: the schedule says so, or as much time has passed since by
     /// the steady clock, whatever our clock was set to. A last read in the future comes from a clock that was set back
     /// since: it must be read again.
-    pub(super) fn is_list_due(&self, fresh: Option<LastRead>, share: &Share, now: Instant) -> bool {
+    pub(super) fn is_list_due(&self, fresh: Option<LastRead>, share: u32, now: Instant) -> bool {
         let Some(fresh) = fresh else { return true };
         let due = (self.list_schedule)(fresh.began);
         let is_over = |due| self.is_over(&fresh, now, due);
@@ -136,8 +118,8 @@ impl Engine {
 
     /// Whether its share of the budget has paid for the last read of a list: a budget that cannot pay for the schedule
     /// delays the next one, so that records have their share.
-    pub(super) fn is_list_paid(&self, fresh: &LastRead, share: &Share, now: Instant) -> bool {
-        let paid = fresh.began.plus(share.time_to_earn(fresh.cost.unwrap_or_default(), self.meter.limits()));
+    pub(super) fn is_list_paid(&self, fresh: &LastRead, share: u32, now: Instant) -> bool {
+        let paid = fresh.began.plus(self.meter.limits().time_to_earn(fresh.cost.unwrap_or_default(), share));
         fresh.began > now || self.is_over(fresh, now, paid)
     }
 
@@ -146,10 +128,6 @@ impl Engine {
         let steady = self.meter.ledger().steady_time();
         let passed = fresh.steady.map(|began| steady.since(began)).unwrap_or_default();
         due <= now || passed >= due.since(fresh.began)
-    }
-
-    pub fn store(&self) -> &Store {
-        &self.store
     }
 
     pub(super) fn workers(&self) -> usize {

@@ -44,6 +44,11 @@ pub enum Step {
 }
 
 impl Step {
+    /// Whether an attempt after an interruption goes on with nothing that was read before.
+    pub const fn begins_again(self) -> bool {
+        matches!(self, Step::Definitions | Step::Team)
+    }
+
     /// The resource that the step reads; `None` if it concerns the whole run.
     pub const fn resource(self) -> Option<Resource> {
         match self {

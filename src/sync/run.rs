@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use serde::de::IgnoredAny;
-use tokio::sync::Semaphore;
 
 use super::checks::findings::Findings;
 use super::engine::Engine;
@@ -17,19 +16,15 @@ use super::job::Job;
 use super::plan::Step;
 use super::step_failures::{StepCost, StepEnd, StepFailures};
 use super::walks::walk::CursorOwner;
-use crate::api::{ErrorClass, ListQuery, PageSize};
+use crate::api::{ErrorClass, PageSize};
 use crate::error_chain::error_chain;
 use crate::model::{Instant, Object, RecordId, Resource, Ru, ServiceTime, TimeField};
-use crate::outbox::{EditWatch, PushTally};
+use crate::outbox::PushTally;
 use crate::store::{
     Checkpoint, DefinitionChanges, Goal, MirrorTx, ReadOf, ReadTx, RefusedRemovals, RemovalGuard, RunOutcome, Store,
     StoreError, Tally, UnprovenRanges, uncovered,
 };
 use crate::sync::walks::walk::Anomaly;
-
-/// How many walks read ahead. A page in hand takes 0.3 MiB: where storing is what takes the time, every walk would have two,
-/// one of which only waits; where answers take the time, a walk without its turn loses no more than the time to store a page.
-const READING_AHEAD: usize = 2;
 
 pub(super) struct Run<'a> {
     pub(super) engine: &'a Engine,
@@ -43,14 +38,10 @@ pub(super) struct Run<'a> {
     /// The failures whose delays this run observes.
     pub(super) failures: OnceLock<StepFailures>,
     results: Mutex<RunResults>,
-    /// The turns of walks that request their next page while the one before waits to be stored.
-    pub(super) read_ahead: Semaphore,
     /// Whether this run has read the definitions; locked while they are read.
     pub(super) definitions_read: tokio::sync::Mutex<bool>,
     /// Held by who reads the values that lists omitted: others have noted some of them as well.
     pub(super) omitted_read: tokio::sync::Mutex<()>,
-    /// Reports when edits are due while this run does other work.
-    pub(super) edit_watch: tokio::sync::Mutex<Option<EditWatch>>,
 }
 
 #[derive(Debug, Default)]
@@ -125,10 +116,8 @@ impl<'a> Run<'a> {
                 report: RunReport { run, ..RunReport::default() },
                 ..RunResults::default()
             }),
-            read_ahead: Semaphore::new(READING_AHEAD),
             definitions_read: tokio::sync::Mutex::new(false),
             omitted_read: tokio::sync::Mutex::default(),
-            edit_watch: tokio::sync::Mutex::new(None),
         }
     }
 
@@ -184,22 +173,6 @@ impl<'a> Run<'a> {
 
     pub(super) fn is_skipped(&self, resource: Resource) -> bool {
         self.results().skipped.contains_key(&resource)
-    }
-
-    /// A list with pages that fit, as far as this run knows.
-    pub(super) fn with_fitting_pages(&self, query: ListQuery) -> ListQuery {
-        let fits = self.results().page_sizes.get(&query.resource()).copied();
-        fits.map_or(query.clone(), |size| query.limit(size))
-    }
-
-    /// The same list from its beginning with smaller pages, if a page could not be read.
-    pub(super) fn with_smaller_pages(&self, query: &ListQuery, error: SyncError) -> Result<ListQuery, SyncError> {
-        let Some(smaller) = query.with_smaller_pages().filter(|_| error.is_unreadable()) else { return Err(error) };
-        if error.is_too_large() {
-            // What could not be read for another reason is a matter of the moment.
-            self.results().page_sizes.insert(query.resource(), smaller.page_size());
-        }
-        Ok(smaller)
     }
 
     /// Fails if the key cannot read any of the requested resources. Resources that were not due, and not tried, do not

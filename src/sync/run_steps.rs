@@ -4,19 +4,18 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::engine::{Engine, Share};
+use super::engine::{DEFINITIONS_SHARE, Engine, TEAM_SHARE, TOTAL_SHARE};
 use super::error::{Suspension, SyncError};
 use super::job::Job;
 use super::plan::{self, Knowledge, ObjectKnowledge, Step};
 use super::run::{Run, RunReport, RunResults, accepts_removals};
 use super::run_line::RunLine;
 use super::step_failures::{StepCost, StepEnd, StepFailures, lacks_scope};
-use super::walks::definitions::ListsUnderWay;
 use super::walks::sweep::Sweep;
 use crate::budget::Limits;
 use crate::error_chain::error_chain;
 use crate::model::{Instant, Object, Resource, Ru};
-use crate::store::{Goal, LastRead, ReadOf, ReadTx, RunOutcome, StateKey, StoreError, WholeListKind};
+use crate::store::{Goal, LastRead, ReadTx, RunOutcome, StateKey, StoreError, WholeListKind};
 use crate::sync::checks::{audit, compare, decide_doubts, identity, owed_counts};
 use crate::sync::walks::{back_fill, changes, definitions, details, service_clock, sweep};
 
@@ -225,11 +224,11 @@ impl Run<'_> {
         }
         let Some(suspension) = error.suspension() else { return Err(error) };
         // Edits have delays of their own. The budget may end before the last attempt of a request each time.
-        if step.resource().is_some() && is_progress {
+        let wasted = cost.of_failed(step);
+        if step.resource().is_some() && is_progress && !step.begins_again() {
             self.note_end(step, StepEnd::Answered);
-        } else if step.resource().is_some() && matches!(suspension, Suspension::Budget(_)) && cost.wasted() > Ru::ZERO {
-            let why = format!("the window's last {} RU had no good answer", cost.wasted());
-            self.record_failure(step, why, cost.wasted());
+        } else if step.resource().is_some() && matches!(suspension, Suspension::Budget(_)) && wasted > Ru::ZERO {
+            self.record_failure(step, format!("the budget ended it after {wasted} that brought nothing"), wasted);
         }
         // A hold that concerns everything says nothing about a step.
         if matches!(suspension, Suspension::Hold(_)) && !self.was_answered() {
@@ -299,31 +298,23 @@ impl Run<'_> {
         known.skipped = self.results().skipped.keys().copied().collect();
         let (now, steady, first) = (self.now(), self.steady_time(), known.done.is_empty());
         let (job, by_person, accepted) = (self.job.clone(), self.by_person, self.job.accept().removals);
-        // Lists that this run does not go on with hold up no others.
-        let may_read_team = self.job.concerns(Resource::TeamMembers) && !self.is_skipped(Resource::TeamMembers);
-        let (key, limits) = (self.engine.client.key_fingerprint().to_string(), *self.engine.meter.limits());
+        let limits = *self.engine.meter.limits();
         let learnt = self.read(move |tx| {
             let objects = [
                 of_object(tx, Object::Contact, (now, steady), (&job, by_person), &limits)?,
                 of_object(tx, Object::Company, (now, steady), (&job, by_person), &limits)?,
             ];
             let paused = tx.state::<Instant>(&StateKey::PausedSince)?.is_some();
-            // A list that the budget, a hold or a stop interrupted is read to its end, whether the schedule, a person or an
-            // unknown key was the reason to begin.
-            let under_way: Option<ListsUnderWay> = tx.position(ReadOf::Lists)?;
-            let goes_on = |resource| under_way.as_ref().is_some_and(|lists| lists.are_of(resource, &key));
-            let reads_team = may_read_team && goes_on(Resource::TeamMembers);
             // Items that a list did not have wait for another one, and what was refused is due: its delay is its step's.
             let needs = |list| tx.needs_list(list, steady, accepted);
             let [of_contacts, of_companies] = Object::ALL.map(|object| needs(WholeListKind::Definitions(object)));
-            let definitions = of_contacts? || of_companies? || goes_on(Resource::CustomFields);
-            let definitions = definitions || was_refused(tx, Resource::CustomFields)?;
+            let definitions = of_contacts? || of_companies? || was_refused(tx, Resource::CustomFields)?;
             let definitions = (tx.goals().last_read(Goal::Definitions)?, definitions);
-            let team = reads_team || needs(WholeListKind::Team)? || was_refused(tx, Resource::TeamMembers)?;
+            let team = needs(WholeListKind::Team)? || was_refused(tx, Resource::TeamMembers)?;
             let team = (tx.goals().last_read(Goal::Team)?, team);
-            Ok((definitions, team, reads_team, paused, objects))
+            Ok((definitions, team, paused, objects))
         });
-        let (definitions, team, reads_team, paused, mut objects) = learnt.await?;
+        let (definitions, team, paused, mut objects) = learnt.await?;
         // Lists of one run are evidence once, also where an unknown key was the reason to read them.
         let definitions_read = *self.definitions_read.lock().await;
         let is_due =
@@ -337,11 +328,10 @@ impl Run<'_> {
                 object.copied = before.copied;
             }
         }
-        // Only the pages of one list are stored, so a list of team members in progress is read to its end first.
-        known.definitions_due = is_due(definitions, &Share::DEFINITIONS) && !definitions_read && !reads_team;
-        known.definitions_postponed = is_postponed(definitions, &Share::DEFINITIONS) || reads_team && !self.by_person;
-        known.team_postponed = is_postponed(team, &Share::TEAM);
-        (known.team_due, known.objects) = (is_due(team, &Share::TEAM), objects);
+        known.definitions_due = is_due(definitions, DEFINITIONS_SHARE) && !definitions_read;
+        known.definitions_postponed = is_postponed(definitions, DEFINITIONS_SHARE);
+        known.team_postponed = is_postponed(team, TEAM_SHARE);
+        (known.team_due, known.objects) = (is_due(team, TEAM_SHARE), objects);
         Ok(())
     }
 
@@ -418,13 +408,13 @@ fn of_object(
     let due = tx.due_doubts(object, steady, retries_refusals, by_person)?;
     let copied = tx.is_copied(object)?;
     let is_due = !due.missed.is_empty() || tx.count_nominated(object)? == 0;
-    let decide = refusal.is_none_or(|refusal| retries_refusals || refusal.is_sample_due(steady));
+    let decide = refusal.is_none() || retries_refusals;
     let (swept, changes) = (tx.goals().last_read(Goal::Sweep(object))?, tx.goals().last_read(Goal::Changes(object))?);
     let last_total = tx.goals().last_total(object)?.map(|(at, _)| at);
     let counted = last_total.max(swept.map(|swept| swept.finished));
     let failures = StepFailures::load(tx)?;
     let may_count = failures.of(Step::Total(object)).is_none_or(|failure| failure.wait(steady, limits).is_none());
-    let total_interval = Share::TOTAL.time_to_earn(Ru::GET, limits).max(TOTAL_INTERVAL);
+    let total_interval = limits.time_to_earn(Ru::GET, TOTAL_SHARE).max(TOTAL_INTERVAL);
     Ok(ObjectKnowledge {
         copied,
         copy_waits: !copied && can_be_copied(tx, object)?,

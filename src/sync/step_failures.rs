@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::engine::Share;
+use super::engine::FAILING_SHARE;
 use super::plan::Step;
 use crate::budget::{LONGEST_HOLD, Limits};
 use crate::model::{Instant, Resource, Ru, growing};
@@ -51,7 +51,7 @@ impl StepFailure {
         // A fault of minutes delays little, whatever the budget.
         // What a run may spend: one window, and the next if it begins meanwhile. A smaller budget pays for no more than that.
         let cost = self.cost.min(Ru::new(limits.limit.get().saturating_mul(2)));
-        let paid = (self.failures > PASSING).then(|| Share::FAILING.time_to_earn(cost, limits));
+        let paid = (self.failures > PASSING).then(|| limits.time_to_earn(cost, FAILING_SHARE));
         let wait = self.failed_at.plus(growing(DELAYS, self.failures).max(paid.unwrap_or_default())).since(steady);
         (!wait.is_zero() && self.failed_at <= steady.plus(LONGEST_HOLD)).then_some(wait)
     }
@@ -90,7 +90,7 @@ impl StepCost {
 
     /// What a step that failed took for nothing: what a short list has read before that is read again.
     pub(super) fn of_failed(self, step: Step) -> Ru {
-        if matches!(step, Step::Definitions | Step::Team) { self.spent } else { self.wasted() }
+        if step.begins_again() { self.spent } else { self.wasted() }
     }
 
     /// Whether a step that was interrupted made progress: most of it was answered. Requests that were refused for a while may

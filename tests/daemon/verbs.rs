@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 use crate::binary::{Going, SECRET};
 use crate::documented::DocumentTable;
 use crate::fixture::{DaemonFixture, verb};
-use crate::socket;
 
 /// Every path of a document; its numbers do not matter.
 fn paths(value: &Value, at: &str, into: &mut BTreeSet<String>) {
@@ -229,34 +228,6 @@ fn queued_resync_is_withdrawn_and_its_client_is_notified() {
     let (code, rest) = going.end();
     assert_eq!(code, Some(75), "{rest}");
     assert!(rest.contains("the job was withdrawn before it started"), "{rest}");
-    daemon.stop();
-}
-
-#[test]
-fn edits_are_sent_during_a_verification_and_a_push_waits_for_its_end() {
-    let fixture = DaemonFixture::with(600, 6)
-        .set("CRM_MIRROR_WRITE_BACK__ENABLED", "true")
-        .set("CRM_MIRROR_SYNC__DETAILS", "off");
-    let daemon = fixture.start();
-    daemon.sync();
-    fixture.service.sandbox.configure(|settings| settings.latency = Duration::from_millis(300));
-    let mut events = daemon.events();
-    let verify = daemon.post("/verify", &json!({"full": true})).with(202).json()["job"].clone();
-    events.until(|event| event["event"] == "started");
-    rusqlite::Connection::open(fixture.place.path("mirror.db"))
-        .unwrap()
-        .execute_batch("UPDATE contacts_full SET position = 'CTO' WHERE id = (SELECT min(id) FROM contacts)")
-        .unwrap();
-    let mut going = Going::start(fixture.place.command(&["push"]));
-    going.until_logged("the daemon runs it");
-    socket::until("the edit is carried out during the verification", || {
-        let log = fixture.service.sandbox.log();
-        log.entries().iter().any(|entry| entry.asked.method == "PATCH").then_some(())
-    });
-    let running = daemon.status()["daemon"]["running"].clone();
-    assert_eq!((&running["work"], &running["job"]), (&json!("verify"), &verify));
-    let (code, rest) = going.end();
-    assert_eq!(code, Some(0), "{rest}");
     daemon.stop();
 }
 

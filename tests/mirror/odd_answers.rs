@@ -345,7 +345,7 @@ fn everything(mirror: &Mirror) -> String {
         "SELECT * FROM changes",
         "SELECT * FROM removed_records",
         "SELECT * FROM frontier",
-        "SELECT * FROM reads WHERE purpose NOT IN ('sweep', 'progress')",
+        "SELECT * FROM reads WHERE purpose != 'sweep'",
         "SELECT * FROM state WHERE name NOT IN ('ledger', 'last_writer', 'history_marks', 'service_time', 'step_failures') ORDER BY name",
     ] {
         let mut stmt = conn.prepare(sql).unwrap();

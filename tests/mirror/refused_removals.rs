@@ -108,22 +108,22 @@ async fn refusal_ends_when_a_verification_has_seen_every_record() {
     }
 }
 
-/// Until a day has passed, no record is looked up again; what a verification found stays open.
+/// No record is looked up again; what a verification found stays open.
 #[tokio::test]
-async fn audit_reports_a_refusal_of_the_same_day_and_a_sync_does_not() {
+async fn audit_reports_an_earlier_refusal_and_a_sync_does_not() {
     let (crm, mirror) = settled(600, false).await;
     crm.sandbox.faults().add(hide(ids(0..300)));
     let refused = mirror.scheduled(&crm, &contacts_only(Job::audit())).await;
-    for (job, wait, outcome, samples) in [
-        (Job::audit(), 600, RunOutcome::Refused, 0),
-        (Job::sync(), 600, RunOutcome::Done, 0),
-        (Job::sync(), 86_400, RunOutcome::Done, 1),
-        (Job::audit(), 86_400, RunOutcome::Refused, 1),
+    for (job, wait, outcome) in [
+        (Job::audit(), 600, RunOutcome::Refused),
+        (Job::sync(), 600, RunOutcome::Done),
+        (Job::sync(), 86_400, RunOutcome::Done),
+        (Job::audit(), 86_400, RunOutcome::Refused),
     ] {
         crm.wait(wait);
         crm.sandbox.clear_log();
         let report = mirror.scheduled(&crm, &contacts_only(job.clone())).await;
-        assert_eq!((report.outcome, report.tally.removed, lookups(&crm)), (outcome, 0, samples), "{job:?}");
+        assert_eq!((report.outcome, report.tally.removed, lookups(&crm)), (outcome, 0, 0), "{job:?}");
         let outages = if outcome == RunOutcome::Refused { &refused.outages[..] } else { &[] };
         assert_eq!(report.outages.len(), outages.len(), "{job:?}");
         for ((resource, outage), (_, first)) in report.outages.iter().zip(outages) {
@@ -134,63 +134,6 @@ async fn audit_reports_a_refusal_of_the_same_day_and_a_sync_does_not() {
             mirror.one("SELECT coalesce(max(open), 0) FROM goals WHERE object = 'contact' AND kind = 'differing'");
         assert_eq!(open, "300", "{job:?}");
     }
-}
-
-/// Lists still lack the records.
-#[tokio::test]
-async fn sample_of_records_that_are_back_updates_them() {
-    let (crm, mirror) = settled(600, false).await;
-    crm.sandbox.faults().add(hide(ids(0..300)));
-    mirror.scheduled(&crm, &contacts_only(Job::audit())).await;
-    crm.sandbox.faults().clear();
-    crm.sandbox.faults().add(hide_from_lookups(none()));
-    crm.sandbox.faults().add(hide(ids(0..300)));
-    crm.sandbox.with_world(|world| world.edit(Object::Contact, "c00003", &json!({"name": "Edited"})));
-    crm.wait(86_400);
-    crm.sandbox.clear_log();
-    mirror.scheduled(&crm, &contacts_only(Job::audit())).await;
-    assert_eq!((lookups(&crm), refusals(&mirror)), (1, 0));
-    assert_eq!(mirror.one("SELECT name FROM contacts WHERE id = 'c00003'"), "'Edited'");
-}
-
-/// A mirror whose removals were refused a day ago, and which sends every request once.
-async fn refused_a_day_ago() -> (Crm, Mirror) {
-    let (crm, mut mirror) = settled(600, false).await;
-    crm.sandbox.faults().add(hide(ids(0..300)));
-    mirror.scheduled(&crm, &contacts_only(Job::audit())).await;
-    crm.wait(86_400);
-    crm.sandbox.clear_log();
-    mirror.tries = 1;
-    (crm, mirror)
-}
-
-/// With its count and without it.
-fn failed_lookup() -> Rule {
-    Rule::new(Fault::Status(500)).with_param("filter[id][in]").times(2)
-}
-
-#[tokio::test]
-async fn sample_without_an_answer_is_taken_again_by_the_next_run() {
-    let (crm, mirror) = refused_a_day_ago().await;
-    crm.sandbox.faults().clear();
-    crm.sandbox.faults().add(failed_lookup());
-    crm.sandbox.faults().add(hide(ids(0..300)));
-    for (fails, samples) in [(true, 2), (false, 3), (false, 3)] {
-        assert_eq!(mirror.run(&crm, &contacts_only(Job::sync())).await.is_err(), fails);
-        assert_eq!((lookups(&crm), refusals(&mirror)), (samples, 1));
-        crm.wait(3_600);
-    }
-}
-
-/// The sample is looked up in two parts, of which one shows that the records are back, and the other is not answered.
-#[tokio::test]
-async fn sample_that_is_answered_in_part_ends_the_refusal_and_the_run() {
-    let (crm, mirror) = refused_a_day_ago().await;
-    crm.sandbox.faults().clear();
-    crm.sandbox.configure(|settings| settings.limits_whole_lists = true);
-    crm.sandbox.faults().add(failed_lookup().after(2));
-    assert!(mirror.run(&crm, &contacts_only(Job::sync())).await.is_err());
-    assert_eq!((lookups(&crm), refusals(&mirror)), (4, 0));
 }
 
 #[tokio::test]

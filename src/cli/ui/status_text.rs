@@ -148,9 +148,7 @@ fn no_daemon(state: DaemonState, unit: Option<&str>) -> String {
 fn progress(run: &RunningRun) -> impl Iterator<Item = Line> {
     run.progress.iter().map(|RunProgress { object, progress }| {
         let of = progress.total.map_or(" so far".into(), |total| format!(" of {}", count(total)));
-        let left = progress.seconds_left.map(|seconds| format::duration(Duration::from_secs(seconds.max(1))));
-        let left = left.map(|left| format!(", about {left} left")).unwrap_or_default();
-        ("", format!("{object}: {}, {}{of}{left}", progress.work, count(progress.rows)))
+        ("", format!("{object}: {}, {}{of}", progress.work, count(progress.rows)))
     })
 }
 

@@ -1,6 +1,6 @@
 // The current state in one line, and what needs attention. Both only restate what the daemon reported.
 
-import { clock, count, moment, took, when } from "/text.js";
+import { clock, count, moment, when } from "/text.js";
 
 const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
@@ -37,11 +37,10 @@ export function detailsLabel(object) {
 
 const WORK = { "first-copy": "first copy", sweep: "sweep", details: "details" };
 
-/** The progress of the work on an object, and the time left. */
-export function progressLabel({ work, rows, total, seconds_left }) {
+/** The progress of the work on an object. */
+export function progressLabel({ work, rows, total }) {
   const of = total === null ? " so far" : ` of ${count(total)}`;
-  const left = seconds_left === null ? "" : `, about ${took(Math.max(1, seconds_left) * 1000)} left`;
-  return `${WORK[work] ?? work}: ${count(rows)}${of}${left}`;
+  return `${WORK[work] ?? work}: ${count(rows)}${of}`;
 }
 
 /** The open edits by state; empty if there are none. */

@@ -153,14 +153,13 @@ impl ReadTx<'_> {
     }
 
     pub fn refused_removals(&self, object: Object) -> Result<Option<RefusedRemovals>> {
-        let sql = "SELECT since, steady, open FROM goals WHERE object = ?1 AND kind = 'refused removals'";
-        let found: Option<(StoredTime, StoredTime, i64)> = self.find_tuple(sql, [object])?;
-        let Some((seen_at, sampled_at, going)) = found else { return Ok(None) };
+        let sql = "SELECT since, open FROM goals WHERE object = ?1 AND kind = 'refused removals'";
+        let found: Option<(StoredTime, i64)> = self.find_tuple(sql, [object])?;
+        let Some((seen_at, going)) = found else { return Ok(None) };
         Ok(Some(RefusedRemovals {
             going: going.unsigned_abs(),
             of: self.count_rows(object)?,
             seen_at: seen_at.0.unwrap_or(Instant::EPOCH),
-            sampled_at: sampled_at.0,
         }))
     }
 }
@@ -315,27 +314,16 @@ pub struct RefusedRemovals {
     pub going: u64,
     pub of: u64,
     pub seen_at: Instant,
-    /// When a sample of the records was last looked up, by the ledger's steady clock.
-    #[serde(skip)]
-    pub sampled_at: Option<Instant>,
-}
-
-impl RefusedRemovals {
-    /// Whether a lookup of a sample is due: once a day by the ledger's steady clock. A time that is ahead of the clock
-    /// was stored by a clock that was lost.
-    pub fn is_sample_due(&self, steady: Instant) -> bool {
-        self.sampled_at.is_none_or(|sampled| steady.since(sampled) >= DAY || sampled > steady)
-    }
 }
 
 impl ClaimsTx<'_> {
     pub fn set_refused_removals(&self, object: Object, refused: Option<RefusedRemovals>) -> Result<()> {
-        let Some(RefusedRemovals { going, seen_at, sampled_at, .. }) = refused else {
+        let Some(RefusedRemovals { going, seen_at, .. }) = refused else {
             let sql = "DELETE FROM goals WHERE object = ?1 AND kind = 'refused removals'";
             return self.run(sql, [object]);
         };
-        let sql = "INSERT OR REPLACE INTO goals (object, kind, since, steady, open) VALUES (?1, 'refused removals', ?2, ?3, ?4)";
-        self.run(sql, params![object, seen_at, sampled_at, going.cast_signed()])
+        let sql = "INSERT OR REPLACE INTO goals (object, kind, since, open) VALUES (?1, 'refused removals', ?2, ?3)";
+        self.run(sql, params![object, seen_at, going.cast_signed()])
     }
 }
 

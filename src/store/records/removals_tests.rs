@@ -191,20 +191,3 @@ async fn nominated_record_is_no_witness() {
     let seen = store.read(|tx| Ok((tx.count_nominated(Object::Contact)?, tx.witness(Object::Contact, None)?)));
     assert_eq!(seen.await.unwrap(), (2, Some(id("c01"))));
 }
-
-#[test]
-fn sample_of_refused_removals_is_due_once_a_day() {
-    let at = |seconds: u64| Instant::EPOCH.plus(Duration::from_secs(1_000_000 + seconds));
-    let day = 86_400;
-    for (sampled, steady, due) in [
-        (None, 0, true),
-        (Some(0), 0, false),
-        (Some(0), day - 1, false),
-        (Some(0), day, true),
-        (Some(0), 3 * day, true),
-        (Some(1), 0, true),
-    ] {
-        let outage = RefusedRemovals { going: 5, of: 5, seen_at: at(0), sampled_at: sampled.map(at) };
-        assert_eq!(outage.is_sample_due(at(steady)), due, "{sampled:?} {steady}");
-    }
-}

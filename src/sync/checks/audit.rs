@@ -163,7 +163,7 @@ impl Audit<'_> {
     async fn compare_newest(&mut self) -> Result<(), SyncError> {
         let object = self.object;
         let query = ListQuery::new(object.resource()).sort(SortBy::UpdatedDesc).is_null("updatedAt", false);
-        let fetched = match compare::page_of_audit(self.run, &query, "audit").await {
+        let fetched = match self.run.engine.page(&query, compare::purpose(self.run), "audit").await {
             // The counts are made all the same.
             Err(error) if error.is_unreadable() => return Ok(()),
             fetched => fetched?,
@@ -323,15 +323,11 @@ impl Audit<'_> {
     /// What a walk owes is settled then; a comparison of the object has compared the rest with nothing.
     async fn list(&mut self, range: TimeRange) -> Result<u64, SyncError> {
         let resource = self.object.resource();
-        let mut query = self.run.with_fitting_pages(range.list(resource));
         let (mut was_short, not_shown) = (false, self.not_shown);
         loop {
             self.not_shown = not_shown;
-            query = match self.list_with(range, query.clone()).await {
-                Ok(Listed { there, announced, .. }) if there < announced && !was_short => {
-                    was_short = true;
-                    query
-                }
+            match self.list_once(range).await {
+                Ok(Listed { there, announced, .. }) if there < announced && !was_short => was_short = true,
                 Ok(Listed { there, announced, unseen }) => {
                     self.unseen.extend(unseen);
                     self.not_shown += announced.saturating_sub(there);
@@ -343,35 +339,33 @@ impl Audit<'_> {
                     self.unlisted += 1;
                     return Ok(0);
                 }
-                Err(error) => self.run.with_smaller_pages(&query, error)?,
-            };
+                Err(error) => return Err(error),
+            }
         }
     }
 
-    async fn list_with(&mut self, range: TimeRange, query: ListQuery) -> Result<Listed, SyncError> {
-        let object = self.object;
-        let unseen = self.run.read(move |tx| tx.ids_of_range(object, range)).await?;
+    async fn list_once(&mut self, range: TimeRange) -> Result<Listed, SyncError> {
+        let (run, object, purpose) = (self.run, self.object, compare::purpose(self.run));
+        let unseen = run.read(move |tx| tx.ids_of_range(object, range)).await?;
         let mut listed = Listed { there: 0, announced: 0, unseen };
-        let counts = self.run.may_count(object);
-        let mut list = ShortList::new(if counts { query.clone().count_exact() } else { query.clone() });
+        let (counts, query) = (run.may_count(object), range.list(object.resource()));
+        let list_of = |query| ShortList::new(run, query, purpose, "audit");
+        let mut list = list_of(if counts { query.clone().count_exact() } else { query.clone() });
         loop {
-            let fetched = match compare::page_of_audit(self.run, &list.query(), "audit").await {
-                Err(error) if counts && list.is_new() && error.allows_another() && !error.is_unreadable() => {
-                    self.run.mark_uncounted(object, &error);
-                    list = ShortList::new(query.clone());
-                    compare::page_of_audit(self.run, &query, "audit").await?
+            let fetched = match list.page().await {
+                Err(error) if counts && list.place.pages == 0 && error.allows_another() && !error.is_unreadable() => {
+                    run.mark_uncounted(object, &error);
+                    list = list_of(query.clone());
+                    list.page().await?
                 }
                 fetched => fetched?,
             };
-            if list.is_new() {
-                listed.announced = fetched.page.total.unwrap_or(0);
+            let Some(fetched) = fetched else { return Ok(listed) };
+            if list.place.pages == 1 {
+                (listed.there, listed.announced) = (0, fetched.page.total.unwrap_or(0));
             }
             listed.there += fetched.page.records.len() as u64 + u64::from(fetched.page.unusable);
-            let follows = list.take(&fetched.page);
             self.compare_page(fetched, &mut listed.unseen).await?;
-            if !follows? {
-                return Ok(listed);
-            }
         }
     }
 

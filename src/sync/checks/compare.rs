@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use super::findings::{Difference, DifferenceKind, Findings};
-use crate::api::{ListAnswer, ListQuery, decode};
+use crate::api::{ListAnswer, decode};
 use crate::model::{AnswerTime, Instant, Object, Purpose, RecordId, TimeField, TimeRange};
 use crate::store::{Applied, Compared, Completeness, Goal, ReadOf, ReadTx, StoreError};
 use crate::sync::Job;
@@ -210,24 +210,15 @@ pub(super) fn unexplained(tx: &ReadTx<'_>, object: Object, there: u64) -> Result
 
 pub(in crate::sync) async fn count_there(run: &Run<'_>, object: Object, range: TimeRange) -> Result<u64, SyncError> {
     let resource = object.resource();
-    let counted = page_of_audit(run, &range.count(resource), "count").await?.page.total;
+    let counted = run.engine.page(&range.count(resource), purpose(run), "count").await?.page.total;
     counted
         .ok_or_else(|| decode::NotUnderstood("the list has no usable `total`, though it was asked for".into()))
         .asking("count", resource)
 }
 
-/// Requests a list. The previous answer was compared before, so waiting edits are sent first.
-pub(super) async fn page_of_audit(
-    run: &Run<'_>,
-    query: &ListQuery,
-    doing: &'static str,
-) -> Result<FetchedPage, SyncError> {
-    if matches!(run.job, Job::Verify { .. }) {
-        run.give_way_to_edits().await?;
-    }
-    // What reads everything leaves the reserve to the schedule.
-    let purpose = if matches!(run.job, Job::Verify { full: true, .. }) { Purpose::Sweep } else { Purpose::Audit };
-    run.engine.page(query, purpose, doing).await
+/// What the requests of a comparison are for: what reads everything leaves the reserve to the schedule.
+pub(super) const fn purpose(run: &Run<'_>) -> Purpose {
+    if matches!(run.job, Job::Verify { full: true, .. }) { Purpose::Sweep } else { Purpose::Audit }
 }
 
 impl Audit<'_> {

@@ -79,47 +79,35 @@ impl Audit<'_> {
             let refusal = tx.refused_removals(object)?;
             Ok((nominated, tx.due_doubts(object, steady, at_once, by_person)?, share, refusal, (accepted, at_once)))
         });
-        let (nominated, mut due, share, refusal, (accepted, at_once)) = reading.await?;
+        let (nominated, due, share, refusal, (accepted, at_once)) = reading.await?;
         let guard = RemovalGuard { accepted, ..self.run.removal_guard() };
-        // It stands until a person decides, or a sample of its records shows that they are back.
-        let standing = refusal.filter(|_| !at_once && !nominated.is_empty());
-        let (refused, unproven) = (standing.is_some(), if standing.is_some() { 0 } else { nominated.len() as u64 });
-        let settlement = Settlement { refused, unproven, ..Settlement::default() };
-        if let Some(refusal) = standing {
+        self.look_at_older(due.older).await?;
+        // It stands until a person decides, or lists show the records again.
+        if let Some(refusal) = refusal.filter(|_| !at_once && !nominated.is_empty()) {
             if !matches!(self.run.job, Job::Sync { .. } | Job::Push) {
                 self.run.report_outage(object.resource(), refusal);
             }
-            due.missed = if refusal.is_sample_due(steady) { nominated } else { Vec::new() };
-        } else if refusal.is_some() && nominated.is_empty() {
+            return Ok(Settlement { refused: true, ..Settlement::default() });
+        }
+        if refusal.is_some() && nominated.is_empty() {
             self.run.write(move |tx| tx.claims().set_refused_removals(object, None)).await?;
         }
-        self.look_at_older(due.older).await?;
+        let settlement = Settlement { unproven: nominated.len() as u64, ..Settlement::default() };
         if due.missed.is_empty() {
             return Ok(settlement);
         }
         let (mut confirmation, compared) = (Confirmation::new(self.run, object), self.findings.compared);
         let (mut rest, mut ended) = (&due.missed[..], Ok(()));
-        let allowed = standing.is_none() && guard.allows(share.going, share.of);
+        let allowed = guard.allows(share.going, share.of);
         if !allowed {
             // A service with unordered lists causes nominations of existing records: a sample distinguishes that from
             // an outage.
             let (few, others) = split_lookup(rest);
             ended = confirmation.confirm(few).await;
-            let has_found = confirmation.has_found(few);
-            if ended.is_ok() && !has_found {
-                let Some(refusal) = standing else { return self.refuse(share).await };
-                let sampled = RefusedRemovals { sampled_at: Some(steady), ..refusal };
-                self.run.write(move |tx| tx.claims().set_refused_removals(object, Some(sampled))).await?;
-                return Ok(settlement);
-            }
-            if standing.is_some() && has_found {
-                self.run.write(move |tx| tx.claims().set_refused_removals(object, None)).await?;
+            if ended.is_ok() && !confirmation.has_found(few) {
+                return self.refuse(share).await;
             }
             self.keep_found(std::mem::take(&mut confirmation.found)).await?;
-            if standing.is_some() {
-                // The others are looked up as any that were missed.
-                return ended.map(|()| Settlement { unproven: due.missed.len() as u64, ..Settlement::default() });
-            }
             rest = others;
         }
         if ended.is_ok() {
@@ -225,7 +213,7 @@ impl Audit<'_> {
 
     async fn refuse(&self, share: RemovalShare) -> Result<Settlement, SyncError> {
         let (object, RemovalShare { going, of }) = (self.object, share);
-        let outage = RefusedRemovals { going, of, seen_at: self.run.now(), sampled_at: Some(self.run.steady_time()) };
+        let outage = RefusedRemovals { going, of, seen_at: self.run.now() };
         self.run.write(move |tx| tx.claims().set_refused_removals(object, Some(outage))).await?;
         self.run.report_outage(object.resource(), outage);
         Ok(Settlement { refused: true, ..Settlement::default() })

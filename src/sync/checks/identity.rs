@@ -20,12 +20,12 @@ use serde::{Deserialize, Serialize};
 use crate::api::{ErrorClass, ListQuery};
 use crate::model::{Instant, Object, Purpose, RecordId};
 use crate::store::{MirrorTx, StateKey, StoreError};
-use crate::sync::engine::Engine;
+use crate::sync::checks::lookup_by_id::is_of_ids;
 use crate::sync::error::SyncError;
 use crate::sync::job::Job;
 use crate::sync::run::Run;
 use crate::sync::walks::service_clock;
-use crate::sync::walks::short_list::ShortList;
+use crate::sync::walks::short_list::{FetchedPage, ShortList};
 
 /// The number of known records that are looked up: as many as fit one list.
 const SAMPLE: usize = 50;
@@ -88,7 +88,7 @@ pub(in crate::sync) async fn check_identity(run: &Run<'_>) -> Result<(), SyncErr
     }
     // Without a known identity there may still be records, because the entry may be lost. What is recognised needs no
     // acceptance: nothing is forgotten then.
-    let accepted = match (run.engine.recognise().await, run.job.accept().workspace) {
+    let accepted = match (recognise(run).await, run.job.accept().workspace) {
         (Err(SyncError::NotRecognised { .. } | SyncError::OtherWorkspace { .. } | SyncError::NoScope { .. }), true) => {
             true
         }
@@ -141,91 +141,78 @@ async fn not_recognised(run: &Run<'_>, identity: Identity, asked: usize, met: us
     })
 }
 
-impl Engine {
-    /// Requests known records by id and compares the creation time, which never changes: ids may be equal in two
-    /// workspaces, creation times are not. The first object with existing records decides.
-    ///
-    /// # Errors
-    /// [`SyncError::OtherWorkspace`] if they are other records, as seen once; [`SyncError::NotRecognised`] if none of
-    /// those exists that the key may read; [`SyncError::NoScope`] if the key may read none of them.
-    pub async fn recognise(&self) -> Result<(), SyncError> {
-        let (mut unread, mut asked) = (Vec::new(), 0);
-        for object in Object::ALL {
-            let sample = self.store.read(move |tx| tx.sample_created(object, SAMPLE)).await?;
-            let ids: Vec<RecordId> = sample.iter().map(|(id, _)| id.clone()).collect();
-            let sample = &sample[..ListQuery::ids_that_fit(&ids)];
-            if sample.is_empty() {
-                continue;
-            }
-            match self.look_for(object, sample).await? {
-                None => unread.push(object.resource().read_scope()),
-                Some(SampleResult { asked: some, met: 0, others: 0 }) => asked += some,
-                Some(SampleResult { asked, met, others }) if others > met => {
-                    return Err(SyncError::OtherWorkspace { asked, met });
-                }
-                Some(_) => return Ok(()),
-            }
+/// Requests known records by id and compares the creation time, which never changes: ids may be equal in two
+/// workspaces, creation times are not. The first object with existing records decides.
+///
+/// # Errors
+/// [`SyncError::OtherWorkspace`] if they are other records, as seen once; [`SyncError::NotRecognised`] if none of
+/// those exists that the key may read; [`SyncError::NoScope`] if the key may read none of them.
+async fn recognise(run: &Run<'_>) -> Result<(), SyncError> {
+    let (mut unread, mut asked) = (Vec::new(), 0);
+    for object in Object::ALL {
+        let sample = run.read(move |tx| tx.sample_created(object, SAMPLE)).await?;
+        let ids: Vec<RecordId> = sample.iter().map(|(id, _)| id.clone()).collect();
+        let sample = &sample[..ListQuery::ids_that_fit(&ids)];
+        if sample.is_empty() {
+            continue;
         }
-        match (asked, unread.is_empty()) {
-            // There is no known record to overwrite.
-            (0, true) => Ok(()),
-            // There are records, but the key may not read any of them, so the workspace cannot be identified.
-            (0, false) => Err(SyncError::NoScope { scopes: unread.join(", ") }),
-            (asked, _) => Err(SyncError::NotRecognised { asked, met: 0, unread }),
+        match look_for(run, object, sample).await {
+            Err(error) if error.class() == Some(ErrorClass::SkipObject) => unread.push(object.resource().read_scope()),
+            Err(error) => return Err(error),
+            Ok(SampleResult { asked: some, met: 0, others: 0 }) => asked += some,
+            Ok(SampleResult { asked, met, others }) if others > met => {
+                return Err(SyncError::OtherWorkspace { asked, met });
+            }
+            Ok(_) => return Ok(()),
         }
     }
+    match (asked, unread.is_empty()) {
+        // There is no known record to overwrite.
+        (0, true) => Ok(()),
+        // There are records, but the key may not read any of them, so the workspace cannot be identified.
+        (0, false) => Err(SyncError::NoScope { scopes: unread.join(", ") }),
+        (asked, _) => Err(SyncError::NotRecognised { asked, met: 0, unread }),
+    }
+}
 
-    /// Requests known records of an object; `None` if the key may not read it.
-    async fn look_for(&self, object: Object, sample: &[(RecordId, String)]) -> Result<Option<SampleResult>, SyncError> {
-        let resource = object.resource();
-        let doing = "recognise the workspace by";
-        let (mut met, mut others, mut asked) = (HashSet::new(), HashSet::new(), 0);
-        let mut open = vec![sample];
-        while let Some(some) = open.pop() {
-            if !met.is_empty() || !others.is_empty() {
-                break;
-            }
-            let ids: Vec<RecordId> = some.iter().map(|(id, _)| id.clone()).collect();
-            let mut query = ListQuery::new(resource).ids(&ids);
-            let mut list = ShortList::new(query.clone());
-            loop {
-                let page = match self.page(&list.query(), Purpose::Changes, doing).await {
-                    Err(error) if error.class() == Some(ErrorClass::SkipObject) => return Ok(None),
-                    // A service that limits the length of the whole list. The other half is needed only if none of this
-                    // one exists.
-                    Err(error) if error.class() == Some(ErrorClass::BadRequest) && some.len() > 1 => {
-                        let (low, high) = some.split_at(some.len() / 2);
-                        open.extend([high, low]);
-                        break;
-                    }
-                    Err(error) if error.is_unreadable() => {
-                        query = query.with_smaller_pages().ok_or(error)?;
-                        list = ShortList::new(query.clone());
-                        continue;
-                    }
-                    fetched => fetched?.page,
-                };
-                for record in &page.records {
-                    let created = record.created_at;
-                    let is_of = |known: &str| {
-                        created.zip(known.parse().ok()).is_some_and(|(created, known): (Instant, Instant)| {
-                            created.since(known).max(known.since(created)) <= SAME_TIME
-                        })
-                    };
-                    match some.iter().find(|(id, _)| *id == record.id) {
-                        Some((_, known)) if is_of(known) => met.insert(record.id.clone()),
-                        Some(_) => others.insert(record.id.clone()),
-                        None => false,
-                    };
-                }
-                // One page, unless the service uses smaller pages than requested. Records that are known are enough, so
-                // that a budget window may pay for fewer requests than there are pages.
-                if met.len() > others.len() || !list.take(&page)? {
-                    asked += some.len();
+/// Requests known records of an object.
+async fn look_for(run: &Run<'_>, object: Object, sample: &[(RecordId, String)]) -> Result<SampleResult, SyncError> {
+    let (mut met, mut others, mut asked) = (HashSet::new(), HashSet::new(), 0);
+    let mut open = vec![sample];
+    while let Some(some) = open.pop().filter(|_| met.is_empty() && others.is_empty()) {
+        asked += some.len();
+        let ids: Vec<RecordId> = some.iter().map(|(id, _)| id.clone()).collect();
+        let query = ListQuery::new(object.resource()).ids(&ids);
+        let mut list = ShortList::new(run, query, Purpose::Changes, "recognise the workspace by");
+        // One page, unless the service uses smaller pages than requested. Records that are known are enough, so
+        // that a budget window may pay for fewer requests than there are pages.
+        while met.len() <= others.len() {
+            let page = match list.page().await {
+                // A service that limits the length of the whole list, or a record that cannot be read. The other half is
+                // needed only if none of this one exists.
+                Err(error) if is_of_ids(&error) && some.len() > 1 => {
+                    let (low, high) = some.split_at(some.len() / 2);
+                    open.extend([high, low]);
+                    asked -= some.len();
                     break;
                 }
+                fetched => fetched?,
+            };
+            let Some(FetchedPage { page, .. }) = page else { break };
+            for record in page.records {
+                let created = record.created_at;
+                let is_of = |known: &str| {
+                    created.zip(known.parse().ok()).is_some_and(|(created, known): (Instant, Instant)| {
+                        created.since(known).max(known.since(created)) <= SAME_TIME
+                    })
+                };
+                match some.iter().find(|(id, _)| *id == record.id) {
+                    Some((_, known)) if is_of(known) => met.insert(record.id),
+                    Some(_) => others.insert(record.id),
+                    None => false,
+                };
             }
         }
-        Ok(Some(SampleResult { asked, met: met.len(), others: others.len() }))
     }
+    Ok(SampleResult { asked, met: met.len(), others: others.len() })
 }

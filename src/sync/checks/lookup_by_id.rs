@@ -85,7 +85,7 @@ impl<'r> Confirmation<'r> {
 }
 
 /// Whether a lookup of other ids may succeed.
-fn is_of_ids(error: &SyncError) -> bool {
+pub(super) fn is_of_ids(error: &SyncError) -> bool {
     error.class() == Some(ErrorClass::BadRequest) || error.is_unreadable()
 }
 
@@ -115,33 +115,22 @@ async fn list_by(
     ids: usize,
     witness: Option<&RecordId>,
 ) -> Result<FoundRecords, SyncError> {
-    let begin = |query: &ListQuery| {
-        let (asked, steady) = (run.store().requests().begin(), run.steady_time());
-        let found =
-            FoundRecords { pages: Vec::new(), asked, is_cut: false, answer: AnswerTime { shows: None, steady } };
-        (found, ShortList::new(query.clone()))
-    };
-    let mut query = run.with_fitting_pages(query);
-    let (mut found, mut list) = begin(&query);
-    loop {
-        let fetched = match run.engine.page(&list.query(), Purpose::Audit, "confirm removals of").await {
-            Err(error) => {
-                query = run.with_smaller_pages(&query, error)?;
-                (found, list) = begin(&query);
-                continue;
-            }
-            fetched => fetched?,
-        };
-        let answer = service_clock::answer_time(run, &fetched.answer, &fetched.page.records);
-        let has_next = fetched.page.next.is_some();
-        let follows = list.take(&fetched.page);
-        found.add(vec![fetched], answer);
-        if !has_next || found.records().any(|record| Some(&record.id) != witness) {
-            found.is_cut = has_next || !found.is_all(ids).unwrap_or(found.pages.len() == 1);
-            return Ok(found);
+    let mut list = ShortList::new(run, query, Purpose::Audit, "confirm removals of");
+    let (asked, answer) = (run.store().requests().begin(), AnswerTime { shows: None, steady: run.steady_time() });
+    let mut found = FoundRecords { pages: Vec::new(), asked, is_cut: false, answer };
+    while let Some(fetched) = list.page().await? {
+        if list.place.pages == 1 {
+            (found.pages, found.answer) = (Vec::new(), answer);
         }
-        follows?;
+        let answer = service_clock::answer_time(run, &fetched.answer, &fetched.page.records);
+        found.is_cut = fetched.page.next.is_some();
+        found.add(vec![fetched], answer);
+        if found.records().any(|record| Some(&record.id) != witness) {
+            break;
+        }
     }
+    found.is_cut |= !found.is_all(ids).unwrap_or(found.pages.len() == 1);
+    Ok(found)
 }
 
 impl Confirmation<'_> {

@@ -33,27 +33,15 @@ const BATCH: usize = 500;
 pub(in crate::sync) async fn fill_columns(run: &Run<'_>, object: Object) -> Result<(), SyncError> {
     let layout = run.store().layout();
     let reading = run.read(move |tx| {
-        let missing = tx.goals().unfilled(&layout, object)?;
-        if missing.is_empty() {
-            return Ok((missing, None, 0, Vec::new()));
-        }
-        let being_filled = match tx.goals().is_set(Goal::Sweeping(object))? {
-            true => tx.goals().being_filled(object)?,
-            false => BTreeSet::new(),
-        };
-        let waiting = (!tx.goals().is_set(Goal::WantedSweep(object))?).then_some(being_filled);
-        Ok((missing, waiting, tx.count_rows(object)?, tx.definitions(object)?))
+        let (wanted, sweeping) = (Goal::WantedSweep(object), Goal::Sweeping(object));
+        let (wanted, sweeping) = (tx.goals().is_set(wanted)?, tx.goals().is_set(sweeping)?);
+        let being_filled = if sweeping { tx.goals().being_filled(object)? } else { BTreeSet::new() };
+        let mut missing = tx.goals().unfilled(&layout, object)?;
+        // What the sweep under way completes, or one that is wanted, is not filled by itself.
+        missing.retain(|field| field.data_type.detail_only() || !wanted && !being_filled.contains(&field.definition));
+        Ok((missing, tx.count_rows(object)?, tx.definitions(object)?))
     });
-    let (missing, waiting, rows, definitions) = reading.await?;
-    // What the sweep under way completes, or one that is wanted, is not filled by itself.
-    let missing: Vec<CustomField> = missing
-        .into_iter()
-        .filter(|field| match &waiting {
-            _ if field.data_type.detail_only() => true,
-            None => false,
-            Some(being_filled) => !being_filled.contains(&field.definition),
-        })
-        .collect();
+    let (missing, rows, definitions) = reading.await?;
     if missing.is_empty() {
         return Ok(());
     }

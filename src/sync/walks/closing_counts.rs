@@ -33,34 +33,19 @@ pub(in crate::sync) fn owe_again(
     tx.claims().set_unproven(object, by, &UnprovenRanges { is_second: true, waits_until: None, ..counted })
 }
 
-/// Records that a changes walk over these timestamps has to be counted, together with what earlier ones still owe, in at most
-/// two ranges: changes cost little more than their pages.
+/// Records that a changes walk over these timestamps has to be counted, together with what earlier ones still owe.
 pub(in crate::sync) fn owe_changes(
     tx: &MirrorTx<'_>,
     object: Object,
     from: Option<Instant>,
     high: Option<Instant>,
-    parts: u64,
 ) -> Result<(), StoreError> {
     let (by, second) = (TimeField::UpdatedAt, Duration::from_secs(1));
     let (from, to) = (from.map(Instant::whole_second), high.map(|high| high.whole_second().plus(second)));
-    let known = tx.unproven(object, by)?.unwrap_or_default().ranges;
-    let parts = parts.min(2).max(known.len() as u64);
-    let mut all = Vec::new();
-    known.into_iter().chain([TimeRange::dated(by, from, to)]).for_each(|range| range.join(&mut all, 1));
-    let mut ranges = Vec::new();
-    for range in all {
-        let mut rest = range;
-        for edge in tx.edges(object, range, parts, 0.0)? {
-            if let Some((low, high)) = rest.cut(edge) {
-                ranges.push(low);
-                rest = high;
-            }
-        }
-        ranges.push(rest);
-    }
+    let mut owed = tx.unproven(object, by)?.unwrap_or_default().ranges;
+    TimeRange::dated(by, from, to).join(&mut owed, 1);
     tx.claims().unset(Goal::UncountedChanges(object))?;
-    tx.claims().set_unproven(object, by, &UnprovenRanges { ranges, ..UnprovenRanges::default() })
+    tx.claims().set_unproven(object, by, &UnprovenRanges { ranges: owed, ..UnprovenRanges::default() })
 }
 
 /// Claims that the changes are here, as soon as nothing is left to be counted.
@@ -81,16 +66,16 @@ mod tests {
         let object = Object::Contact;
         let at = |second: i64| Instant::from_secs(1_700_000_000 + second);
         let changes = TimeField::UpdatedAt;
-        let walked = |from, high, pages| {
+        let walked = |from, high| {
             store.write(move |tx| {
-                owe_changes(tx, object, at(from), at(high), pages)?;
+                owe_changes(tx, object, at(from), at(high))?;
                 Ok(tx.unproven(object, changes)?.unwrap().ranges)
             })
         };
         let dated = move |from, to| vec![TimeRange::dated(changes, at(from), at(to))];
-        assert_eq!(walked(50, 90, 1).await.unwrap(), dated(50, 91));
-        assert_eq!(walked(80, 99, 1).await.unwrap(), dated(50, 100), "the first walk is still to be counted");
-        assert_eq!(walked(10, 20, 1).await.unwrap(), dated(10, 100));
+        assert_eq!(walked(50, 90).await.unwrap(), dated(50, 91));
+        assert_eq!(walked(80, 99).await.unwrap(), dated(50, 100), "the first walk is still to be counted");
+        assert_eq!(walked(10, 20).await.unwrap(), dated(10, 100));
         let fresh = LastRead::between(Instant::EPOCH, Instant::EPOCH);
         let owed = store.write(move |tx| {
             let owed = UnprovenRanges { ranges: dated(1, 2), ..UnprovenRanges::default() };

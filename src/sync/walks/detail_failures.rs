@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use crate::budget::Limits;
 use crate::model::{Instant, Ru};
-use crate::sync::engine::Share;
+use crate::sync::engine::FAILING_DETAILS_SHARE;
 
 /// How many failed requests may wait for being paid.
 const UNPAID: u32 = 45;
@@ -34,8 +34,8 @@ impl FailedDetails {
     /// As stored: requests, which are paid for as fast as the present budget allows, and no more than it lets fail, with so
     /// many tries for a detail. What is owed since a time that is not over was stored by a clock that was lost.
     pub(super) fn stored(owed: Option<(Instant, u32)>, limits: &Limits, tries: u32, now: Instant) -> FailedDetails {
-        let per_request = Share::FAILING_DETAILS.time_to_earn(Ru::GET, limits).max(EARNED_IN);
-        let share = u32::try_from(Share::FAILING_DETAILS.of(limits)).unwrap_or(UNPAID);
+        let per_request = limits.time_to_earn(Ru::GET, FAILING_DETAILS_SHARE).max(EARNED_IN);
+        let share = u32::try_from(limits.limit.get() / u64::from(FAILING_DETAILS_SHARE)).unwrap_or(UNPAID);
         let unpaid = share.clamp(1, UNPAID);
         let most = per_request.saturating_mul(unpaid);
         let owed = owed.filter(|(since, _)| *since <= now);

@@ -5,10 +5,9 @@
 //! detail that cannot be read affects its record only: [`FailedDetails`] bounds what such requests cost.
 
 use std::collections::{HashSet, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
 
 use super::detail_failures::FailedDetails;
 use crate::api::error::ApiError;
@@ -38,9 +37,12 @@ const MAX_UNANSWERED: u32 = 3;
 
 const DOING: &str = "read a detail of";
 
-/// The details of a batch that are still to be read, and what became of the others.
-#[derive(Debug)]
-struct DetailQueue {
+/// Details that are read side by side, and what became of those that were.
+struct DetailBatch<'r> {
+    run: &'r Run<'r>,
+    object: Object,
+    /// For changes, only the parts that lists return, too, are stored.
+    purpose: Purpose,
     ids: VecDeque<RecordId>,
     skipped: HashSet<RecordId>,
     gone: Vec<RecordId>,
@@ -48,27 +50,10 @@ struct DetailQueue {
     /// Records that failed since the last success, and requests without an answer since the last answer.
     failed: u32,
     unanswered: u32,
-    under_way: u32,
     /// Rows so far in this step.
     rows: u64,
     /// Whether too many failed or were not found, so that no more are read in this run.
     given_up: bool,
-}
-
-impl DetailQueue {
-    fn give_up(&mut self) {
-        self.given_up = true;
-        self.ids.clear();
-    }
-}
-
-/// Details that are read side by side.
-struct DetailBatch<'r> {
-    run: &'r Run<'r>,
-    object: Object,
-    /// For changes, only the parts that lists return, too, are stored.
-    purpose: Purpose,
-    queue: Mutex<DetailQueue>,
 }
 
 /// Reads the due details, as far as the budget allows.
@@ -81,7 +66,6 @@ pub(in crate::sync) async fn read_details(run: &Run<'_>, object: Object) -> Resu
     let others = waiting.clone();
     let waiting_due = run.read(move |tx| tx.count_due_among(object, &others)).await?;
     run.begins(object.resource(), "details", Some(total));
-    run.store_progress(object, Some(total)).await?;
     let (mut rows, mut skipped) = (0, waiting.clone());
     let mut last: Option<DueDetail> = None;
     // Those behind `last`, and those of them that do not wait.
@@ -163,88 +147,86 @@ pub(in crate::sync) async fn old_details(
 }
 
 /// Reads these details; `rows` were read in this step before.
-async fn read_batch(
-    run: &Run<'_>,
+async fn read_batch<'r>(
+    run: &'r Run<'r>,
     object: Object,
     ids: VecDeque<RecordId>,
     purpose: Purpose,
     rows: u64,
-) -> Result<DetailQueue, SyncError> {
-    let workers = run.engine.workers().min(ids.len());
+) -> Result<DetailBatch<'r>, SyncError> {
     let (limits, tries) = (run.engine.meter.limits(), run.engine.client.tries());
     let owed = run.read(move |tx| unread::failed_owed(tx, object)).await?;
-    let queue = DetailQueue {
+    let mut batch = DetailBatch {
+        run,
+        object,
+        purpose,
         ids,
         skipped: HashSet::new(),
         gone: Vec::new(),
         failures: FailedDetails::stored(owed, limits, tries, run.steady_time()),
         failed: 0,
         unanswered: 0,
-        under_way: 0,
         rows,
         given_up: false,
     };
-    let batch = DetailBatch { run, object, purpose, queue: Mutex::new(queue) };
-    // Each worker completes its request, even if another one failed: an answer that was paid for is stored.
-    let worked = join_all((0..workers).map(|_| batch.work())).await;
-    let mut queue = batch.queue.into_inner().unwrap_or_else(PoisonError::into_inner);
-    queue.given_up |= !lookup_by_id::nominate_not_found(run, object, queue.gone.clone()).await?;
-    worked.into_iter().collect::<Result<(), SyncError>>()?;
-    Ok(queue)
+    let (mut under_way, mut ended) = (FuturesUnordered::new(), Ok(()));
+    loop {
+        while under_way.len() < run.engine.workers()
+            && let Some(id) = batch.next(under_way.len())
+        {
+            under_way.push(async move {
+                let answer = run.engine.client.detail(object, &id, purpose).await;
+                (id, answer)
+            });
+        }
+        let Some((id, answer)) = under_way.next().await else { break };
+        match batch.take(&id, answer).await {
+            Ok(()) => {
+                batch.rows += 1;
+                let (resource, rows, ru) = (object.resource(), batch.rows, run.spent());
+                run.engine.observer.on(RunEvent::Stored { resource, rows, ru });
+            }
+            // What others have asked for is stored all the same; nothing new begins.
+            Err(error) => {
+                batch.ids.clear();
+                ended = ended.and(Err(error));
+            }
+        }
+    }
+    batch.given_up |= !lookup_by_id::nominate_not_found(run, object, batch.gone.clone()).await?;
+    ended.map(|()| batch)
 }
 
 impl DetailBatch<'_> {
-    fn queue(&self) -> MutexGuard<'_, DetailQueue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    fn give_up(&mut self) {
+        self.given_up = true;
+        self.ids.clear();
     }
 
-    async fn work(&self) -> Result<(), SyncError> {
-        while let Some(id) = self.next() {
-            let read = self.read(&id).await;
-            let rows = {
-                let mut queue = self.queue();
-                queue.under_way -= 1;
-                if let Err(error) = read {
-                    queue.ids.clear();
-                    return Err(error);
-                }
-                queue.rows += 1;
-                queue.rows
-            };
-            let (resource, ru) = (self.object.resource(), self.run.spent());
-            self.run.engine.observer.on(RunEvent::Stored { resource, rows, ru });
+    /// The next detail to request, if more may fail beside so many others: every request under way may, as often as it is
+    /// repeated.
+    fn next(&mut self, others: usize) -> Option<RecordId> {
+        let under_way = u32::try_from(others + 1).unwrap_or(u32::MAX);
+        let most = under_way.saturating_mul(self.run.engine.client.tries());
+        if self.ids.is_empty() || !self.failures.exhausted(most, others == 0, self.run.steady_time()) {
+            return self.ids.pop_front();
         }
-        Ok(())
-    }
-
-    /// The next detail to request, if more may fail: every request under way may, as often as it is repeated.
-    fn next(&self) -> Option<RecordId> {
-        let steady = self.run.steady_time();
-        let queue = &mut *self.queue();
-        let others = queue.under_way;
-        let most = (others + 1).saturating_mul(self.run.engine.client.tries());
-        if queue.ids.is_empty() || !queue.failures.exhausted(most, others == 0, steady) {
-            let id = queue.ids.pop_front()?;
-            queue.under_way += 1;
-            return Some(id);
-        }
-        // The others know soon whether more may be asked for.
+        // The others show soon whether more may be asked for.
         if others == 0 {
-            queue.give_up();
+            self.give_up();
         }
         None
     }
 
-    async fn read(&self, id: &RecordId) -> Result<(), SyncError> {
+    async fn take(&mut self, id: &RecordId, answer: Result<DetailAnswer, ApiError>) -> Result<(), SyncError> {
         let resource = self.object.resource();
-        let error = match self.run.engine.client.detail(self.object, id, self.purpose).await {
+        let error = match answer {
             Ok(answer) => match self.store(id, &answer).await {
                 Err(error @ SyncError::Store(_)) => return Err(error),
                 // The answer is not a record with this id: other records may be readable.
                 Err(_) => return self.failed(id, 1).await,
                 Ok(()) => {
-                    let queue = &mut *self.queue();
-                    (queue.failed, queue.unanswered, queue.given_up) = (0, 0, false);
+                    (self.failed, self.unanswered, self.given_up) = (0, 0, false);
                     return Ok(());
                 }
             },
@@ -252,13 +234,10 @@ impl DetailBatch<'_> {
         };
         match error.class() {
             ErrorClass::Gone => {
-                {
-                    let queue = &mut *self.queue();
-                    queue.gone.push(id.clone());
-                    if queue.gone.len() >= MANY_NOT_FOUND {
-                        // The rest waits for a decision about them.
-                        queue.ids.clear();
-                    }
+                self.gone.push(id.clone());
+                if self.gone.len() >= MANY_NOT_FOUND {
+                    // The rest waits for a decision about them.
+                    self.ids.clear();
                 }
                 // If the lists contain it anyway, its detail is not requested in every run.
                 self.remember_failure(id, 1).await
@@ -274,20 +253,16 @@ impl DetailBatch<'_> {
                 }
                 self.failed(id, 1).await?;
                 // What ended the batch may be the key, revoked meanwhile.
-                if self.queue().given_up { self.ask_list().await } else { Ok(()) }
+                if self.given_up { self.ask_list().await } else { Ok(()) }
             }
             ErrorClass::Retry => {
                 let unanswered = matches!(
                     error,
                     ApiError::Unreachable { .. } | ApiError::NoAnswer { .. } | ApiError::Timeout { .. }
                 );
-                let in_a_row = {
-                    let queue = &mut *self.queue();
-                    queue.unanswered = if unanswered { queue.unanswered + 1 } else { 0 };
-                    queue.unanswered
-                };
+                self.unanswered = if unanswered { self.unanswered + 1 } else { 0 };
                 self.failed(id, error.tries()).await?;
-                if in_a_row >= MAX_UNANSWERED { Err(error).asking(DOING, resource) } else { Ok(()) }
+                if self.unanswered >= MAX_UNANSWERED { Err(error).asking(DOING, resource) } else { Ok(()) }
             }
             _ => {
                 // Where others are answered, this record must not hold them up each time.
@@ -305,31 +280,27 @@ impl DetailBatch<'_> {
     }
 
     /// Stores that a detail could not be read, so that it waits. After many, the rest is left to another run.
-    async fn failed(&self, id: &RecordId, requests: u32) -> Result<(), SyncError> {
-        self.queue().skipped.insert(id.clone());
+    async fn failed(&mut self, id: &RecordId, requests: u32) -> Result<(), SyncError> {
+        self.skipped.insert(id.clone());
         self.remember_failure(id, requests).await?;
-        let queue = &mut *self.queue();
-        queue.failed += 1;
-        if queue.failed >= MAX_FAILURES {
-            queue.give_up();
+        self.failed += 1;
+        if self.failed >= MAX_FAILURES {
+            self.give_up();
         }
         Ok(())
     }
 
-    async fn remember_failure(&self, id: &RecordId, requests: u32) -> Result<(), SyncError> {
+    async fn remember_failure(&mut self, id: &RecordId, requests: u32) -> Result<(), SyncError> {
         let (object, id, steady) = (self.object, id.clone(), self.run.steady_time());
-        let owed = {
-            let failures = &mut self.queue().failures;
-            failures.failed(requests, steady);
-            failures.owed(steady)
-        };
+        self.failures.failed(requests, steady);
+        let owed = self.failures.owed(steady);
         // During a hold nothing is requested: it waits behind it.
         let after_hold = steady.plus(self.run.engine.meter.ledger().hold_left().unwrap_or_default());
         let noted = move |tx: &MirrorTx<'_>| tx.unread().detail_failed(object, &id, requests, (after_hold, owed));
         self.run.write(noted).await
     }
 
-    async fn store(&self, id: &RecordId, answer: &DetailAnswer) -> Result<(), SyncError> {
+    async fn store(&mut self, id: &RecordId, answer: &DetailAnswer) -> Result<(), SyncError> {
         let (object, purpose, layout) = (self.object, self.purpose, self.run.store().layout());
         let record = answer.record(object, id, &layout).asking("understand a detail of", object.resource())?;
         let (its_id, answer, version) = (id.clone(), answer.clone(), layout.version);
@@ -356,7 +327,7 @@ impl DetailBatch<'_> {
         self.run.count(&noted.tally);
         if noted.tally.details == 0 {
             // The mirror has a newer answer: the detail comes from a lagging replica or a cache.
-            self.queue().skipped.insert(id.clone());
+            self.skipped.insert(id.clone());
             self.remember_failure(id, 1).await?;
         }
         if noted.unknown_keys {

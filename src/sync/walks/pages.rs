@@ -4,11 +4,7 @@
 //! [`super::walk`] makes the decisions. A page is stored on the writer's thread while the next is fetched and decoded.
 
 use std::collections::BTreeSet;
-use std::pin::pin;
 use std::sync::Arc;
-
-use futures_util::future::{Either, select};
-use tokio::sync::Semaphore;
 
 use super::walk::{Anomaly, Facts, Frontier, Next, Walk};
 use super::{closing_counts, omitted_values};
@@ -119,8 +115,7 @@ impl WalkPurpose {
             // What it passed over may be later than all that it has read.
             let passed = walk.seen.paged.iter().filter_map(|range| range.bounds.dates().1);
             let high = passed.chain(walk.seen.high).max();
-            let parts = walk.seen.rows.div_ceil(PageSize::MAX.get().into()).max(1);
-            closing_counts::owe_changes(tx, object, walk.origin, high, parts)?;
+            closing_counts::owe_changes(tx, object, walk.origin, high)?;
         }
         let known = tx.known_changes(object)?;
         let known = KnownChanges { watermark: known.watermark.max(walk.seen.high), served_at: walk.seen.served_at };
@@ -175,18 +170,6 @@ pub(in crate::sync) async fn walk(run: &Run<'_>, job: WalkPurpose, walk: Walk) -
     walked
 }
 
-/// Stores a page, and fetches the next one meanwhile if the walk gets a turn before the page is stored.
-async fn beside<S: Future, F: Future>(turns: &Semaphore, storing: S, fetching: F) -> (S::Output, Option<F::Output>) {
-    match select(pin!(storing), pin!(turns.acquire())).await {
-        Either::Left((stored, _)) => (stored, None),
-        Either::Right((turn, storing)) => {
-            let (stored, fetched) = tokio::join!(storing, fetching);
-            drop(turn);
-            (stored, Some(fetched))
-        }
-    }
-}
-
 impl Walker<'_> {
     async fn walk_pages(&mut self) -> Result<WalkEnd, SyncError> {
         let (object, resource) = (self.job.object(), self.job.object().resource());
@@ -208,7 +191,6 @@ impl Walker<'_> {
                 (arrived.page.total, self.walk.range.bounds, self.walk.seen.pages)
             {
                 self.run.engine.observer.on(RunEvent::Total { resource, total });
-                self.run.store_total(object, total).await?;
             }
             let facts = facts(self.run, self.walk.range.field, &arrived);
             let mut walk = self.walk.clone();
@@ -226,8 +208,8 @@ impl Walker<'_> {
             let goes_on = !walk.takes_a_pause() && next == Next::Page;
             let storing = self.store_page(arrived, &walk, (&next, goes_on), anomalies);
             let (saved, noted) = if goes_on {
-                let (stored, fetched) = beside(&self.run.read_ahead, storing, self.fetch(&walk)).await;
-                ahead = fetched;
+                let (stored, fetched) = tokio::join!(storing, self.fetch(&walk));
+                ahead = Some(fetched);
                 stored?
             } else {
                 storing.await?

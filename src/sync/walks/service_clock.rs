@@ -10,9 +10,7 @@ use crate::sync::error::SyncError;
 use crate::sync::run::Run;
 
 /// Pages of rows dated in the future that are passed over to find the newest plausible `updatedAt`.
-const MAX_FUTURE_PAGES: u32 = 5;
-
-const DOING: &str = "look for the newest of";
+const MAX_FUTURE_PAGES: u64 = 5;
 
 /// Takes over what earlier runs knew about the service's time.
 pub(in crate::sync) async fn recall_service_time(run: &Run<'_>) -> Result<(), SyncError> {
@@ -69,18 +67,16 @@ pub(in crate::sync) async fn boundary(run: &Run<'_>, object: Object) -> Result<O
 /// Lists the records that changed last until one of them is not dated in the future.
 async fn observe_newest(run: &Run<'_>, object: Object) -> Result<(), SyncError> {
     let query = ListQuery::new(object.resource()).sort(SortBy::UpdatedDesc);
-    let (mut list, mut oldest) = (ShortList::new(query), None);
-    for _ in 0..MAX_FUTURE_PAGES {
-        let FetchedPage { answer, page, .. } = run.engine.page(&list.query(), Purpose::Changes, DOING).await?;
+    let (mut list, mut oldest) = (ShortList::new(run, query, Purpose::Changes, "look for the newest of"), None);
+    while list.place.pages < MAX_FUTURE_PAGES
+        && let Some(FetchedPage { answer, page, .. }) = list.page().await?
+    {
         let updates: Vec<Instant> = page.records.iter().filter_map(|record| record.updated_at).collect();
         let (_, time) = observe(run, &answer, updates.iter().copied());
         if time.at_least().is_some() {
             return Ok(());
         }
         oldest = updates.into_iter().min().or(oldest);
-        if !list.take(&page)? {
-            break;
-        }
     }
     // So many rows are not dated in the future: it is the clock that is wrong.
     if let Some(oldest) = oldest {

@@ -6,10 +6,11 @@ use std::collections::HashSet;
 use super::walk::Anomaly;
 use crate::api::decode::ListPage;
 use crate::api::{ListAnswer, ListQuery, decode};
-use crate::model::{Cursor, Layout, Purpose, RecordId, Resource};
+use crate::model::{Cursor, Layout, Object, Purpose, RecordId, Resource};
 use crate::store::{MirrorTx, StoreError};
 use crate::sync::engine::Engine;
 use crate::sync::error::{Asking, SyncError};
+use crate::sync::run::Run;
 
 /// How often a list may fail to advance.
 const MAX_IDLE_PAGES: u32 = 5;
@@ -50,44 +51,84 @@ impl Engine {
 }
 
 /// A list as far as it was read.
-pub(in crate::sync) struct ShortList {
-    query: ListQuery,
+pub(in crate::sync) struct ShortList<'r> {
+    run: &'r Run<'r>,
+    pub(in crate::sync) query: ListQuery,
+    purpose: Purpose,
+    doing: &'static str,
+    pub(in crate::sync) place: ListPlace,
+}
+
+/// Where a list goes on.
+#[derive(Default)]
+pub(in crate::sync) struct ListPlace {
+    /// How many pages were read since it began, which it does anew where its pages are made smaller.
+    pub(in crate::sync) pages: u64,
     next: Option<Cursor>,
     followed: HashSet<Cursor>,
     /// The first records of the pages so far: a page that begins like an earlier one has no new rows.
     first: HashSet<RecordId>,
     idle: u32,
+    /// Whether the last page leads to itself.
+    pub(in crate::sync) repeats: bool,
     /// What was wrong with the last page, if it did not advance.
     pub(in crate::sync) anomaly: Option<Anomaly>,
 }
 
-impl ShortList {
-    pub(in crate::sync) fn new(query: ListQuery) -> ShortList {
-        let (followed, first) = (HashSet::new(), HashSet::new());
-        ShortList { query, next: None, followed, first, idle: 0, anomaly: None }
+impl<'r> ShortList<'r> {
+    pub(in crate::sync) fn new(
+        run: &'r Run<'r>,
+        query: ListQuery,
+        purpose: Purpose,
+        doing: &'static str,
+    ) -> ShortList<'r> {
+        let fits = run.results().page_sizes.get(&query.resource()).copied();
+        let query = fits.map_or(query.clone(), |size| query.limit(size));
+        ShortList { run, query, purpose, doing, place: ListPlace::default() }
     }
 
-    /// This list from a later page on.
-    #[must_use]
-    pub(in crate::sync) fn going_on(self, next: Option<Cursor>) -> ShortList {
-        ShortList { next, ..self }
-    }
-
-    pub(in crate::sync) fn query(&self) -> ListQuery {
-        self.next.clone().map_or(self.query.clone(), |next| self.query.clone().after(next))
-    }
-
-    pub(in crate::sync) const fn is_new(&self) -> bool {
-        self.next.is_none()
-    }
-
-    /// Takes in a page. Returns whether another one follows.
+    /// The next page; `None` behind the last one. If one is too large, the list begins again with smaller ones.
     ///
     /// # Errors
     /// [`SyncError::NotAdvancing`] if it seems to have no end.
-    pub(in crate::sync) fn take(&mut self, page: &ListPage) -> Result<bool, SyncError> {
+    pub(in crate::sync) async fn page(&mut self) -> Result<Option<FetchedPage>, SyncError> {
+        let resource = self.query.resource();
+        loop {
+            let ListPlace { pages, next, idle, .. } = &self.place;
+            if *idle > MAX_IDLE_PAGES {
+                return Err(SyncError::NotAdvancing { resource });
+            }
+            if *pages > 0 && next.is_none() {
+                return Ok(None);
+            }
+            let query = next.clone().map_or(self.query.clone(), |next| self.query.clone().after(next));
+            let error = match self.run.engine.page(&query, self.purpose, self.doing).await {
+                Ok(fetched) => {
+                    self.place.take(&fetched.page);
+                    return Ok(Some(fetched));
+                }
+                Err(error) => error,
+            };
+            // One record that cannot be read is found by fewer ids or a smaller range; definitions and members have neither.
+            let is_of_records = Object::ALL.iter().any(|object| object.resource() == resource);
+            let shrinks = error.is_too_large() || error.is_unreadable() && !is_of_records;
+            let Some(smaller) = self.query.with_smaller_pages().filter(|_| shrinks) else { return Err(error) };
+            if error.is_too_large() {
+                // What could not be read for another reason is a matter of the moment.
+                self.run.results().page_sizes.insert(resource, smaller.page_size());
+            }
+            (self.query, self.place) = (smaller, ListPlace::default());
+        }
+    }
+}
+
+impl ListPlace {
+    fn take(&mut self, page: &ListPage) {
+        self.pages += 1;
         self.anomaly = None;
-        let Some(next) = &page.next else { return Ok(false) };
+        self.repeats = page.next.is_some() && page.next == self.next;
+        self.next.clone_from(&page.next);
+        let Some(next) = &page.next else { return };
         let first = page.records.first().map(|record| &record.id);
         let has_new_rows = first.is_some_and(|first| self.first.insert(first.clone()));
         self.anomaly = if !self.followed.insert(next.clone()) {
@@ -98,11 +139,6 @@ impl ShortList {
             Some(if first.is_some() { Anomaly::RepeatedPage } else { Anomaly::EmptyPage })
         };
         self.idle = if self.anomaly.is_some() { self.idle + 1 } else { 0 };
-        self.next = Some(next.clone());
-        if self.idle > MAX_IDLE_PAGES {
-            return Err(SyncError::NotAdvancing { resource: self.query.resource() });
-        }
-        Ok(true)
     }
 }
 
@@ -118,21 +154,23 @@ mod tests {
 
     #[test]
     fn long_list_is_given_up_where_it_repeats_itself() {
-        let mut list = ShortList::new(ListQuery::new(Resource::Contacts));
+        let mut list = ListPlace::default();
         for n in 0..1002 {
             let first = (n % 6 == 5).then(|| format!("r{n}"));
-            let follows = list.take(&page(&format!("c{n}"), first.as_deref()));
-            assert!(follows.is_ok(), "five pages in a row without rows, every time");
+            list.take(&page(&format!("c{n}"), first.as_deref()));
+            assert!(list.idle <= MAX_IDLE_PAGES, "five pages in a row without rows, every time");
         }
         for n in 1002..1007 {
-            assert!(list.take(&page(&format!("c{n}"), Some("r5"))).is_ok());
+            list.take(&page(&format!("c{n}"), Some("r5")));
+            assert!(list.idle <= MAX_IDLE_PAGES);
         }
-        assert!(list.take(&page("c1007", Some("r5"))).is_err(), "the same page with other cursors");
+        list.take(&page("c1007", Some("r5")));
+        assert!(list.idle > MAX_IDLE_PAGES, "the same page with other cursors");
     }
 
     #[test]
     fn list_that_does_not_advance_is_given_up() {
-        let mut list = ShortList::new(ListQuery::new(Resource::Contacts));
+        let mut list = ListPlace::default();
         for (next, first, anomaly) in [
             ("a", Some("r"), None),
             ("a", Some("r"), Some(Anomaly::RepeatedCursor)),
@@ -141,9 +179,11 @@ mod tests {
             ("c1", None, Some(Anomaly::EmptyPage)),
             ("c2", None, Some(Anomaly::EmptyPage)),
         ] {
-            assert!(list.take(&page(next, first)).is_ok(), "{next}");
+            list.take(&page(next, first));
+            assert!(list.idle <= MAX_IDLE_PAGES, "{next}");
             assert_eq!(list.anomaly, anomaly, "{next}");
         }
-        assert!(list.take(&page("c3", None)).is_err());
+        list.take(&page("c3", None));
+        assert!(list.idle > MAX_IDLE_PAGES);
     }
 }

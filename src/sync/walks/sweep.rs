@@ -61,6 +61,14 @@ impl Sweep {
         self.seen().map(|seen| seen.rows).sum()
     }
 
+    /// How many rows it has to read, as its parts announce; `None` where one has not.
+    pub fn total(&self) -> Option<u64> {
+        let of_part = |Checkpoint { bounds, done, position: Walk { seen, size, .. }, .. }: &Checkpoint<Walk>| {
+            if *done || *bounds == TimeBounds::Dateless { Some(seen.rows) } else { size.total }
+        };
+        self.parts.iter().map(of_part).sum()
+    }
+
     /// How far the changes are known once everything is read: the first changes walk begins where the copy began.
     pub fn known_changes(&self) -> KnownChanges {
         KnownChanges {
@@ -169,7 +177,6 @@ pub(in crate::sync) async fn sweep(run: &Run<'_>, object: Object) -> Result<(), 
     run.begins(object.resource(), work, None);
     let again = matches!(run.job, Job::Resync { .. }) && !run.job.accept().removals;
     begin_sweep(run, object, again).await?;
-    run.store_progress(object, None).await?;
     if !is_copied {
         first_copy::cut_first_copy(run, object).await?;
     }
