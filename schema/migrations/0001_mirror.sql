@@ -266,11 +266,11 @@ CREATE TABLE doubts (
     object_type TEXT NOT NULL, -- contact, company; contact_key, company_key; of lists that are read whole: team_member,
     -- contact_field, company_field; contact_range, company_range; workspace
     record_id TEXT NOT NULL, -- or of a definition; a key; a range of time; the key and address that saw the workspace; '' for all
-    why TEXT NOT NULL, -- of a record: missed, older, gone, counted, omitted, null group, failed, lacks; of a definition: lacked,
-    -- lacked now, lacked by more; of a key: unknown key; of an item: unlisted, gone; of a range that was read by cursor:
-    -- created_at, updated_at; of one of records that share both: tie; of a workspace: unrecognised
+    why TEXT NOT NULL, -- of a record: missed, older, gone (without a version it only counts), omitted, null group, failed; of a
+    -- definition: lacked; of a key: unknown key; of an item: unlisted, gone; of a range that was read by cursor: created_at,
+    -- updated_at; of one of records that share both: tie; of a workspace: unrecognised
     etag TEXT, -- the version that was seen
-    version TEXT, -- its `updatedAt`; of a null group: what was null; of what it lacks: the definitions
+    version TEXT, -- its `updatedAt`; of a null group: what was null; of a definition: how many records lacked it
     tries INTEGER NOT NULL DEFAULT 0, -- lookups, failures or readings so far; removals that count for the guard
     first_seen TEXT, -- the first moment of the same answer; this and the next one by the ledger's steady clock
     not_before TEXT, -- when the next lookup is due

@@ -132,12 +132,10 @@ impl Summary {
         let fields = self.definitions;
         if fields != DefinitionChanges::default() {
             text.push_str(&format!(
-                "  fields     {} new, {} archived, {} restored, {} changed; {}\n",
+                "  fields     {} new, {} changed, {} archived\n",
                 n(fields.added),
-                n(fields.archived),
-                n(fields.restored),
                 n(fields.changed),
-                format::counted(fields.options, "option changed", "options changed"),
+                n(fields.archived),
             ));
         }
         let push = &self.push;

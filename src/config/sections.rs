@@ -20,7 +20,6 @@ use super::sources::{Environment, PUBLISH_URL};
 use super::values;
 use crate::api::BaseUrl;
 use crate::model::{Exclusions, Resource, Ru};
-use crate::store::{LabelColumns, SearchForm};
 
 const HOUR: u64 = 3600;
 const DAY: u64 = 24 * HOUR;
@@ -51,10 +50,6 @@ pub(super) struct DatabaseSection {
     pub views: Option<PathBuf>,
     #[serde(deserialize_with = "values::keep_or_hide")]
     pub archived_columns: bool,
-    #[serde(deserialize_with = "values::label_columns")]
-    pub label_columns: LabelColumns,
-    #[serde(deserialize_with = "values::search_form")]
-    pub search: SearchForm,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]

@@ -101,10 +101,8 @@ impl Config {
     pub fn views(&self) -> ViewOptions {
         ViewOptions {
             keep_archived: self.storage.archived_columns,
-            labels: self.storage.label_columns.clone(),
             indexes: self.storage.indexes.clone(),
             folder: self.storage.views.as_ref().map(|folder| folder.to_string_lossy().into_owned()),
-            search: self.storage.search,
             exclude: self.sync.exclude.clone(),
         }
     }

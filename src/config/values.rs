@@ -20,7 +20,6 @@ use super::network::Network;
 use crate::api::{BaseUrl, is_loopback};
 use crate::model::duration::{duration, spell};
 use crate::model::{Exclusions, Instant, Resource, Ru};
-use crate::store::{LabelColumns, SearchForm};
 
 const CENTURY: u64 = 100 * 366 * 86_400;
 
@@ -254,22 +253,8 @@ pub(super) fn excluded_columns<'de, D: Deserializer<'de>>(value: D) -> Result<Ve
     }
 }
 
-/// "off", "all", or the select columns that get a label column.
-pub(super) fn label_columns<'de, D: Deserializer<'de>>(value: D) -> Result<LabelColumns, D::Error> {
-    let columns = columns(value)?;
-    Ok(match columns.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        [] | ["off"] => LabelColumns::Off,
-        ["all"] => LabelColumns::All,
-        _ => LabelColumns::Of(columns),
-    })
-}
-
 pub(super) fn keep_or_hide<'de, D: Deserializer<'de>>(value: D) -> Result<bool, D::Error> {
     word(value, "\"keep\" or \"hide\"", [("keep", true), ("hide", false)])
-}
-
-pub(super) fn search_form<'de, D: Deserializer<'de>>(value: D) -> Result<SearchForm, D::Error> {
-    word(value, "\"words\" or \"trigram\"", [("words", SearchForm::Words), ("trigram", SearchForm::Trigram)])
 }
 
 fn is_plain_name(text: &str) -> bool {

@@ -59,10 +59,6 @@ impl ColumnName {
         format!("{}_num", self.0)
     }
 
-    pub fn label(&self) -> String {
-        format!("{}_label", self.0)
-    }
-
     /// The name under which the column is parked while its field is archived.
     pub fn archived(&self) -> String {
         format!("archived_{}", self.0)
@@ -113,7 +109,7 @@ mod tests {
         for n in 0..120 {
             let other = ColumnName(give(&format!("{}{n}", "k".repeat(499)), n % 2 == 0).into());
             assert!(other.as_str() != long && other.as_str().len() <= MAX_BYTES, "{other}");
-            let longest = [other.num(), other.label()].map(|name| format!("archived_{name}").len());
+            let longest = [other.num(), format!("{other}_label")].map(|name| format!("archived_{name}").len());
             assert!(longest.iter().all(|length| *length <= 63), "{other}");
         }
     }

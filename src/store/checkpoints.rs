@@ -149,20 +149,6 @@ impl ClaimsTx<'_> {
     pub fn end_read(&self, what: ReadOf) -> Result<()> {
         self.run("DELETE FROM reads WHERE object = ?1 AND purpose = ?2", what.row())
     }
-
-    /// Dates otherwise as of when the changes that are being read will be complete; `dated` gives `None` for what nobody
-    /// knows any more.
-    pub(in crate::store) fn date_reads(&self, dated: impl Fn(Instant) -> Option<Instant>) -> Result<()> {
-        for object in Object::ALL {
-            let sql = "SELECT as_of FROM reads WHERE object = ?1 AND purpose = 'changes'";
-            let Some(at) = self.find_time(sql, [object])? else { continue };
-            self.run(
-                "UPDATE reads SET as_of = ?2 WHERE object = ?1 AND purpose = 'changes' AND as_of IS NOT ?2",
-                params![object, dated(at)],
-            )?;
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]

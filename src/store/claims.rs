@@ -31,6 +31,15 @@ pub enum Goal {
     WantedSweep(Object),
     /// Standard fields that were excluded are mirrored again, and the sweep that reads them has not ended.
     UnreadFields(Object),
+    /// Compared record by record, or by counts, with no difference left open.
+    Compared(Object),
+    Counted(Object),
+    /// Compared, with these differences left.
+    Differing(Object),
+    /// The records were counted, and the service had so many more than a comparison could explain.
+    Total(Object),
+    /// So many removals look like an outage.
+    RefusedRemovals(Object),
 }
 
 impl Goal {
@@ -47,6 +56,11 @@ impl Goal {
             Goal::AcceptedRemovals(object) => (object, "accepted removals"),
             Goal::WantedSweep(object) => (object, "wanted sweep"),
             Goal::UnreadFields(object) => (object, UNREAD_FIELDS),
+            Goal::Compared(object) => (object, "compared"),
+            Goal::Counted(object) => (object, "counted"),
+            Goal::Differing(object) => (object, "differing"),
+            Goal::Total(object) => (object, "total"),
+            Goal::RefusedRemovals(object) => (object, "refused removals"),
         };
         [object.as_str(), kind]
     }
@@ -63,11 +77,13 @@ pub struct LastRead {
     pub steady: Option<Instant>,
     /// What the read has cost, where the next one depends on that.
     pub cost: Option<Ru>,
+    /// What it left: differences, removals that are refused, records that a sweep passed over.
+    pub open: i64,
 }
 
 impl LastRead {
     pub const fn between(began: Instant, finished: Instant) -> LastRead {
-        LastRead { began, finished, steady: None, cost: None }
+        LastRead { began, finished, steady: None, cost: None, open: 0 }
     }
 }
 
@@ -107,13 +123,13 @@ impl Goals<'_> {
 
     /// A row that cannot be parsed is none.
     pub fn last_read(&self, goal: Goal) -> Result<Option<LastRead>> {
-        let found: Option<(StoredTime, StoredTime, StoredTime, Option<i64>)> = self.tx.find_tuple(
-            "SELECT since, finished, steady, cost FROM goals WHERE object = ?1 AND kind = ?2",
+        let found: Option<(StoredTime, StoredTime, StoredTime, Option<i64>, i64)> = self.tx.find_tuple(
+            "SELECT since, finished, steady, cost, open FROM goals WHERE object = ?1 AND kind = ?2",
             goal.row(),
         )?;
-        Ok(found.and_then(|(began, finished, steady, cost)| {
+        Ok(found.and_then(|(began, finished, steady, cost, open)| {
             let cost = cost.map(|cost| Ru::new(cost.unsigned_abs()));
-            Some(LastRead { began: began.0?, finished: finished.0?, steady: steady.0, cost })
+            Some(LastRead { began: began.0?, finished: finished.0?, steady: steady.0, cost, open })
         }))
     }
 
@@ -123,12 +139,9 @@ impl Goals<'_> {
         if self.tx.unproven(object, TimeField::CreatedAt)?.is_some() {
             return Ok(None);
         }
-        let found: Option<(StoredTime, bool)> = self.tx.find_tuple(
-            "SELECT since, kind = 'compared' FROM goals WHERE object = ?1 AND kind IN ('compared', 'counted')
-                 ORDER BY since DESC, kind LIMIT 1",
-            [object],
-        )?;
-        Ok(found.and_then(|(since, by_record)| Some(Completeness { as_of: since.0?, by_record })))
+        let counted = self.last_read(Goal::Counted(object))?.map(|read| (read.began, false));
+        let compared = self.last_read(Goal::Compared(object))?.map(|read| (read.began, true));
+        Ok(counted.max(compared).map(|(as_of, by_record)| Completeness { as_of, by_record }))
     }
 
     /// Our clock when the last walk began that has read all changes, or sweep that has read every record.
@@ -140,21 +153,7 @@ impl Goals<'_> {
     }
 
     pub fn open_differences(&self, object: Object) -> Result<u64> {
-        self.tx.count("SELECT coalesce(max(open), 0) FROM goals WHERE object = ?1 AND kind = 'differing'", [object])
-    }
-
-    /// When the records of an object were counted last, and by how many the service had more than a comparison could explain.
-    pub fn last_total(&self, object: Object) -> Result<Option<(Instant, i64)>> {
-        let sql = "SELECT since, open FROM goals WHERE object = ?1 AND kind = 'total'";
-        let found: Option<(StoredTime, i64)> = self.tx.find_tuple(sql, [object])?;
-        Ok(found.and_then(|(at, left)| Some((at.0?, left))))
-    }
-
-    /// When the sweep under way began, and how many records it passed over because they could not be read.
-    pub fn sweeping(&self, object: Object) -> Result<Option<(Instant, u64)>> {
-        let sql = "SELECT since, open FROM goals WHERE object = ?1 AND kind = ?2";
-        let found: Option<(StoredTime, i64)> = self.tx.find_tuple(sql, Goal::Sweeping(object).row())?;
-        Ok(found.map(|(since, open)| (since.0.unwrap_or(Instant::EPOCH), open.unsigned_abs())))
+        Ok(self.last_read(Goal::Differing(object))?.map_or(0, |read| read.open.unsigned_abs()))
     }
 
     /// What the key cannot read, or write while an edit waits, and the scope that it lacks: by the resource for reading, by the
@@ -214,8 +213,9 @@ impl ClaimsTx<'_> {
         let [object, kind] = goal.row();
         let cost = read.cost.map(|cost| cost.get().cast_signed());
         self.run(
-            "INSERT OR REPLACE INTO goals (object, kind, since, finished, steady, cost) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-            params![object, kind, read.began, read.finished, read.steady, cost],
+            "INSERT OR REPLACE INTO goals (object, kind, since, finished, steady, cost, open)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            params![object, kind, read.began, read.finished, read.steady, cost, read.open],
         )
     }
 
@@ -255,8 +255,7 @@ impl ClaimsTx<'_> {
     }
 
     pub fn total_was_counted(&self, object: Object, left: i64, at: Instant) -> Result<()> {
-        let sql = "INSERT OR REPLACE INTO goals (object, kind, since, finished, open) VALUES (?1, 'total', ?2, ?2, ?3)";
-        self.run(sql, params![object, at, left])
+        self.reach(Goal::Total(object), LastRead { open: left, ..LastRead::between(at, at) })
     }
 
     /// What a comparison left may have been explained since.
@@ -269,23 +268,24 @@ impl ClaimsTx<'_> {
         if complete.as_of <= Instant::EPOCH && open == 0 {
             return Ok(());
         }
-        self.run("DELETE FROM goals WHERE object = ?1 AND kind = 'differing'", [object])?;
-        let kind = match (open, complete.by_record) {
-            (0, true) => "compared",
-            (0, false) => "counted",
-            _ => "differing",
+        self.unset(Goal::Differing(object))?;
+        let goal = match (open, complete.by_record) {
+            (0, true) => Goal::Compared(object),
+            (0, false) => Goal::Counted(object),
+            _ => Goal::Differing(object),
         };
-        self.run(
-            "INSERT OR REPLACE INTO goals (object, kind, since, open) VALUES (?1, ?2, ?3, ?4)",
-            params![object, kind, complete.as_of, open.cast_signed()],
-        )
+        self.reach(goal, LastRead { open: open.cast_signed(), ..LastRead::between(complete.as_of, complete.as_of) })
     }
 
     /// Dates everything that is said earlier, after the clock was set back by so much: what was read while it was ahead is
     /// older than it says. What was read before that becomes too old, which is true as well. From when a column is filled is
     /// no claim: a later time is the safe one.
     pub fn date_claims_back(&self, by: Duration) -> Result<()> {
-        self.date_reads(|at| Some(at.minus(by)))?;
+        let sql = "SELECT object, as_of FROM reads WHERE purpose = 'changes'";
+        for (object, as_of) in self.tuples::<(String, StoredTime), Vec<_>>(sql, [])? {
+            let sql = "UPDATE reads SET as_of = ?2 WHERE object = ?1 AND purpose = 'changes'";
+            self.run(sql, params![object, as_of.0.map(|at| at.minus(by))])?;
+        }
         let rows: Vec<(String, String, StoredTime, StoredTime)> = self.tuples(
             "SELECT object, kind, since, finished FROM goals WHERE since > ?1 AND kind <> 'filled'",
             [Instant::EPOCH],
@@ -303,7 +303,7 @@ impl ClaimsTx<'_> {
     /// Withdraws what is said as of a time after `now`: the clock that dated it was ahead, so it would become a wrong claim
     /// as time passes. The object stays copied; nobody knows when it was.
     pub fn withdraw_future_claims(&self, now: Instant) -> Result<()> {
-        self.date_reads(|at| Some(at).filter(|at| *at <= now))?;
+        self.run("UPDATE reads SET as_of = NULL WHERE purpose = 'changes' AND as_of > ?1", [now])?;
         self.run(
             "DELETE FROM goals WHERE kind IN ('changes', 'uncounted changes', 'counted', 'compared', 'total') AND since > ?1",
             [now],
@@ -324,7 +324,7 @@ impl ClaimsTx<'_> {
     /// Says that nothing is known of fields of an object that were excluded: only a sweep shows them.
     pub fn forget_fields(&self, object: Object) -> Result<()> {
         self.run("DELETE FROM goals WHERE object = ?1 AND kind IN ('counted', 'compared', 'differing')", [object])?;
-        if self.tx.is_empty(object)? {
+        if self.tx.count_rows(object)? == 0 {
             return Ok(());
         }
         self.set(Goal::UnreadFields(object))?;
@@ -334,7 +334,7 @@ impl ClaimsTx<'_> {
     /// A table without rows has nothing that could be missing: its first copy brings the values with it. A sweep in
     /// progress has pages behind it that were read without them.
     pub fn fill_again(&self, object: Object, columns: &[FieldToBackFill]) -> Result<()> {
-        if self.tx.is_empty(object)? {
+        if self.tx.count_rows(object)? == 0 {
             return self.mark_first_copy(object);
         }
         for column in columns {

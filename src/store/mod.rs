@@ -35,7 +35,7 @@ pub use claims::{Completeness, Goal, Goals, LastRead};
 pub use custom::columns::MAX_COLUMNS;
 pub use custom::rows::{DefinitionChanges, FieldToBackFill, Redefined};
 pub use derived::indexes::MAX_INDEXED;
-pub use derived::options::{LabelColumns, SearchForm, ViewOptions};
+pub use derived::options::ViewOptions;
 pub(crate) use error::Doing;
 pub use error::{Result, StoreError};
 pub use file::{FileId, backup, beside, lock, migrate, open, remove_database, wal};
@@ -59,12 +59,10 @@ pub use records::unread;
 pub use records::unread::LackedValues;
 pub use records::upsert::Applied;
 pub use records::versions::{Compared, FieldDifference};
-pub use records::whole_list_doubts::{ListedItems, UnlistedDecision, WholeListKind};
+pub use records::whole_list_doubts::{ListedItems, WholeListKind};
 pub use runs::{RunOutcome, Tally};
 pub use state_keys::StateKey;
-pub(in crate::store) use statements::{
-    OfRow, Statements, StoredTime, fits_a_list, json, json_at, json_list, literal, quoted,
-};
+pub(in crate::store) use statements::{Statements, StoredTime, fits_a_list, json, json_at, json_list, literal, quoted};
 pub use table_shapes::POINTERS;
 pub use tx::{ClaimsTx, CustomTx, DerivedTx, EditsTx, FeedTx, KnowledgeTx, MirrorTx, RecordsTx, UnreadTx};
 pub use user_objects::report::{self as people_report, BrokenObject};

@@ -13,19 +13,19 @@ pub struct Shapes {
     pub team: Arc<Shape>,
     pub definitions: Arc<Shape>,
     documents: [Arc<Document>; 2],
-    /// The columns of the views for archived fields and labels.
-    extras: Arc<[Vec<ViewColumn>; 2]>,
+    /// The columns of the views for archived fields.
+    archived: Arc<[Vec<ViewColumn>; 2]>,
 }
 
 impl Shapes {
-    pub fn new(layout: Arc<Layout>, extras: [Vec<ViewColumn>; 2]) -> Shapes {
+    pub fn new(layout: Arc<Layout>, archived: [Vec<ViewColumn>; 2]) -> Shapes {
         Shapes {
             list: Object::ALL.map(|object| Arc::new(Shape::list(object, &layout))),
             detail: Object::ALL.map(|object| Arc::new(Shape::detail(object, &layout))),
             team: Arc::new(Shape::plain(Resource::TeamMembers)),
             definitions: Arc::new(Shape::plain(Resource::CustomFields)),
             documents: Object::ALL.map(|object| Arc::new(Document::new(object, layout.of(object)))),
-            extras: Arc::new(extras),
+            archived: Arc::new(archived),
             layout,
         }
     }
@@ -48,14 +48,10 @@ impl Shapes {
     /// The columns of an object's `_full` view, in order, but for `details_current`.
     pub fn view(&self, object: Object) -> Vec<ViewColumn> {
         let (list, detail) = (&self.list[object as usize], &self.detail[object as usize]);
-        let extras = &self.extras[object as usize];
         let of_list = |column: &str| ViewColumn::new(column, From::List(column.into()));
         let of_detail = |column: &str, name: &str| ViewColumn::new(name, From::Detail(column.into()));
         let standard = |c: &&Column| !c.name.starts_with("cf_") && c.name != "extra";
         let custom = |c: &&Column| c.name.starts_with("cf_");
-        let labels_of = |column: &str| {
-            extras.iter().find(|extra| matches!(&extra.from, From::Labels { of, .. } if of == column)).cloned()
-        };
         let mut columns = vec![of_list("id")];
         for column in list.columns.iter().filter(standard) {
             columns.push(of_list(&column.name));
@@ -64,24 +60,14 @@ impl Shapes {
         }
         let details = detail.columns.iter().filter(standard).filter(|c| c.name != "etag");
         columns.extend(details.map(|c| of_detail(&c.name, &c.name)));
-        for column in list.columns.iter().filter(custom) {
-            columns.push(of_list(&column.name));
-            columns.extend(labels_of(&column.name));
-        }
+        columns.extend(list.columns.iter().filter(custom).map(|c| of_list(&c.name)));
         columns.extend(detail.columns.iter().filter(custom).map(|c| of_detail(&c.name, &c.name)));
-        for archived in extras.iter().filter(|extra| extra.archived.is_some()) {
-            columns.push(archived.clone());
-            columns.extend(labels_of(&archived.name));
-        }
+        columns.extend(self.archived[object as usize].iter().cloned());
         columns.push(of_list("extra"));
         columns.push(of_detail("extra", "detail_extra"));
         columns.push(of_list("synced_at"));
         columns.push(of_detail("fetched_at", "fetched_at"));
         columns
-    }
-
-    pub fn shows_labels(&self, object: Object) -> bool {
-        self.extras[object as usize].iter().any(|extra| extra.archived.is_none())
     }
 
     pub fn document(&self, object: Object) -> Arc<Document> {
@@ -101,11 +87,6 @@ pub enum From {
     List(String),
     Detail(String),
     Name(&'static Pointer),
-    /// The labels of this select column of the record.
-    Labels {
-        of: String,
-        expression: String,
-    },
 }
 
 #[derive(Clone, Debug)]
@@ -128,7 +109,6 @@ impl From {
             From::List(column) => format!("r.{column}"),
             From::Detail(column) => format!("d.{column}"),
             From::Name(pointer) => pointer.expression.into(),
-            From::Labels { expression, .. } => expression.clone(),
         }
     }
 }

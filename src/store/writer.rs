@@ -240,11 +240,8 @@ impl Store {
         &self.path
     }
 
-    /// Waits until the file is closed, which is after the last clone is gone.
     pub async fn close(self) {
-        let Store { queue, thread, .. } = self;
-        drop(queue);
-        join(&thread).await;
+        self.end().await;
     }
 
     /// Closes the file for all clones, and then lets another one take its place: from here on they get
@@ -252,7 +249,11 @@ impl Store {
     pub async fn end(&self) {
         // It may have ended before.
         let _ = self.queue.send(None).await;
-        join(&self.thread).await;
+        let handle = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(handle) = handle {
+            // Joining blocks; a panic of the writer has been reported on its own thread.
+            let _ = tokio::task::spawn_blocking(move || handle.join()).await;
+        }
     }
 
     /// Whether what is written is in the mirror: this file is open, and at its path.
@@ -263,14 +264,6 @@ impl Store {
             found if found == self.file && !self.queue.is_closed() => Ok(()),
             Some(_) => Err(StoreError::Replaced { path: path() }),
         }
-    }
-}
-
-async fn join(thread: &Mutex<Option<JoinHandle<()>>>) {
-    let handle = thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-    if let Some(handle) = handle {
-        // Joining blocks; a panic of the writer has been reported on its own thread.
-        let _ = tokio::task::spawn_blocking(move || handle.join()).await;
     }
 }
 

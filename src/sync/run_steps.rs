@@ -410,7 +410,7 @@ fn of_object(
     let is_due = !due.missed.is_empty() || tx.count_nominated(object)? == 0;
     let decide = refusal.is_none() || retries_refusals;
     let (swept, changes) = (tx.goals().last_read(Goal::Sweep(object))?, tx.goals().last_read(Goal::Changes(object))?);
-    let last_total = tx.goals().last_total(object)?.map(|(at, _)| at);
+    let last_total = tx.goals().last_read(Goal::Total(object))?.map(|read| read.began);
     let counted = last_total.max(swept.map(|swept| swept.finished));
     let failures = StepFailures::load(tx)?;
     let may_count = failures.of(Step::Total(object)).is_none_or(|failure| failure.wait(steady, limits).is_none());

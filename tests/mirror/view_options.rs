@@ -5,7 +5,7 @@ use std::fs;
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Choice, DataType, Object};
 use crm_mirror::sandbox::{NewField, World};
-use crm_mirror::store::{BrokenObject, LabelColumns, Reader, SearchForm, Store, ViewOptions, people_report};
+use crm_mirror::store::{BrokenObject, Reader, Store, ViewOptions, people_report};
 use serde_json::json;
 
 /// The interval after which definitions are read again.
@@ -155,62 +155,4 @@ async fn archived_columns_that_are_kept_stay_in_the_views_with_their_last_values
     crm.sandbox.with_world(|world| world.fields().reactivate(Object::Contact, "tier"));
     later(&mirror, &crm).await;
     assert_eq!(mirror.one("SELECT cf_tier FROM contacts_full WHERE id = 'ct0'"), "'gold'");
-}
-
-#[tokio::test]
-async fn columns_of_labels_say_what_values_are_called() {
-    let (crm, mut mirror) = workspace(ViewOptions { labels: LabelColumns::All, ..ViewOptions::default() }).await;
-    let labels = |mirror: &Mirror, id: &str| {
-        mirror.one(&format!("SELECT cf_tier_label || '|' || cf_topics_label FROM contacts_full WHERE id = '{id}'"))
-    };
-    assert_eq!(labels(&mirror, "ct0"), r#"'It's "Gold"|["tin","It's \"Gold\""]'"#);
-    assert_eq!(labels(&mirror, "ct1"), r#"'tin|["tin","It's \"Gold\""]'"#, "a value without a label is its own label");
-    let edit = with_write_back(&mirror).await;
-    let refused = edit.execute("UPDATE contacts_full SET cf_tier_label = 'x' WHERE id = 'ct0'", []).unwrap_err();
-    assert!(refused.to_string().contains("derived from cf_tier"), "{refused}");
-    crm.sandbox.with_world(|world| {
-        let choice = Choice { value: "gold".into(), label: Some("Best".into()) };
-        world.fields().redefine(Object::Contact, "tier", |d| d.options = vec![choice]);
-        // The name of the label column is taken: the field gets another one.
-        world.fields().define(NewField::new(Object::Contact, "tier_label", DataType::ShortText));
-        world.edit(Object::Contact, "ct1", &json!({"customFields": {"tier": null, "tier_label": "mine"}}));
-    });
-    later(&mirror, &crm).await;
-    assert_eq!(mirror.one("SELECT cf_tier_label FROM contacts_full WHERE id = 'ct0'"), "'Best'");
-    assert_eq!(mirror.one("SELECT cf_tier_label FROM contacts_full WHERE id = 'ct1'"), "NULL");
-    assert_eq!(mirror.one("SELECT cf_tier_label_2 FROM contacts_full WHERE id = 'ct1'"), "'mine'");
-    mirror.views =
-        Some(ViewOptions { labels: LabelColumns::Of(vec!["contacts.cf_topics".into()]), ..ViewOptions::default() });
-    mirror.sync(&crm).await;
-    let columns = "SELECT group_concat(name) FROM pragma_table_info('contacts_full') WHERE name LIKE '%label'";
-    assert_eq!(mirror.one(columns), "'cf_topics_label'");
-}
-
-#[tokio::test]
-async fn trigrams_find_parts_of_words_and_japanese() {
-    let mut world = World::new(noon());
-    world.fields().define(NewField::new(Object::Contact, "memo", DataType::ShortText));
-    for (id, name, memo) in [("ct1", "Ada Lovelace", "東京都庁で会議"), ("ct2", "Grace Hopper", "nothing")] {
-        world.create(Object::Contact, &json!({"id": id, "name": name, "customFields": {"memo": memo}}));
-    }
-    let crm = Crm::serve(world).await;
-    let mut mirror = Mirror::one_at_a_time();
-    mirror.sync(&crm).await;
-    let found = |mirror: &Mirror, term: &str| {
-        mirror.one(&format!(
-            "SELECT coalesce(group_concat(record_id), '') FROM contact_search WHERE contact_search MATCH '\"{term}\"'"
-        ))
-    };
-    assert_eq!([found(&mirror, "ovel"), found(&mirror, "東京都")], ["''", "''"]);
-    mirror.views = Some(ViewOptions { search: SearchForm::Trigram, ..ViewOptions::default() });
-    mirror.sync(&crm).await;
-    assert_eq!([found(&mirror, "ovel"), found(&mirror, "東京都")], ["'ct1'", "'ct1'"]);
-    crm.sandbox.with_world(|world| world.edit(Object::Contact, "ct2", &json!({"name": "Grace 京都庁"})));
-    crm.wait(600);
-    mirror.sync(&crm).await;
-    assert_eq!(found(&mirror, "京都庁"), "'ct1,ct2'");
-    mirror.views = Some(ViewOptions::default());
-    mirror.sync(&crm).await;
-    assert_eq!([found(&mirror, "ovel"), found(&mirror, "hopper")], ["''", "''"]);
-    assert_eq!(found(&mirror, "lovelace"), "'ct1'");
 }

@@ -710,12 +710,12 @@ CREATE TABLE state (
     name TEXT PRIMARY KEY NOT NULL,
     value TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
-INSERT INTO state VALUES('built_from','{"revision":"1-4de7b710","layout":3,"objects":89,"options":{"keep_archived":false,"labels":"off","indexes":[],"folder":null,"search":"words","exclude":[]},"files":{"digest":"44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a","views":{},"refused":{}},"erased":[],"erasure_chances":0,"rewrites":0}');
+INSERT INTO state VALUES('built_from','{"revision":"1-646076e8","layout":3,"objects":89,"options":{"keep_archived":false,"indexes":[],"folder":null,"exclude":[]},"files":{"digest":"44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a","views":{},"refused":{}},"erased":[],"erasure_chances":0,"rewrites":0}');
 INSERT INTO state VALUES('held:company','{"rows":3,"details_current":3}');
 INSERT INTO state VALUES('held:contact','{"rows":6,"details_current":6}');
 INSERT INTO state VALUES('history_marks','[{"clock":[1772625600000000,0,1772625600000000,[0,0]],"changes":0,"audits":0,"runs":1}]');
 INSERT INTO state VALUES('identity','{"base_url":"http://127.0.0.1:8080/v1","key":"dcd8083289ec23aa"}');
-INSERT INTO state VALUES('last_writer','{"nonce":"24942674427c450a984cfdcf1c3b72de","before":"5cce2f4251834fbca40394f186a392ec","requests":0,"file":{"inode":11632725,"born":"1796016594487733702","volume":12456518060607628355,"boot":1195622461},"log":{"inode":11632726,"born":"1796016594519238066","volume":12456518060607628355,"boot":1195622461},"closed":false}');
+INSERT INTO state VALUES('last_writer','{"nonce":"39c81027ae904aeba856d8d61c483cc5","before":"0ecf29dde2e947bfb98d868f607b66c8","requests":0,"file":{"inode":11273536,"born":"1796016356110204796","volume":12456518060607628355,"boot":1195622461},"log":{"inode":11273537,"born":"1796016356159223897","volume":12456518060607628355,"boot":1195622461},"closed":false}');
 INSERT INTO state VALUES('ledger','{"since":"2026-03-04T00:00:00.000000000Z","used":19,"total":19,"window":1,"clock":[1772629200000000,3600000000,1772629200000000,[0,3600000000]],"set_back":{"secs":0,"nanos":0},"hold":null}');
 INSERT INTO state VALUES('mirror_id','"c9a2990f70bdca2c913b8b4c"');
 INSERT INTO state VALUES('searched:company','["r.cf_account_code","d.cf_strategy"]');
@@ -726,11 +726,11 @@ CREATE TABLE doubts (
     object_type TEXT NOT NULL, -- contact, company; contact_key, company_key; of lists that are read whole: team_member,
     -- contact_field, company_field; contact_range, company_range; workspace
     record_id TEXT NOT NULL, -- or of a definition; a key; a range of time; the key and address that saw the workspace; '' for all
-    why TEXT NOT NULL, -- of a record: missed, older, gone, counted, omitted, null group, failed, lacks; of a definition: lacked,
-    -- lacked now, lacked by more; of a key: unknown key; of an item: unlisted, gone; of a range that was read by cursor:
-    -- created_at, updated_at; of one of records that share both: tie; of a workspace: unrecognised
+    why TEXT NOT NULL, -- of a record: missed, older, gone (without a version it only counts), omitted, null group, failed; of a
+    -- definition: lacked; of a key: unknown key; of an item: unlisted, gone; of a range that was read by cursor: created_at,
+    -- updated_at; of one of records that share both: tie; of a workspace: unrecognised
     etag TEXT, -- the version that was seen
-    version TEXT, -- its `updatedAt`; of a null group: what was null; of what it lacks: the definitions
+    version TEXT, -- its `updatedAt`; of a null group: what was null; of a definition: how many records lacked it
     tries INTEGER NOT NULL DEFAULT 0, -- lookups, failures or readings so far; removals that count for the guard
     first_seen TEXT, -- the first moment of the same answer; this and the next one by the ledger's steady clock
     not_before TEXT, -- when the next lookup is due
@@ -748,7 +748,7 @@ CREATE TABLE goals (
     PRIMARY KEY (object, kind, definition)
 ) STRICT, WITHOUT ROWID;
 INSERT INTO goals VALUES('company','changes','','2026-03-04T13:00:00.000000Z','2026-03-04T13:00:00.000000Z',NULL,NULL,0);
-INSERT INTO goals VALUES('company','compared','','2026-03-04T12:00:00.000000Z',NULL,NULL,NULL,0);
+INSERT INTO goals VALUES('company','compared','','2026-03-04T12:00:00.000000Z','2026-03-04T12:00:00.000000Z',NULL,NULL,0);
 INSERT INTO goals VALUES('company','copied','',NULL,'2026-03-04T12:00:00.000000Z',NULL,NULL,0);
 INSERT INTO goals VALUES('company','filled','cf_08c47287358f',NULL,NULL,NULL,NULL,0);
 INSERT INTO goals VALUES('company','filled','cf_155173f23d65',NULL,NULL,NULL,NULL,0);
@@ -761,7 +761,7 @@ INSERT INTO goals VALUES('company','filled','cf_a824f612c926',NULL,NULL,NULL,NUL
 INSERT INTO goals VALUES('company','filled','cf_fc37711c2db9',NULL,NULL,NULL,NULL,0);
 INSERT INTO goals VALUES('company','sweep','','2026-03-04T12:00:00.000000Z','2026-03-04T12:00:00.000000Z',NULL,NULL,0);
 INSERT INTO goals VALUES('contact','changes','','2026-03-04T13:00:00.000000Z','2026-03-04T13:00:00.000000Z',NULL,NULL,0);
-INSERT INTO goals VALUES('contact','compared','','2026-03-04T12:00:00.000000Z',NULL,NULL,NULL,0);
+INSERT INTO goals VALUES('contact','compared','','2026-03-04T12:00:00.000000Z','2026-03-04T12:00:00.000000Z',NULL,NULL,0);
 INSERT INTO goals VALUES('contact','copied','',NULL,'2026-03-04T12:00:00.000000Z',NULL,NULL,0);
 INSERT INTO goals VALUES('contact','filled','cf_3af8783354e7',NULL,NULL,NULL,NULL,0);
 INSERT INTO goals VALUES('contact','filled','cf_4785799e5cbd',NULL,NULL,NULL,NULL,0);
@@ -796,6 +796,8 @@ CREATE TABLE reads (
     position TEXT NOT NULL, -- where the walk goes on, as JSON: a hint
     PRIMARY KEY (object, purpose, part)
 ) STRICT, WITHOUT ROWID;
+INSERT INTO reads VALUES('company','progress','','"whole"',0,NULL,'{"work":"details","since":"2026-03-04T12:00:00.000000000Z","rows":0,"total":3}');
+INSERT INTO reads VALUES('contact','progress','','"whole"',0,NULL,'{"work":"details","since":"2026-03-04T13:00:00.000000000Z","rows":5,"total":1}');
 CREATE TABLE unshown_columns (
     object_type TEXT NOT NULL, -- contact or company
     record_id TEXT NOT NULL,

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rusqlite::params;
 
-use crate::model::{Choice, ColumnName, DataType, Definition, Instant, Object, Record, RecordId};
+use crate::model::{ColumnName, DataType, Definition, Instant, Object, Record, RecordId};
 use crate::store::custom::rows::{DefinitionRow, definition_in, exclusions, names, rows, table};
 use crate::store::derived::build::REVISION;
 use crate::store::records::feed_entries::{ColumnChange, ColumnFeed};
@@ -24,23 +24,16 @@ use crate::store::{
 /// allows 2,000 columns in a table and in a view's result; values of further fields are kept in `extra`.
 pub const MAX_COLUMNS: usize = 1_850;
 
-struct Names {
-    taken: BTreeSet<String>,
-    /// The companion names of decimals that have no column yet: they take precedence over a key with that name.
-    promised: Vec<(RecordId, String)>,
-}
+/// The names that columns and their companions have.
+struct Names(BTreeSet<String>);
 
 impl Names {
     fn of(rows: &[DefinitionRow]) -> Names {
-        let mut names = Names { taken: BTreeSet::new(), promised: Vec::new() };
+        let mut names = Names(BTreeSet::new());
         for row in rows {
             match &row.column {
                 Some(column) if row.name_is_taken(rows) => names.take(column, DataType::Unknown),
                 Some(column) => names.take(column, row.definition.data_type),
-                None if row.definition.data_type.has_num() => {
-                    let plain = ColumnName::for_key(row.definition.key.as_str(), false, &BTreeSet::new());
-                    names.promised.push((row.definition.id.clone(), plain.num()));
-                }
                 None => {}
             }
         }
@@ -48,16 +41,13 @@ impl Names {
     }
 
     fn take(&mut self, column: &ColumnName, data_type: DataType) {
-        self.taken.extend(names(column, data_type).into_iter().map(|(name, _)| name));
-        if data_type.is_select() {
-            self.taken.insert(column.label());
-        }
+        self.0.extend(names(column, data_type).into_iter().map(|(name, _)| name));
     }
 
     /// The column of a definition: its existing one, or a new one; `None` if its values cannot have a column. An excluded
     /// field is known by its name: that does not move, and a field made again under the key is excluded without one.
     fn assign_name(&mut self, row: &DefinitionRow, rows: &[DefinitionRow]) -> Option<ColumnName> {
-        let Definition { id, key, data_type, .. } = &row.definition;
+        let Definition { key, data_type, .. } = &row.definition;
         if row.column.is_some() && (row.excluded || !row.name_is_taken(rows)) {
             return row.column.clone();
         }
@@ -66,11 +56,7 @@ impl Names {
         if *data_type == DataType::Unknown || row.column.is_none() && rows.iter().any(hides_key) {
             return None;
         }
-        let others = self.promised.iter().filter(|(other, _)| other != id).map(|(_, name)| name);
-        let others: Vec<String> = others.filter(|name| !self.taken.contains(*name)).cloned().collect();
-        self.taken.extend(others.iter().cloned());
-        let column = ColumnName::for_key(key.as_str(), data_type.has_num(), &self.taken);
-        others.iter().for_each(|name| _ = self.taken.remove(name));
+        let column = ColumnName::for_key(key.as_str(), data_type.has_num(), &self.0);
         self.take(&column, *data_type);
         Some(column)
     }
@@ -243,23 +229,17 @@ impl CustomTx<'_> {
         if out.changes == DefinitionChanges::default() {
             return Ok(out);
         }
-        out.changes.count_states(&before, &rows(&self.tx.conn, object)?);
+        out.changes.count_archived(&before, &rows(&self.tx.conn, object)?);
         self.reconcile(object, &before, now, &mut out)?;
         self.relayout()?;
-        // The feed has no entry for changed labels, so every record is published again.
-        if self.tx.shapes().shows_labels(object) {
-            self.tx.feed().requeue_all(object)?;
-        }
         Ok(out)
     }
 
     fn apply_definition(&self, record: &Record, asked_at: Instant, changes: &mut DefinitionChanges) -> Result<()> {
         let shape = self.tx.shapes().definitions.clone();
-        match self.tx.records().apply_plain(&shape, record, asked_at)? {
-            Applied::Inserted => changes.added += 1,
-            Applied::Updated => changes.changed += 1,
-            Applied::Unchanged | Applied::Older => {}
-        }
+        let applied = self.tx.records().apply_plain(&shape, record, asked_at)?;
+        changes.added += u64::from(applied == Applied::Inserted);
+        changes.changed += u64::from(applied == Applied::Updated);
         let Some(options) = &record.options else {
             return Ok(());
         };
@@ -267,10 +247,7 @@ impl CustomTx<'_> {
         let known: Vec<(String, Option<String>)> = self
             .tuples("SELECT value, label FROM custom_field_options WHERE definition_id = ?1 ORDER BY position", [id])?;
         if !known.iter().map(|(v, l)| (v, l)).eq(options.iter().map(|o| (&o.value, &o.label))) {
-            let is_new = |option: &&Choice| !known.iter().any(|(v, l)| *v == option.value && *l == option.label);
-            let gone = known.iter().filter(|(value, _)| !options.iter().any(|option| option.value == *value));
-            // A new order of the options is one change.
-            changes.options += ((options.iter().filter(is_new).count() + gone.count()) as u64).max(1);
+            changes.changed += u64::from(applied == Applied::Unchanged);
             self.run("DELETE FROM custom_field_options WHERE definition_id = ?1", [id])?;
             for (position, option) in options.iter().enumerate() {
                 self.run(

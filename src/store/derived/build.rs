@@ -90,7 +90,6 @@ impl DerivedTx<'_> {
                 built.erasure_chances = 0;
                 built.options = options.clone();
             })?;
-            self.set_search_form(options.search)?;
             if known.exclude != options.exclude {
                 self.tx.custom().change_exclusions(&known.exclude, options)?;
             }

@@ -80,14 +80,6 @@ fn of_archived(name: &str, field: &ArchivedField) -> ColumnLine {
     }
 }
 
-/// `select` is the line of the values' column.
-fn of_labels(name: &str, of: &str, select: Option<&ColumnLine>) -> ColumnLine {
-    let is_list = select.is_some_and(|entry| entry.data_type == DataType::MultiSelect.as_str());
-    let data_type = if is_list { DataType::MultiSelect.as_str() } else { "text" };
-    let about = format!("what the values of {of} are called");
-    ColumnLine { label: select.and_then(|entry| entry.label.clone()), ..own(name, data_type, &about) }
-}
-
 /// The lines of a table or view that only the schema describes: the comment of a column's line is its meaning.
 fn plain(conn: &Connection, table: &str) -> Result<Vec<ColumnLine>> {
     let sql: String =
@@ -132,10 +124,6 @@ impl DerivedTx<'_> {
                         From::List(column) => (&of_list, column),
                         From::Detail(column) => (&of_detail, column),
                         From::Name(pointer) => return Some(own(&shown.name, "text", pointer.about)),
-                        From::Labels { of, .. } => {
-                            let select = of_list.iter().find(|entry| entry.name == *of);
-                            return Some(of_labels(&shown.name, of, select));
-                        }
                     };
                     let entry = from.iter().find(|entry| entry.name == *column)?;
                     Some(ColumnLine { name: shown.name, ..entry.clone() })

@@ -7,56 +7,12 @@ use serde::{Deserialize, Serialize};
 use crate::store::{AppliedFiles, DerivedTx, Result, StateKey, read_state};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LabelColumns {
-    #[default]
-    Off,
-    All,
-    /// These, as `contacts.cf_tier`, or as `cf_tier` for both objects.
-    Of(Vec<String>),
-}
-
-impl LabelColumns {
-    pub(in crate::store) fn takes(&self, table: &str, column: &str) -> bool {
-        match self {
-            LabelColumns::Off => false,
-            LabelColumns::All => true,
-            LabelColumns::Of(names) => names.iter().any(|name| match name.split_once('.') {
-                Some((of, name)) => name == column && of.strip_suffix("_full").unwrap_or(of) == table,
-                None => name == column,
-            }),
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum SearchForm {
-    /// Words, ignoring accents and case.
-    #[default]
-    Words,
-    /// Every sequence of three characters: finds parts of words, and texts without spaces between words.
-    Trigram,
-}
-
-impl SearchForm {
-    pub(super) const fn tokenizer(self) -> &'static str {
-        match self {
-            SearchForm::Words => "unicode61 remove_diacritics 2",
-            SearchForm::Trigram => "trigram",
-        }
-    }
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ViewOptions {
     pub keep_archived: bool,
-    pub labels: LabelColumns,
     /// Columns to index, as `contacts.cf_tier`.
     pub indexes: Vec<String>,
     pub folder: Option<String>,
-    pub search: SearchForm,
     /// The fields that are not mirrored, as `contacts.notes`.
     pub exclude: Vec<String>,
 }

@@ -13,10 +13,7 @@
 use crate::error_chain::error_chain;
 use crate::model::Object;
 use crate::store::derived::build::READ_CACHE_KIB;
-use crate::store::{BuiltFrom, DerivedTx, Document, ReadTx, Result, SearchForm, StateKey, Statements, migrate};
-
-/// The text before the tokenizer in the statement that creates a search table.
-const TOKENIZE: &str = "tokenize =";
+use crate::store::{DerivedTx, Document, ReadTx, Result, StateKey, Statements, migrate};
 
 /// Which of the two objects a document is of: a 0 or a 1 takes no byte in a row, nor in the index.
 fn is_company(object: Object) -> i64 {
@@ -102,9 +99,8 @@ impl DerivedTx<'_> {
     /// Builds an index anew if it is damaged: it is derived, and must not stop the page that it is derived from. An error that
     /// has another reason occurs again here.
     fn mend_search(&self, object: Object, why: &str) -> Result<()> {
-        let form = BuiltFrom::read(&self.tx.conn)?.options.search;
         let document = self.tx.shapes().document(object);
-        self.recreate_search(object, form)?;
+        self.recreate_search(object)?;
         self.build_search(object, &document)?;
         self.tx.set_state(&StateKey::searched(object), &document.custom)?;
         tracing::warn!("The search index of {} was damaged, and was built again: {why}", object.table());
@@ -171,26 +167,12 @@ impl DerivedTx<'_> {
         self.run(&document.insert_all, [before])
     }
 
-    /// Recreates the search tables if the tokenization changed. They are filled if the first copy is complete.
-    pub(in crate::store) fn set_search_form(&self, form: SearchForm) -> Result<()> {
-        for object in Object::ALL {
-            let sql: Option<String> =
-                self.find_value("SELECT sql FROM sqlite_schema WHERE name = ?1", [object.search_table()])?;
-            if sql.is_some_and(|sql| sql.contains(&format!("{TOKENIZE} '{}'", form.tokenizer()))) {
-                continue;
-            }
-            self.recreate_search(object, form)?;
-            self.tx.clear_state(&StateKey::searched(object))?;
-        }
-        Ok(())
-    }
-
     /// Recreates the search table of an object, empty, whatever is left of it.
-    pub(in crate::store) fn recreate_search(&self, object: Object, form: SearchForm) -> Result<()> {
+    pub(in crate::store) fn recreate_search(&self, object: Object) -> Result<()> {
         let table = object.search_table();
         let begin = format!("CREATE VIRTUAL TABLE {table} ");
-        let made = migrate::TABLES.split_once(&begin).and_then(|(_, rest)| rest.split_once(TOKENIZE));
-        let columns = made.map_or("", |(columns, _)| columns);
+        let made = migrate::TABLES.split_once(&begin).and_then(|(_, rest)| rest.split_once(");"));
+        let definition = made.map_or("", |(definition, _)| definition);
         // Without its parts SQLite can neither open the table nor drop it. Nor can it where documents of this transaction
         // are still to be written, and have to go where a damaged index has others.
         let openable = format!(
@@ -210,7 +192,8 @@ impl DerivedTx<'_> {
         for part in PARTS {
             self.batch(&format!("DROP TABLE IF EXISTS {table}_{part}"))?;
         }
-        self.batch(&format!("{begin}{columns}{TOKENIZE} '{}')", form.tokenizer()))
+        self.batch(&format!("{begin}{definition})"))?;
+        self.tx.clear_state(&StateKey::searched(object))
     }
 }
 

@@ -127,7 +127,7 @@ pub(in crate::store) fn create_history(
             From::List(source) | From::Detail(source) if source.starts_with("archived_") => None,
             From::List(source) => Some(pair(&column.name, format!("r.{source}"), list, &source)),
             From::Detail(source) => Some(pair(&column.name, format!("d.{source}"), detail, &source)),
-            From::Name(_) | From::Labels { .. } => None,
+            From::Name(_) => None,
         })
         .collect();
     let plain = |name: &str| name.strip_prefix("archived_").unwrap_or(name).to_string();

@@ -23,7 +23,6 @@ pub(in crate::store) fn columns(
     for shown in shapes.view(object) {
         let editability = match shown.from {
             From::Name(_) => computed(),
-            From::Labels { of, .. } => derived(&of),
             _ => match (custom.remove(&shown.name), Editable::standard(object, &shown.name)) {
                 (Some(editability), _) => editability,
                 (None, Some(field)) => Ok(field),

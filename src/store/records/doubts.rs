@@ -16,23 +16,25 @@ use rusqlite::params;
 use crate::model::answer_time::MOMENTS_APART;
 use crate::model::ids::MAX_PREDICATE;
 use crate::model::{AnswerTime, Instant, Object, RecordId, growing};
-use crate::store::{KnowledgeTx, OfRow, ReadTx, Result, Statements, StoredTime, Version, fits_a_list, json_list};
+use crate::store::{KnowledgeTx, ReadTx, Result, Statements, StoredTime, Version, fits_a_list, json_list};
 
 /// The first and the longest delay of a lookup.
 const WAITS: (Duration, Duration) = (MOMENTS_APART, Duration::from_secs(6 * 3600));
+/// How long removals count, and how often a tie is listed.
+pub(super) const DAY: Duration = Duration::from_secs(24 * 3600);
 /// The longest wait of all. A longer one was stored by a clock that was lost.
-pub(super) const MAX_WAIT: Duration = Duration::from_secs(24 * 3600);
+pub(super) const MAX_WAIT: Duration = DAY;
 /// Doubts that a page raises are looked up by the schedule at most once in this time.
 const LOOKUPS_APART: Duration = Duration::from_secs(60);
 /// How new a row is.
 const TIME: &str = "max(coalesce(updated_at, ''), coalesce(created_at, ''))";
 /// Why a record is in doubt until it is removed. Rows are found by their reason first: a removal does not look through
 /// all.
-const OF_RECORD: &str = "why IN ('missed', 'older', 'gone', 'omitted', 'null group', 'failed', 'lacks')";
+const OF_RECORD: &str = "why IN ('missed', 'older', 'omitted', 'null group', 'failed')";
+/// What an answer may end or raise: a removal without a version only counts.
+const OF_VERSION: &str = "(why IN ('missed', 'older') OR why = 'gone' AND version IS NOT NULL)";
 /// A record that may be removed, or have another version or other values.
 const IN_DOUBT: &str = "(why IN ('missed', 'omitted') OR why = 'older' AND version IS NOT NULL)";
-/// What is kept as the version of a missed record while the service lists no record at all.
-const NOTHING_LISTED: &str = "none";
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DueDoubts {
@@ -40,6 +42,16 @@ pub struct DueDoubts {
     pub missed: Vec<RecordId>,
     /// Shown in an earlier version, and not nominated.
     pub older: Vec<RecordId>,
+}
+
+/// What a row of `doubts` says, beside what it is about.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Doubt {
+    pub etag: Option<String>,
+    pub version: Option<String>,
+    pub tries: u32,
+    pub first_seen: Option<Instant>,
+    pub not_before: Option<Instant>,
 }
 
 /// How long a lookup waits; `None` if it is due. A longer wait was stored by a clock that was lost.
@@ -72,9 +84,15 @@ impl ReadTx<'_> {
         self.count(&sql, [object])
     }
 
-    pub(super) fn doubt<T: OfRow>(&self, columns: &str, of: (&str, &str, &str)) -> Result<Option<T>> {
-        let sql = format!("SELECT {columns} FROM doubts WHERE object_type = ?1 AND record_id = ?2 AND why = ?3");
-        self.find_tuple(&sql, of)
+    /// The doubt with this object type, record and reason.
+    pub(super) fn doubt(&self, of: (&str, &str, &str)) -> Result<Option<Doubt>> {
+        let sql = "SELECT etag, version, tries, first_seen, not_before FROM doubts
+                   WHERE object_type = ?1 AND record_id = ?2 AND why = ?3";
+        self.find(sql, of, |row| {
+            let (etag, version, tries) = (row.get(0)?, row.get(1)?, row.get(2)?);
+            let [first_seen, not_before] = [row.get(3)?, row.get(4)?].map(|StoredTime(at)| at);
+            Ok(Doubt { etag, version, tries, first_seen, not_before })
+        })
     }
 
     /// The records whose lookup is due, or with `at_once` every record in doubt.
@@ -117,17 +135,6 @@ impl ReadTx<'_> {
         Ok(wait.filter(|wait| *wait <= MAX_WAIT))
     }
 
-    /// Since when every lookup of these records found that the service lists no record at all.
-    pub fn nothing_listed_since(&self, object: Object, ids: &[RecordId]) -> Result<Option<Instant>> {
-        let found: Option<(StoredTime, i64)> = self.find_tuple(
-            "SELECT max(first_seen), count(first_seen) FROM doubts
-             WHERE object_type = ?1 AND why = 'missed' AND version = ?2
-               AND record_id IN (SELECT value FROM json_each(?3))",
-            params![object, NOTHING_LISTED, json_list(ids)],
-        )?;
-        Ok(found.filter(|(_, count)| count.unsigned_abs() == ids.len() as u64).and_then(|(since, _)| since.0))
-    }
-
     /// The later of `updatedAt` and `createdAt` of these records, of those that are mirrored.
     pub fn times_of(&self, object: Object, ids: &[RecordId]) -> Result<HashMap<RecordId, Option<Instant>>> {
         let sql = format!(
@@ -147,8 +154,7 @@ impl ReadTx<'_> {
                 format!(
                     "SELECT * FROM (SELECT id, {TIME} AS time FROM {table} WHERE instr(id, ',') {commas} 0
                      AND length(id) <= {MAX_PREDICATE} AND coalesce(updated_at, '') <= ?2 AND coalesce(created_at, '') <= ?2
-                     AND id NOT IN (SELECT record_id FROM doubts
-                         WHERE object_type = ?1 AND why IN ('missed', 'older', 'gone'))
+                     AND id NOT IN (SELECT record_id FROM doubts WHERE object_type = ?1 AND {OF_VERSION})
                      ORDER BY {column} DESC, id DESC LIMIT 1)"
                 )
             };
@@ -172,12 +178,26 @@ impl KnowledgeTx<'_> {
     /// Forgets every doubt about records, keys and ranges of an object. Its removals of the last day still count.
     pub fn clear_doubts(&self, object: Object) -> Result<()> {
         self.settle_removals(object, "true", &[])?;
-        let of_object = "object_type = ?1 AND why <> 'counted' OR object_type IN (?1 || '_key', ?1 || '_range')";
+        let of_object = "object_type = ?1 AND why <> 'gone' OR object_type IN (?1 || '_key', ?1 || '_range')";
         self.delete_doubts(of_object, [object])
     }
 
     pub(in crate::store) fn forget_doubts(&self, object: Object, id: &str) -> Result<()> {
         self.delete_doubts(&format!("object_type = ?1 AND {OF_RECORD} AND record_id = ?2"), (object, id))
+    }
+
+    /// Enters a doubt in place of the one with the same object type, record and reason.
+    pub(super) fn set_doubt(&self, (of, record, why): (&str, &str, &str), doubt: &Doubt) -> Result<()> {
+        let Doubt { etag, version, tries, first_seen, not_before } = doubt;
+        self.run(
+            "INSERT OR REPLACE INTO doubts (object_type, record_id, why, etag, version, tries, first_seen, not_before)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+            params![of, record, why, etag, version, tries, first_seen, not_before],
+        )?;
+        if let Ok(object) = of.parse::<Object>() {
+            self.tx.pending.doubts[object as usize].set(Some(true));
+        }
+        Ok(())
     }
 
     pub(super) fn delete_doubts(&self, condition: &str, values: impl rusqlite::Params) -> Result<()> {
@@ -190,7 +210,7 @@ impl KnowledgeTx<'_> {
         if let Some(known) = known.get() {
             return Ok(known);
         }
-        let has = self.tx.count_doubts(object, "why IN ('missed', 'older', 'gone')")? > 0;
+        let has = self.tx.count_doubts(object, OF_VERSION)? > 0;
         known.set(Some(has));
         Ok(has)
     }
@@ -230,22 +250,18 @@ impl KnowledgeTx<'_> {
     /// an hour, an answer that shows it is a doubt; until one does, nothing needs to be looked up.
     pub(in crate::store) fn was_replaced(&self, object: Object, id: &str, etag: Option<&str>) -> Result<()> {
         let Some(AnswerTime { steady, .. }) = self.tx.answer.get() else { return Ok(()) };
-        self.run(
-            "INSERT INTO doubts (object_type, record_id, why, etag, not_before) VALUES (?1, ?2, 'older', ?3, ?4)
-                 ON CONFLICT DO UPDATE SET etag = ?3, version = NULL, first_seen = NULL,
-                     not_before = coalesce(max(not_before, ?4), ?4)",
-            params![object, id, etag, steady],
-        )?;
-        self.tx.pending.doubts[object as usize].set(Some(true));
-        Ok(())
+        let older = (object.as_str(), id, "older");
+        let Doubt { tries, not_before, .. } = self.tx.doubt(older)?.unwrap_or_default();
+        let (etag, not_before) = (etag.map(Into::into), not_before.max(Some(steady)));
+        self.set_doubt(older, &Doubt { etag, tries, not_before, ..Doubt::default() })
     }
 
     pub(in crate::store) fn is_replaced(&self, object: Object, id: &str, etag: Option<&str>) -> Result<bool> {
         if etag.is_none() || !self.has_doubts(object)? {
             return Ok(false);
         }
-        let known: Option<(Option<String>,)> = self.tx.doubt("etag", (object.as_str(), id, "older"))?;
-        Ok(known.is_some_and(|(known,)| known.as_deref() == etag))
+        let known = self.tx.doubt((object.as_str(), id, "older"))?;
+        Ok(known.is_some_and(|known| known.etag.as_deref() == etag))
     }
 
     /// Whether this transaction's answer decides that a record has an earlier version than its row, whose time is
@@ -286,21 +302,13 @@ impl KnowledgeTx<'_> {
         Version { etag, updated_at }: Version<'_>,
         answer: AnswerTime,
     ) -> Result<bool> {
-        let version = updated_at.unwrap_or_default();
-        let known: Option<(Option<String>, Option<String>, StoredTime)> =
-            self.tx.doubt("etag, version, first_seen", (object.as_str(), id, "older"))?;
-        if let Some((known_etag, Some(known_version), first_seen)) = known
-            && (known_etag.as_deref(), known_version.as_str()) == (etag, version)
-        {
-            return Ok(answer.is_second_moment(first_seen.0));
+        let (older, version) = ((object.as_str(), id, "older"), updated_at.unwrap_or_default());
+        let known = self.tx.doubt(older)?.unwrap_or_default();
+        if (known.etag.as_deref(), known.version.as_deref()) == (etag, Some(version)) {
+            return Ok(answer.is_second_moment(known.first_seen));
         }
-        self.run(
-            "INSERT INTO doubts (object_type, record_id, why, etag, version, first_seen)
-                 VALUES (?1, ?2, 'older', ?3, ?4, ?5)
-                 ON CONFLICT DO UPDATE SET etag = ?3, version = ?4, first_seen = ?5",
-            params![object, id, etag, version, answer.steady],
-        )?;
-        self.tx.pending.doubts[object as usize].set(Some(true));
+        let (etag, version) = (etag.map(Into::into), Some(version.into()));
+        self.set_doubt(older, &Doubt { etag, version, first_seen: Some(answer.steady), ..known })?;
         Ok(false)
     }
 
@@ -316,48 +324,22 @@ impl KnowledgeTx<'_> {
         self.tx.pending.accepted_older[object as usize].take()
     }
 
-    /// Notes that a lookup did not find these records, while the service lists others, or none at all. Returns those
-    /// that were not found at two moments; the absence of everything is never proven so.
-    pub fn doubt_not_found(
-        &self,
-        object: Object,
-        ids: &[RecordId],
-        lists_others: bool,
-        answer: AnswerTime,
-    ) -> Result<Vec<RecordId>> {
-        let steady = answer.steady;
-        let marked = (!lists_others).then_some(NOTHING_LISTED);
+    /// Notes that a lookup did not find these records, while the service lists others. Returns those that were not found at
+    /// two moments.
+    pub fn doubt_not_found(&self, object: Object, ids: &[RecordId], answer: AnswerTime) -> Result<Vec<RecordId>> {
         let mut again = Vec::new();
         for id in ids {
-            let known: Option<(Option<String>, StoredTime)> =
-                self.tx.doubt("version, first_seen", (object.as_str(), id.as_str(), "missed"))?;
-            let first = match known {
-                Some((version, first_seen)) if version.as_deref() == marked => first_seen.0,
-                _ => None,
-            };
-            if lists_others && answer.is_second_moment(first) {
+            let missed = (object.as_str(), id.as_str(), "missed");
+            let known = self.tx.doubt(missed)?.unwrap_or_default();
+            if answer.is_second_moment(known.first_seen) {
                 again.push(id.clone());
             }
             // A time in the future was stored by a clock that was lost.
-            if first.is_none_or(|first| first > steady) {
-                self.run(
-                    "INSERT INTO doubts (object_type, record_id, why, version, first_seen)
-                         VALUES (?1, ?2, 'missed', ?3, ?4)
-                         ON CONFLICT DO UPDATE SET version = ?3, first_seen = ?4",
-                    params![object, id, marked, steady],
-                )?;
-                self.tx.pending.doubts[object as usize].set(Some(true));
+            if known.first_seen.is_none_or(|first| first > answer.steady) {
+                self.set_doubt(missed, &Doubt { first_seen: Some(answer.steady), ..known })?;
             }
         }
         Ok(again)
-    }
-
-    pub fn begin_not_found_again(&self, object: Object, ids: &[RecordId], steady: Instant) -> Result<()> {
-        self.run(
-            "UPDATE doubts SET first_seen = ?2 WHERE object_type = ?1 AND why = 'missed'
-                 AND record_id IN (SELECT value FROM json_each(?3))",
-            params![object, steady, json_list(ids)],
-        )
     }
 
     /// Those that are still in doubt wait.
@@ -381,15 +363,11 @@ impl KnowledgeTx<'_> {
     /// Notes that a key and address did not recognise the workspace, which may be an outage. Returns the first such
     /// moment; a later one than now was stored by a clock that was lost.
     pub fn not_recognised(&self, seen_by: &str, steady: Instant) -> Result<Instant> {
-        let of_sight = "object_type = 'workspace' AND record_id = ?1";
-        self.delete_doubts(&format!("{of_sight} AND first_seen > ?2"), (seen_by, steady))?;
-        self.run(
-            "INSERT OR IGNORE INTO doubts (object_type, record_id, why, first_seen)
-             VALUES ('workspace', ?1, 'unrecognised', ?2)",
-            (seen_by, steady),
-        )?;
-        let sql = format!("SELECT first_seen FROM doubts WHERE {of_sight}");
-        Ok(self.find_time(&sql, [seen_by])?.unwrap_or(steady))
+        let unrecognised = ("workspace", seen_by, "unrecognised");
+        let known = self.tx.doubt(unrecognised)?.and_then(|doubt| doubt.first_seen);
+        let first = known.filter(|first| *first <= steady).unwrap_or(steady);
+        self.set_doubt(unrecognised, &Doubt { first_seen: Some(first), ..Doubt::default() })?;
+        Ok(first)
     }
 
     pub fn recognised(&self) -> Result<()> {

@@ -37,11 +37,6 @@ impl ReadTx<'_> {
         Ok(counts.rows.saturating_sub(counts.details_current))
     }
 
-    pub fn is_empty(&self, object: Object) -> Result<bool> {
-        let sql = format!("SELECT NOT EXISTS (SELECT 1 FROM {})", object.table());
-        self.value(&sql, [])
-    }
-
     pub fn count_rows(&self, object: Object) -> Result<u64> {
         let sql = format!("SELECT count(*) FROM {}", object.table());
         self.count(&sql, [])

@@ -5,7 +5,7 @@ use crate::model::exclusions::plain_name;
 use crate::model::{Exclusions, FieldProjection, Instant, Layout, Object, SqlValue};
 use crate::store::custom::rows::{layout, layout_without};
 use crate::store::records::doubts::key_type;
-use crate::store::{CustomTx, Goal, OPEN, ReadTx, Result, StateKey, Statements, StoreError, ViewOptions};
+use crate::store::{CustomTx, Goal, OPEN, ReadTx, Result, Statements, StoreError, ViewOptions};
 
 /// Table, column with documents, the key of a row among those of its object, and the condition on those to change.
 const DOCUMENTS: [(&str, &str, &str, &str); 4] = [
@@ -35,7 +35,7 @@ impl CustomTx<'_> {
     pub(in crate::store) fn change_exclusions(&self, before: &[String], options: &ViewOptions) -> Result<()> {
         if options.exclude.iter().any(|column| !before.contains(column)) {
             expect_no_edits_of(self.tx, &options.exclude)?;
-            self.erase_excluded(options)?;
+            self.erase_excluded()?;
         }
         if before.iter().any(|column| !options.exclude.contains(column)) {
             let [was, is] = [before, &options.exclude].map(Exclusions::new);
@@ -65,7 +65,7 @@ impl CustomTx<'_> {
         self.tx.claims().forget_fields(object)
     }
 
-    fn erase_excluded(&self, options: &ViewOptions) -> Result<()> {
+    fn erase_excluded(&self) -> Result<()> {
         let layout = layout(&self.tx.conn)?;
         for object in Object::ALL {
             for table in [object.table(), object.detail_table()] {
@@ -83,8 +83,7 @@ impl CustomTx<'_> {
                 })?;
             }
             // The documents, and the terms of the index, are made again from what is left.
-            self.tx.derived().recreate_search(object, options.search)?;
-            self.tx.clear_state(&StateKey::searched(object))?;
+            self.tx.derived().recreate_search(object)?;
             for (table, column, key, condition) in DOCUMENTS {
                 let of_object = format!("object_type = '{object}'");
                 let select = format!("SELECT {key}, {column} FROM {table} WHERE {of_object} AND {condition}");

@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use crate::model::exclusions::plain_name;
 use crate::model::{ElapsedClock, Instant, Object, RecordId};
-use crate::store::{BuiltFrom, FeedTx, FieldDifference, RecordsTx, Result, StateKey, Statements};
+use crate::store::{FeedTx, FieldDifference, RecordsTx, Result, StateKey, Statements};
 
 const MARKS: u32 = 128;
 /// The maximum difference between the wall clock and the service's `Date` when the wall clock bridges a restart.
@@ -63,8 +63,9 @@ impl RecordsTx<'_> {
         let insert =
             "INSERT OR REPLACE INTO removed_records (object_type, id, removed_at, record) VALUES (?1, ?2, ?3, ?4)";
         self.run(insert, (object, id, removed_at, text))?;
-        let delete_values = "DELETE FROM custom_multi_values WHERE object_type = ?1 AND record_id = ?2";
-        self.run(delete_values, (object, id))?;
+        for table in ["custom_multi_values", "unshown_columns"] {
+            self.run(&format!("DELETE FROM {table} WHERE object_type = ?1 AND record_id = ?2"), (object, id))?;
+        }
         let delete_detail = format!("DELETE FROM {} WHERE {} = ?1", object.detail_table(), object.detail_key());
         self.run(&delete_detail, [id])?;
         self.tx.knowledge().forget_doubts(object, id.as_str())?;
@@ -75,9 +76,7 @@ impl RecordsTx<'_> {
     /// Empties the tables of an object, with its history: the mirror becomes that of another workspace. Who follows it
     /// starts again.
     pub fn forget_all(&self, object: Object) -> Result<()> {
-        let form = BuiltFrom::read(&self.tx.conn)?.options.search;
-        self.tx.derived().recreate_search(object, form)?;
-        self.tx.clear_state(&StateKey::searched(object))?;
+        self.tx.derived().recreate_search(object)?;
         for table in [object.table(), object.detail_table()] {
             self.run(&format!("DELETE FROM {table}"), [])?;
         }
@@ -122,14 +121,13 @@ impl FeedTx<'_> {
         )?;
         let others = "DELETE FROM changes WHERE object_type = ?1 AND record_id = ?2 AND fields <> '{}'";
         let changes = (first + erase(others)?) as u64;
-        erase("DELETE FROM ended_values WHERE object_type = ?1 AND record_id = ?2")?;
         erase(
             "DELETE FROM outbox_events WHERE outbox_id IN
                  (SELECT id FROM outbox WHERE object_type = ?1 AND record_id = ?2)",
         )?;
-        erase("DELETE FROM doubts WHERE object_type = ?1 AND record_id = ?2")?;
-        erase("DELETE FROM unshown_columns WHERE object_type = ?1 AND record_id = ?2")?;
-        erase("DELETE FROM outbox_delays WHERE object_type = ?1 AND record_id = ?2")?;
+        for table in ["ended_values", "doubts", "unshown_columns", "outbox_delays"] {
+            erase(&format!("DELETE FROM {table} WHERE object_type = ?1 AND record_id = ?2"))?;
+        }
         let edits = erase("DELETE FROM outbox WHERE object_type = ?1 AND record_id = ?2")? as u64;
         if !record && changes == 0 && edits == 0 {
             return Ok(Erasure::Unknown);

@@ -1,5 +1,7 @@
 //! Tests of nominations: which records an answer that lacks them nominates.
 
+use std::time::Duration;
+
 use rusqlite::params;
 
 use super::*;
@@ -34,31 +36,25 @@ async fn nominated(store: &Store) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn records_between_two_instants_that_were_not_seen_are_nominated() {
-    let some = |second| (at(second), true);
-    for (low, high, seen, expected) in [
-        (None, None, "[]", &["c1", "c2", "c3"][..]),
-        (None, None, r#"["c1","dateless"]"#, &["c2", "c3"]),
-        (Some(some(2)), None, "[]", &["c2", "c3"]),
-        (Some((at(2), false)), None, "[]", &["c3"]),
-        (None, Some(some(2)), "[]", &["c1", "c2"]),
-        (None, Some((at(2), false)), "[]", &["c1"]),
-        (Some((at(1), false)), Some((at(3), false)), "[]", &["c2"]),
-        (Some(some(1)), Some(some(3)), r#"["c1","c2","c3"]"#, &[]),
+async fn records_of_a_range_that_were_not_seen_are_nominated() {
+    let just_after = |second| at(second).plus(Duration::from_micros(1));
+    let dated = |from, to| TimeBounds::Dated { from, to };
+    for (bounds, seen, expected) in [
+        (dated(None, None), "[]", &["c1", "c2", "c3"][..]),
+        (dated(None, None), r#"["c1","dateless"]"#, &["c2", "c3"]),
+        (dated(Some(at(2)), None), "[]", &["c2", "c3"]),
+        (dated(Some(just_after(2)), None), "[]", &["c3"]),
+        (dated(None, Some(just_after(2))), "[]", &["c1", "c2"]),
+        (dated(None, Some(at(2))), "[]", &["c1"]),
+        (dated(Some(just_after(1)), Some(at(3))), "[]", &["c2"]),
+        (dated(Some(at(1)), Some(just_after(3))), r#"["c1","c2","c3"]"#, &[]),
+        (TimeBounds::Dateless, "[]", &["dateless"]),
+        (TimeBounds::Dateless, r#"["dateless"]"#, &[]),
+        (TimeBounds::Dateless, r#"["c1"]"#, &["dateless"]),
     ] {
         let (_dir, store) = mirror().await;
-        store.write(move |tx| tx.knowledge().nominate_between(Object::Contact, low, high, seen)).await.unwrap();
-        assert_eq!(nominated(&store).await, expected, "{low:?} {high:?} {seen}");
-        store.close().await;
-    }
-}
-
-#[tokio::test]
-async fn records_without_a_date_that_were_not_seen_are_nominated() {
-    for (seen, expected) in [("[]", &["dateless"][..]), (r#"["dateless"]"#, &[]), (r#"["c1"]"#, &["dateless"])] {
-        let (_dir, store) = mirror().await;
-        store.write(move |tx| tx.knowledge().nominate_dateless(Object::Contact, seen)).await.unwrap();
-        assert_eq!(nominated(&store).await, expected, "{seen}");
+        store.write(move |tx| tx.knowledge().nominate_unseen(Object::Contact, bounds, seen)).await.unwrap();
+        assert_eq!(nominated(&store).await, expected, "{bounds:?} {seen}");
         store.close().await;
     }
 }
@@ -66,7 +62,9 @@ async fn records_without_a_date_that_were_not_seen_are_nominated() {
 #[tokio::test]
 async fn nominations_of_one_object_are_withdrawn_without_those_of_the_other() {
     let (_dir, store) = mirror().await;
-    let nominate = |tx: &MirrorTx<'_>, object| tx.knowledge().nominate_between(object, None, None, "[]");
+    let nominate = |tx: &MirrorTx<'_>, object| {
+        tx.knowledge().nominate_unseen(object, TimeBounds::Dated { from: None, to: None }, "[]")
+    };
     store.write(move |tx| Object::ALL.into_iter().try_for_each(|object| nominate(tx, object))).await.unwrap();
     assert_eq!(nominated(&store).await, ["c1", "c2", "c3", "co"]);
     store.write(|tx| tx.knowledge().clear_nominations(Object::Contact)).await.unwrap();

@@ -7,7 +7,7 @@ use rusqlite::types::Value;
 use rusqlite::{params, params_from_iter};
 
 use crate::model::{Instant, Object, RecordId, TimeBounds, TimeField, TimeRange};
-use crate::store::records::removals::DAY;
+use crate::store::records::doubts::{DAY, Doubt};
 use crate::store::{ClaimsTx, KnowledgeTx, ReadTx, Result, Statements, StoredTime, json};
 
 /// The statement that selects this of the records of a range, and its values.
@@ -18,7 +18,7 @@ fn select(what: &str, object: Object, range: TimeRange) -> (String, Vec<Value>) 
     (format!("SELECT {what} FROM {} WHERE {by_field} AND {by_other}", object.table()), values)
 }
 
-fn bounds_condition(field: TimeField, bounds: TimeBounds, values: &mut Vec<Value>) -> String {
+pub(super) fn bounds_condition(field: TimeField, bounds: TimeBounds, values: &mut Vec<Value>) -> String {
     let column = field.column();
     match bounds {
         TimeBounds::Whole => "true".into(),
@@ -94,9 +94,8 @@ impl ReadTx<'_> {
 
     /// Whether the records of a range, which share both timestamps, were listed within a day.
     pub fn tie_was_listed(&self, object: Object, range: TimeRange, steady: Instant) -> Result<bool> {
-        let listed: Option<(StoredTime,)> =
-            self.doubt("first_seen", (&range_type(object), &json("a range", &range)?, "tie"))?;
-        Ok(listed.and_then(|(at,)| at.0).is_some_and(|at| at <= steady && steady.since(at) < DAY))
+        let listed = self.doubt((&range_type(object), &json("a range", &range)?, "tie"))?;
+        Ok(listed.and_then(|tie| tie.first_seen).is_some_and(|at| at <= steady && steady.since(at) < DAY))
     }
 }
 
@@ -143,11 +142,10 @@ impl ClaimsTx<'_> {
         let of_object = range_type(object);
         self.run("DELETE FROM doubts WHERE object_type = ?1 AND why = ?2", [of_object.as_str(), by.column()])?;
         for range in &unproven.ranges {
-            self.run(
-                "INSERT OR REPLACE INTO doubts (object_type, why, record_id, tries, not_before)
-                 VALUES (?1, ?2, ?3, ?4, ?5)",
-                params![of_object, by.column(), json("a range", range)?, unproven.is_second, unproven.waits_until],
-            )?;
+            let (tries, not_before) = (unproven.is_second.into(), unproven.waits_until);
+            let owed = (of_object.as_str(), json("a range", range)?, by.column());
+            let doubt = Doubt { tries, not_before, ..Doubt::default() };
+            self.tx.knowledge().set_doubt((owed.0, &owed.1, owed.2), &doubt)?;
         }
         Ok(())
     }
@@ -159,9 +157,7 @@ impl ClaimsTx<'_> {
             "DELETE FROM doubts WHERE object_type = ?1 AND why = 'tie' AND (first_seen <= ?2 OR first_seen > ?3)",
             params![of_object, steady.minus(DAY), steady],
         )?;
-        self.run(
-            "INSERT OR REPLACE INTO doubts (object_type, why, record_id, first_seen) VALUES (?1, 'tie', ?2, ?3)",
-            params![of_object, json("a range", &range)?, steady],
-        )
+        let tie = Doubt { first_seen: Some(steady), ..Doubt::default() };
+        self.tx.knowledge().set_doubt((&of_object, &json("a range", &range)?, "tie"), &tie)
     }
 }

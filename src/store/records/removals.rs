@@ -4,10 +4,7 @@
 //! - [`ConfirmedRemovals`] can only be made from an answer that contains a witness, a record that exists: an empty or
 //!   foreign answer proves nothing. There is no other way to remove a record from the mirror. Whether the answer
 //!   decides about a record depends on how new it is ([`doubts`](super::doubts)).
-//! - If the service lists no record at all, there is no witness. Then the records of a small table are removed after
-//!   two reads at least a day apart that both found nothing, with no record seen in between, and only if the detail of
-//!   each is not found either: lists and details would have to fail in the same way for a day. Larger tables need a
-//!   person.
+//! - If the service lists no record at all, there is no witness. Then only a person can accept the removal.
 //! - The limit counts unconfirmed removals within the last day, so that many small removals are treated like one large
 //!   one. A day is measured by the ledger's steady clock, which no jump of the wall clock can shorten.
 //!
@@ -15,21 +12,20 @@
 //! day stays a row of `doubts`: an answer that shows it may be of a moment before.
 
 use std::collections::HashSet;
-use std::time::Duration;
 
 use rusqlite::types::Value;
 use rusqlite::{ToSql, params, params_from_iter};
 use serde::Serialize;
 
-use crate::model::{Instant, Object, RecordId, RequestOrder};
+use crate::model::{Instant, Object, RecordId, RequestOrder, TimeBounds, TimeField};
+use crate::store::records::doubts::{DAY, Doubt};
+use crate::store::records::ranges::bounds_condition;
 use crate::store::{
-    ClaimsTx, KnowledgeTx, ReadTx, RecordsTx, Result, Statements, StoredTime, Version, fits_a_list, json_list,
+    ClaimsTx, Goal, KnowledgeTx, LastRead, ReadTx, RecordsTx, Result, Statements, Version, fits_a_list, json_list,
 };
 
 /// Smaller tables may lose all of their rows at once.
 const TINY_TABLE: u64 = 10;
-/// How long removals count, how long an empty list lasts that is evidence, and how often a tie is listed.
-pub(super) const DAY: Duration = Duration::from_secs(86_400);
 
 /// The limit on removals without a person's confirmation.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -50,26 +46,18 @@ pub struct ConfirmedRemovals {
     object: Object,
     ids: Vec<RecordId>,
     orders: Vec<u64>,
-    proof: RemovalProof,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum RemovalProof {
-    /// Each answer contained a record that exists.
-    Witness,
-    EmptyList,
-    /// The service has listed no record for a day, and no detail is found.
-    LongEmpty,
+    /// Whether each answer contained a record that exists.
+    is_witnessed: bool,
 }
 
 impl ConfirmedRemovals {
     pub fn none(object: Object) -> ConfirmedRemovals {
-        ConfirmedRemovals { object, ids: Vec::new(), orders: Vec::new(), proof: RemovalProof::Witness }
+        ConfirmedRemovals { object, ids: Vec::new(), orders: Vec::new(), is_witnessed: true }
     }
 
     /// Takes in a complete answer to `asked` and the witness. Says whether it proves anything: only if it holds the
     /// witness, and no record that was not asked for. Without a witness, because the service lists no record at all, an
-    /// empty answer is accepted; see [`ConfirmedRemovals::is_witnessed`].
+    /// empty answer is accepted; then the removals need a person's confirmation.
     pub fn take(
         &mut self,
         asked: &[RecordId],
@@ -85,33 +73,10 @@ impl ConfirmedRemovals {
         if foreign || !proven {
             return false;
         }
-        if witness.is_none() {
-            self.proof = RemovalProof::EmptyList;
-        }
+        self.is_witnessed &= witness.is_some();
         self.ids.extend(asked.iter().filter(|id| !answered.contains(*id)).cloned());
         self.orders.resize(self.ids.len(), order.number());
         true
-    }
-
-    /// Without a witness the removals need a person's confirmation, or [`ConfirmedRemovals::long_empty`].
-    pub fn is_witnessed(&self) -> bool {
-        self.proof == RemovalProof::Witness
-    }
-
-    pub fn is_long_enough(&self, empty_since: Instant, steady: Instant) -> bool {
-        self.proof == RemovalProof::EmptyList
-            && self.ids.len() < TINY_TABLE as usize
-            && steady.since(empty_since) >= DAY
-    }
-
-    /// Adds that the service has listed no record since `empty_since`, and that these details were not found. Returns
-    /// whether that is sufficient evidence of the removals.
-    pub fn long_empty(&mut self, empty_since: Instant, steady: Instant, not_found: &HashSet<RecordId>) -> bool {
-        let proven = self.is_long_enough(empty_since, steady) && self.ids.iter().all(|id| not_found.contains(id));
-        if proven {
-            self.proof = RemovalProof::LongEmpty;
-        }
-        proven
     }
 
     pub fn ids(&self) -> &[RecordId] {
@@ -120,12 +85,10 @@ impl ConfirmedRemovals {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RemovalDecision {
-    Removed(u64),
-    /// There were too many: nothing was removed.
+pub enum RemovalDecision<T> {
+    Removed(T),
+    /// There were too many, or the service lists no record at all: nothing was removed.
     Refused(RemovalShare),
-    /// The service lists no record at all, but not for long enough: nothing was removed.
-    Unproven,
 }
 
 /// A number of removals and of rows, including the removals of the last day.
@@ -153,14 +116,9 @@ impl ReadTx<'_> {
     }
 
     pub fn refused_removals(&self, object: Object) -> Result<Option<RefusedRemovals>> {
-        let sql = "SELECT since, open FROM goals WHERE object = ?1 AND kind = 'refused removals'";
-        let found: Option<(StoredTime, i64)> = self.find_tuple(sql, [object])?;
-        let Some((seen_at, going)) = found else { return Ok(None) };
-        Ok(Some(RefusedRemovals {
-            going: going.unsigned_abs(),
-            of: self.count_rows(object)?,
-            seen_at: seen_at.0.unwrap_or(Instant::EPOCH),
-        }))
+        let Some(refused) = self.goals().last_read(Goal::RefusedRemovals(object))? else { return Ok(None) };
+        let (going, of) = (refused.open.unsigned_abs(), self.count_rows(object)?);
+        Ok(Some(RefusedRemovals { going, of, seen_at: refused.began }))
     }
 }
 
@@ -172,18 +130,15 @@ impl RecordsTx<'_> {
         guard: &RemovalGuard,
         steady: Instant,
         now: Instant,
-    ) -> Result<RemovalDecision> {
+    ) -> Result<RemovalDecision<u64>> {
         let object = confirmed.object;
         let share = self.tx.removal_share(object, confirmed.ids.len() as u64, steady)?;
-        let unwitnessed = !confirmed.is_witnessed() && !guard.accepted && !confirmed.ids.is_empty();
-        if !guard.allows(share.going, share.of) || unwitnessed && share.of >= TINY_TABLE {
+        let unwitnessed = !confirmed.is_witnessed && !guard.accepted && !confirmed.ids.is_empty();
+        if !guard.allows(share.going, share.of) || unwitnessed {
             return Ok(RemovalDecision::Refused(share));
         }
-        if unwitnessed && confirmed.proof != RemovalProof::LongEmpty {
-            return Ok(RemovalDecision::Unproven);
-        }
         self.tx.knowledge().delete_doubts(
-            "object_type = ?1 AND why = 'counted' AND (first_seen < ?2 OR first_seen > ?3)",
+            "object_type = ?1 AND why = 'gone' AND version IS NULL AND (first_seen < ?2 OR first_seen > ?3)",
             (object, steady.minus(DAY), steady.plus(DAY)),
         )?;
         let mut removed = 0;
@@ -215,31 +170,12 @@ impl KnowledgeTx<'_> {
         self.nominate_where(object, "id IN (SELECT value FROM json_each(?3))", vec![json_list(ids).into()])
     }
 
-    /// Nominates the records created between two instants (each with whether it is included) that are not among `ids`,
-    /// a JSON array.
-    pub fn nominate_between(
-        &self,
-        object: Object,
-        low: Option<(Instant, bool)>,
-        high: Option<(Instant, bool)>,
-        ids: &str,
-    ) -> Result<()> {
-        let mut condition = String::from("created_at IS NOT NULL AND id NOT IN (SELECT value FROM json_each(?3))");
+    /// Nominates the records of a range by `createdAt` that are not among `ids`, a JSON array.
+    pub fn nominate_unseen(&self, object: Object, bounds: TimeBounds, ids: &str) -> Result<()> {
         let mut values: Vec<Value> = vec![ids.to_string().into()];
-        for (bound, inside, outside) in [(low, ">=", ">"), (high, "<=", "<")] {
-            if let Some((at, included)) = bound {
-                values.push(at.to_string().into());
-                let compare = if included { inside } else { outside };
-                condition.push_str(&format!(" AND created_at {compare} ?{}", values.len() + 2));
-            }
-        }
+        let of_range = bounds_condition(TimeField::CreatedAt, bounds, &mut values);
+        let condition = format!("id NOT IN (SELECT value FROM json_each(?3)) AND {of_range}");
         self.nominate_where(object, &condition, values)
-    }
-
-    /// `ids` is a JSON array.
-    pub fn nominate_dateless(&self, object: Object, ids: &str) -> Result<()> {
-        let condition = "created_at IS NULL AND id NOT IN (SELECT value FROM json_each(?3))";
-        self.nominate_where(object, condition, vec![ids.to_string().into()])
     }
 
     /// The values of the condition begin with `?3`.
@@ -266,15 +202,8 @@ impl KnowledgeTx<'_> {
     pub(super) fn settle_removals(&self, object: Object, condition: &str, values: &[&dyn ToSql]) -> Result<()> {
         let values: Vec<&dyn ToSql> = [&object as &dyn ToSql].into_iter().chain(values.iter().copied()).collect();
         let of_them = format!("object_type = ?1 AND why = 'gone' AND {condition}");
-        self.run(
-            &format!(
-                "INSERT INTO doubts (object_type, record_id, why, first_seen, tries)
-                 SELECT object_type, record_id, 'counted', first_seen, tries FROM doubts WHERE {of_them} AND tries > 0
-                 ON CONFLICT DO UPDATE SET first_seen = excluded.first_seen, tries = tries + excluded.tries"
-            ),
-            &values[..],
-        )?;
-        self.delete_doubts(&of_them, &values[..])
+        self.delete_doubts(&format!("{of_them} AND tries = 0"), &values[..])?;
+        self.run(&format!("UPDATE doubts SET version = NULL WHERE {of_them}"), &values[..])
     }
 
     /// Whether a record was removed within the last quarter of an hour, and this transaction's answer shows no later
@@ -284,10 +213,9 @@ impl KnowledgeTx<'_> {
         if !self.has_doubts(object)? {
             return Ok(false);
         }
-        let removed: Option<(String, StoredTime)> =
-            self.tx.doubt("version, first_seen", (object.as_str(), id, "gone"))?;
-        let is_before = |(removed, at): (String, StoredTime)| {
-            seen.updated_at <= Some(removed.as_str()) && !answer.is_second_moment(at.0)
+        let removed = self.tx.doubt((object.as_str(), id, "gone"))?.filter(|removed| removed.version.is_some());
+        let is_before = |removed: Doubt| {
+            seen.updated_at <= removed.version.as_deref() && !answer.is_second_moment(removed.first_seen)
         };
         if !removed.is_some_and(is_before) {
             // It is here again, and was removed all the same.
@@ -303,7 +231,7 @@ impl KnowledgeTx<'_> {
 /// The removals within a day of an object or a list that nobody accepted, those of what is here again included. A time
 /// in the future was stored by a clock that was lost.
 pub(super) fn count_removed(tx: &ReadTx<'_>, object: &str, steady: Instant) -> Result<u64> {
-    let sql = "SELECT coalesce(sum(tries), 0) FROM doubts WHERE object_type = ?1 AND why IN ('gone', 'counted')
+    let sql = "SELECT coalesce(sum(tries), 0) FROM doubts WHERE object_type = ?1 AND why = 'gone'
                AND first_seen >= ?2 AND first_seen <= ?3";
     tx.count(sql, (object, steady.minus(DAY), steady.plus(DAY)))
 }
@@ -317,13 +245,13 @@ pub struct RefusedRemovals {
 }
 
 impl ClaimsTx<'_> {
-    pub fn set_refused_removals(&self, object: Object, refused: Option<RefusedRemovals>) -> Result<()> {
-        let Some(RefusedRemovals { going, seen_at, .. }) = refused else {
-            let sql = "DELETE FROM goals WHERE object = ?1 AND kind = 'refused removals'";
-            return self.run(sql, [object]);
-        };
-        let sql = "INSERT OR REPLACE INTO goals (object, kind, since, open) VALUES (?1, 'refused removals', ?2, ?3)";
-        self.run(sql, params![object, seen_at, going.cast_signed()])
+    pub fn refuse_removals(
+        &self,
+        object: Object,
+        RefusedRemovals { going, seen_at, .. }: RefusedRemovals,
+    ) -> Result<()> {
+        let refused = LastRead { open: going.cast_signed(), ..LastRead::between(seen_at, seen_at) };
+        self.reach(Goal::RefusedRemovals(object), refused)
     }
 }
 

@@ -51,41 +51,7 @@ fn only_an_answer_with_the_witness_confirms_removals() {
         assert_eq!(taken, proven, "{witness:?} {answered:?}");
         let expected: Vec<RecordId> = confirmed.into_iter().map(id).collect();
         assert_eq!(removals.ids(), expected, "{witness:?} {answered:?}");
-        assert_eq!(removals.is_witnessed(), witness.is_some() || !proven, "{answered:?}");
-    }
-}
-
-#[test]
-fn long_empty_list_proves_removals_after_a_day_and_with_their_details() {
-    let at = |hours: u64| Instant::EPOCH.plus(Duration::from_secs(hours * 3_600));
-    for (hours, not_found, proven) in [
-        (24, vec!["a", "b"], true),
-        (60, vec!["a", "b"], true),
-        (23, vec!["a", "b"], false),
-        (24, vec!["a"], false),
-        (24, vec![], false),
-    ] {
-        let mut removals = ConfirmedRemovals::none(Object::Contact);
-        assert!(
-            removals.take(&[id("a"), id("b")], None, &HashSet::new(), &RequestRegister::default().begin())
-                && !removals.is_witnessed()
-        );
-        let not_found: HashSet<RecordId> = not_found.into_iter().map(id).collect();
-        assert_eq!(removals.long_empty(at(0), at(hours), &not_found), proven, "{hours} {not_found:?}");
-        assert_eq!(removals.proof == RemovalProof::LongEmpty, proven);
-    }
-}
-
-#[test]
-fn only_a_short_empty_list_is_evidence_after_a_day() {
-    let at = |hours: u64| Instant::EPOCH.plus(Duration::from_secs(hours * 3_600));
-    let (order, witness) = (RequestRegister::default().begin(), id("w"));
-    for (rows, witness, sufficient) in [(9, None, true), (10, None, false), (2, Some(&witness), false)] {
-        let asked: Vec<RecordId> = (0..rows).map(|n| id(&n.to_string())).collect();
-        let mut removals = ConfirmedRemovals::none(Object::Contact);
-        assert!(removals.take(&asked, witness, &witness.into_iter().cloned().collect(), &order));
-        assert_eq!(removals.is_witnessed(), witness.is_some());
-        assert_eq!(removals.is_long_enough(at(0), at(24)), sufficient, "{rows} {witness:?}");
+        assert_eq!(removals.is_witnessed, witness.is_some() || !proven, "{answered:?}");
     }
 }
 
@@ -93,7 +59,6 @@ fn only_a_short_empty_list_is_evidence_after_a_day() {
 enum Proof {
     Witness,
     EmptyList,
-    LongEmpty,
 }
 
 /// So many records from number `first` on.
@@ -102,10 +67,6 @@ fn confirmed(first: usize, count: usize, proof: Proof) -> ConfirmedRemovals {
     let (mut removals, order) = (ConfirmedRemovals::none(Object::Contact), RequestRegister::default().begin());
     let witness = matches!(proof, Proof::Witness).then(|| id("w"));
     assert!(removals.take(&asked, witness.as_ref(), &witness.iter().cloned().collect(), &order));
-    if matches!(proof, Proof::LongEmpty) {
-        let day = Instant::EPOCH.plus(DAY);
-        assert!(removals.long_empty(Instant::EPOCH, day, &asked.iter().cloned().collect()));
-    }
     removals
 }
 
@@ -129,7 +90,7 @@ async fn remove(
     confirmed: ConfirmedRemovals,
     accepted: bool,
     hours: u64,
-) -> RemovalDecision {
+) -> RemovalDecision<u64> {
     let at = Instant::from_secs(NOW).unwrap().plus(Duration::from_secs(hours * 3600));
     let guard = RemovalGuard { most: 0.2, accepted };
     store.write(move |tx| tx.records().remove_confirmed(&confirmed, &guard, at, at)).await.unwrap()
@@ -137,7 +98,7 @@ async fn remove(
 
 #[tokio::test]
 async fn gate_decides_by_evidence_share_and_consent() {
-    use RemovalDecision::{Refused, Removed, Unproven};
+    use RemovalDecision::{Refused, Removed};
     let share = |going, of| Refused(RemovalShare { going, of });
     for (rows, count, proof, accepted, decision) in [
         (10, 1, Proof::Witness, false, Removed(1)),
@@ -146,12 +107,10 @@ async fn gate_decides_by_evidence_share_and_consent() {
         (10, 3, Proof::Witness, true, Removed(3)),
         (9, 9, Proof::Witness, false, Removed(9)),
         (10, 1, Proof::EmptyList, false, share(1, 10)),
-        (10, 1, Proof::LongEmpty, false, share(1, 10)),
-        (20, 1, Proof::LongEmpty, false, share(1, 20)),
         (10, 10, Proof::EmptyList, true, Removed(10)),
         (10, 0, Proof::EmptyList, false, Removed(0)),
-        (9, 9, Proof::EmptyList, false, Unproven),
-        (9, 9, Proof::LongEmpty, false, Removed(9)),
+        (9, 9, Proof::EmptyList, false, share(9, 9)),
+        (9, 9, Proof::EmptyList, true, Removed(9)),
     ] {
         let (_dir, store) = mirror(rows).await;
         assert_eq!(

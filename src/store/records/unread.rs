@@ -19,11 +19,11 @@ use rusqlite::params;
 use rusqlite::types::ValueRef;
 
 use crate::model::{
-    AnswerTime, CustomField, Etag, FieldKey, FieldProjection, FieldValue, Instant, Object, Record, RecordId, SqlValue,
+    AnswerTime, CustomField, FieldKey, FieldProjection, FieldValue, Instant, Object, Record, RecordId, SqlValue,
     growing,
 };
-use crate::store::records::doubts::{MAX_WAIT, key_type};
-use crate::store::{FieldToBackFill, ReadTx, Result, Shape, Source, Statements, StoredTime, UnreadTx, json_list};
+use crate::store::records::doubts::{Doubt, MAX_WAIT, key_type};
+use crate::store::{FieldToBackFill, ReadTx, Result, Shape, Source, Statements, UnreadTx, json_list};
 
 /// How long a record waits after the first failure of its detail, for each request that was made.
 const WAIT_PER_REQUEST: Duration = Duration::from_secs(12 * 60);
@@ -32,13 +32,12 @@ const HOUR: Duration = Duration::from_secs(3600);
 const NULL_GROUP_WAITS: (Duration, Duration) = (Duration::from_secs(24 * 3600), Duration::from_secs(32 * 24 * 3600));
 /// The maximum number of keys without a definition per object; beyond that, keys cause no reading.
 const MAX_KEYS: usize = 1_000;
-/// The maximum number of records that are noted at once, for all fields together. If there were more, the columns that
-/// they lacked are filled again.
+/// The maximum number of records that are read again at once because they lack keys, for all fields together.
 const MAX_RECORDS: u32 = 200;
 /// A key that details still lack after so many readings of the definitions says nothing.
-const MAX_READINGS: u8 = 3;
-/// After so many more readings it is noted again, about a week later: the service may have changed.
-const READINGS_WITHOUT: u8 = 30;
+const MAX_READINGS: u32 = 3;
+/// After so many readings, about a week, its records are read again: the service may have changed.
+const READINGS_OF_A_ROUND: u32 = 34;
 
 fn wait_after(requests: u32, failures: u32) -> Duration {
     // Two attempts with three requests each would exceed five in an hour.
@@ -67,34 +66,29 @@ pub fn waiting_details(tx: &ReadTx<'_>, object: Object, steady: Instant) -> Resu
 
 /// How many requests that failed are still to be paid for by the share for them, and since when that share pays.
 pub fn failed_owed(tx: &ReadTx<'_>, object: Object) -> Result<Option<(Instant, u32)>> {
-    let owed: Option<(StoredTime, u32)> = tx.doubt("not_before, tries", (object.as_str(), "", "failed"))?;
-    Ok(owed.and_then(|(since, requests)| Some((since.0?, requests))))
+    let owed = tx.doubt((object.as_str(), "", "failed"))?;
+    Ok(owed.and_then(|owed| Some((owed.not_before?, owed.tries))))
 }
 
 impl UnreadTx<'_> {
     pub fn mark_unread(&self, object: Object, ids: &[RecordId]) -> Result<()> {
-        self.run(
-            "INSERT OR IGNORE INTO doubts (object_type, record_id, why) SELECT ?1, value, 'omitted' FROM json_each(?2)",
-            params![object, json_list(ids)],
-        )
-    }
-
-    pub fn forget_removed_unread(&self, object: Object) -> Result<()> {
-        let table = object.table();
-        let is_removed = format!("object_type = ?1 AND why = 'omitted' AND record_id NOT IN (SELECT id FROM {table})");
-        self.tx.knowledge().delete_doubts(&is_removed, [object])
+        let sql = format!(
+            "INSERT OR IGNORE INTO doubts (object_type, record_id, why)
+             SELECT ?1, id, 'omitted' FROM {} WHERE id IN (SELECT value FROM json_each(?2))",
+            object.table()
+        );
+        self.run(&sql, params![object, json_list(ids)])
     }
 
     pub fn was_read(&self, object: Object, id: &RecordId) -> Result<()> {
         let of_record = "object_type = ?1 AND record_id = ?2 AND why IN ('omitted', 'failed')";
         self.tx.knowledge().delete_doubts(of_record, (object, id))?;
-        let asked: Option<(u32, StoredTime)> =
-            self.tx.doubt("tries, not_before", (object.as_str(), id.as_str(), "null group"))?;
-        let (Some((tries, StoredTime(None))), Some(answer)) = (asked, self.tx.answer.get()) else { return Ok(()) };
-        self.run(
-            "UPDATE doubts SET tries = ?3, not_before = ?4 WHERE object_type = ?1 AND record_id = ?2 AND why = 'null group'",
-            params![object, id, tries + 1, answer.steady.plus(growing(NULL_GROUP_WAITS, tries + 1))],
-        )
+        let groups = (object.as_str(), id.as_str(), "null group");
+        let asked = self.tx.doubt(groups)?.filter(|asked| asked.not_before.is_none());
+        let Some((asked, answer)) = asked.zip(self.tx.answer.get()) else { return Ok(()) };
+        let tries = asked.tries + 1;
+        let not_before = Some(answer.steady.plus(growing(NULL_GROUP_WAITS, tries)));
+        self.tx.knowledge().set_doubt(groups, &Doubt { tries, not_before, ..asked })
     }
 
     /// Whether null in place of a group says something new of a record: it was not read by id in this version since, or long
@@ -109,12 +103,11 @@ impl UnreadTx<'_> {
         if groups.is_empty() {
             return Ok(false);
         }
-        let known: Option<(Option<String>, Option<String>, StoredTime)> =
-            self.tx.doubt("etag, version, not_before", (object.as_str(), id, "null group"))?;
-        let Some((of, Some(decided), StoredTime(Some(until)))) = known else { return Ok(true) };
+        let known = self.tx.doubt((object.as_str(), id, "null group"))?.unwrap_or_default();
+        let (Some(decided), Some(until)) = (known.version, known.not_before) else { return Ok(true) };
         let waits = |answer: AnswerTime| answer.steady < until && until.since(answer.steady) <= NULL_GROUP_WAITS.1;
         let is_decided = |group: &String| decided.split(',').any(|decided| decided == group);
-        Ok(of.as_deref() != etag || !groups.iter().all(is_decided) || !self.tx.answer.get().is_none_or(waits))
+        Ok(known.etag.as_deref() != etag || !groups.iter().all(is_decided) || !self.tx.answer.get().is_none_or(waits))
     }
 
     pub(super) fn doubt_groups(
@@ -128,11 +121,12 @@ impl UnreadTx<'_> {
             return Ok(());
         }
         self.note_omitted(object, id);
-        self.run(
-            "INSERT INTO doubts (object_type, record_id, why, etag, version) VALUES (?1, ?2, 'null group', ?3, ?4)
-             ON CONFLICT DO UPDATE SET tries = iif(etag IS ?3, tries, 0), etag = ?3, version = ?4, not_before = NULL",
-            params![object, id, etag, Vec::from_iter(groups.iter().map(String::as_str)).join(",")],
-        )
+        let of_record = (object.as_str(), id, "null group");
+        let known = self.tx.doubt(of_record)?.unwrap_or_default();
+        let tries = if known.etag.as_deref() == etag { known.tries } else { 0 };
+        let version = Some(Vec::from_iter(groups.iter().map(String::as_str)).join(","));
+        let doubt = Doubt { etag: etag.map(Into::into), version, tries, ..Doubt::default() };
+        self.tx.knowledge().set_doubt(of_record, &doubt)
     }
 
     /// Notes that the detail of a record could not be read with so many requests: it waits longer each time while the
@@ -145,16 +139,15 @@ impl UnreadTx<'_> {
         (steady, owed): (Instant, (Instant, u32)),
     ) -> Result<()> {
         let Some(etag) = self.tx.versions(object, std::slice::from_ref(id))?.remove(id) else { return Ok(()) };
-        let before: Option<(Option<Etag>, u32)> =
-            self.tx.doubt("etag, tries", (object.as_str(), id.as_str(), "failed"))?;
-        let failures = before.filter(|(of, _)| *of == etag).map_or(0, |(_, failures)| failures);
-        let not_before = steady.plus(wait_after(requests, failures));
-        let row = "INSERT OR REPLACE INTO doubts (object_type, record_id, why, etag, tries, not_before, first_seen)
-                   VALUES (?1, ?2, 'failed', ?3, ?4, ?5, ?6)";
-        let (failures, retried) = (failures.saturating_add(1), (requests > 2).then_some(steady));
-        self.run(row, params![object, id, etag, failures, not_before, retried])?;
-        let (since, requests) = owed;
-        self.run(row, params![object, "", None::<Etag>, requests, since, None::<Instant>])
+        let (failed, etag) = ((object.as_str(), id.as_str(), "failed"), etag.map(|etag| etag.as_str().to_string()));
+        let failures = self.tx.doubt(failed)?.filter(|before| before.etag == etag).map_or(0, |before| before.tries);
+        let not_before = Some(steady.plus(wait_after(requests, failures)));
+        let (tries, first_seen) = (failures.saturating_add(1), (requests > 2).then_some(steady));
+        let doubt = Doubt { etag, tries, first_seen, not_before, ..Doubt::default() };
+        self.tx.knowledge().set_doubt(failed, &doubt)?;
+        let (since, tries) = owed;
+        let owed = Doubt { tries, not_before: Some(since), ..Doubt::default() };
+        self.tx.knowledge().set_doubt((object.as_str(), "", "failed"), &owed)
     }
 
     /// Notes custom keys without a definition. Returns whether the definitions were not read since one of them was
@@ -172,8 +165,7 @@ impl UnreadTx<'_> {
         let is_unread = |key: &str| known.get(key) == Some(&false);
         let new: Vec<&str> = keys.iter().filter(|key| !known.contains_key(**key)).take(room).copied().collect();
         for key in &new {
-            let row = "INSERT INTO doubts (object_type, record_id, why) VALUES (?1, ?2, 'unknown key')";
-            self.run(row, [&key_type(object), *key])?;
+            self.tx.knowledge().set_doubt((&key_type(object), key, "unknown key"), &Doubt::default())?;
         }
         Ok(!new.is_empty() || keys.into_iter().any(is_unread))
     }
@@ -239,90 +231,42 @@ impl UnreadTx<'_> {
         self.run(sql, params![object, record.id, columns.to_string()])
     }
 
-    /// Notes the active keys that a detail lacked, of long texts only if the whole detail is stored.
-    pub(in crate::store) fn mark_lacking(&self, object: Object, record: &Record, shows: Shows) -> Result<()> {
-        self.mark_unshown(object, record, shows)?;
-        let whole = shows == Shows::Detail;
-        let is_lacking = |(slot, field): &(usize, &CustomField)| {
-            (whole || !field.data_type.detail_only())
-                && matches!(record.custom.get(*slot), None | Some(FieldValue::Absent | FieldValue::Withheld))
-        };
-        let layout = self.tx.layout().clone();
-        let fields = layout.of(object).fields().iter().enumerate().filter(is_lacking);
-        let mut lacking: Vec<&RecordId> = fields.map(|(_, field)| &field.definition).collect();
-        let keys = key_type(object);
-        if !lacking.is_empty() {
-            let sql = "SELECT record_id FROM doubts WHERE object_type = ?1 AND why = 'lacked' AND tries >= ?2";
-            let say_nothing: HashSet<RecordId> = self.column(sql, params![keys, MAX_READINGS])?;
-            lacking.retain(|definition| !say_nothing.contains(*definition));
-        }
-        if lacking.is_empty() {
-            return Ok(());
-        }
-        let has_room = self.value(
-            "SELECT count(*) < ?3 OR coalesce(max(record_id = ?2), 0) FROM doubts WHERE object_type = ?1 AND why = 'lacks'",
-            params![object, record.id, MAX_RECORDS],
-        )?;
-        let lacking = json_list(lacking);
-        let noted =
-            "INSERT OR IGNORE INTO doubts (object_type, why, record_id) SELECT ?1, ?2, value FROM json_each(?3)";
-        for why in ["lacked", "lacked now", "lacked by more"].into_iter().take(if has_room { 2 } else { 3 }) {
-            self.run(noted, params![keys, why, lacking])?;
-        }
-        if has_room {
-            let sql = "INSERT INTO doubts (object_type, record_id, why, version) VALUES (?1, ?2, 'lacks', ?3)
-                 ON CONFLICT DO UPDATE SET version = (SELECT json_group_array(value) FROM
-                 (SELECT value FROM json_each(version) UNION SELECT value FROM json_each(?3)))";
-            self.run(sql, params![object, record.id, lacking])?;
-        }
-        Ok(())
-    }
-
-    /// What must be read again, now that the definitions were read and their columns updated.
-    ///
-    /// A column is filled only after the details that were read again had its key: a service that omits it would be
-    /// asked for the same values again and again. The column of a field that is not active any more is filled when it
-    /// is restored.
+    /// What must be read again, now that the definitions were read and their columns updated: records whose last answer lacked
+    /// the key of an active field. If more did than are read at once, their column is filled again, but only after most of
+    /// those that were read had the key: a service that omits it would be asked for the same values again and again.
     pub fn take_lacking(&self, object: Object) -> Result<LackedValues> {
-        let layout = self.tx.layout().clone();
+        let (layout, keys) = (self.tx.layout(), key_type(object));
         let (mut out, mut again) = (LackedValues::default(), Vec::new());
-        // With the readings of the definitions since, whether a detail lacked it since the last one, and whether more
-        // records did than are noted.
-        let fields: Vec<(RecordId, u8, bool, bool)> = self.tuples(
-            "SELECT record_id, max(tries), max(why = 'lacked now'), max(why = 'lacked by more') FROM doubts
-             WHERE object_type = ?1 AND why IN ('lacked', 'lacked now', 'lacked by more') GROUP BY record_id",
-            [key_type(object)],
+        let lacking: BTreeMap<String, u32> = self.tuples(
+            "SELECT value, count(*) FROM unshown_columns, json_each(columns) WHERE object_type = ?1 GROUP BY value",
+            [object],
         )?;
-        for (definition, readings, lacked, more) in fields {
-            let is_active = layout.of(object).fields().iter().any(|field| field.definition == definition);
-            if !is_active || readings < MAX_READINGS && !lacked {
-                let refilled = FieldToBackFill { definition: definition.clone(), is_new: false };
-                out.fields.extend((is_active && more).then_some(refilled));
-                self.forget_lacked(object, &definition, "'lacked', 'lacked now', 'lacked by more'")?;
-                continue;
+        let of = |field: &CustomField| lacking.get(field.column.as_str()).copied();
+        let fields = layout.of(object).fields();
+        let lacked = json_list(fields.iter().filter(|field| of(field).is_some()).map(|field| &field.definition));
+        let is_over = "object_type = ?1 AND why = 'lacked' AND record_id NOT IN (SELECT value FROM json_each(?2))";
+        self.tx.knowledge().delete_doubts(is_over, [&keys, &lacked])?;
+        for (field, records) in fields.iter().filter_map(|field| Some((field, of(field)?))) {
+            let of_field = (keys.as_str(), field.definition.as_str(), "lacked");
+            let known = self.tx.doubt(of_field)?.unwrap_or_default();
+            let before: u32 = known.version.and_then(|records| records.parse().ok()).unwrap_or_default();
+            // Some of them may have been removed meanwhile.
+            let had_it = before > 0 && records + before.min(MAX_RECORDS).div_ceil(2) <= before;
+            let readings = if had_it { 0 } else { known.tries };
+            if had_it && before > MAX_RECORDS {
+                out.fields.push(FieldToBackFill { definition: field.definition.clone(), is_new: false });
+            } else if readings < MAX_READINGS {
+                again.push(field.column.as_str());
             }
-            again.push(definition.clone());
-            self.forget_lacked(object, &definition, "'lacked now'")?;
-            if readings + 1 >= MAX_READINGS + READINGS_WITHOUT {
-                self.forget_lacked(object, &definition, "'lacked', 'lacked by more'")?;
-            }
-            self.run(
-                "UPDATE doubts SET tries = tries + 1 WHERE object_type = ?1 AND record_id = ?2 AND why = 'lacked'",
-                [&key_type(object), definition.as_str()],
-            )?;
+            let (tries, version) = ((readings + 1) % READINGS_OF_A_ROUND, Some(records.to_string()));
+            self.tx.knowledge().set_doubt(of_field, &Doubt { tries, version, ..Doubt::default() })?;
         }
         out.records = self.column(
-            "SELECT DISTINCT record_id FROM doubts, json_each(version) WHERE object_type = ?1 AND why = 'lacks'
-             AND value IN (SELECT value FROM json_each(?2)) ORDER BY record_id",
-            (object, json_list(&again)),
+            "SELECT DISTINCT record_id FROM unshown_columns, json_each(columns) WHERE object_type = ?1
+             AND value IN (SELECT value FROM json_each(?2)) ORDER BY record_id LIMIT ?3",
+            params![object, serde_json::json!(again).to_string(), MAX_RECORDS],
         )?;
-        self.tx.knowledge().delete_doubts("object_type = ?1 AND why = 'lacks'", [object])?;
         Ok(out)
-    }
-
-    fn forget_lacked(&self, object: Object, definition: &RecordId, why: &str) -> Result<()> {
-        let of_field = format!("object_type = ?1 AND record_id = ?2 AND why IN ({why})");
-        self.tx.knowledge().delete_doubts(&of_field, [&key_type(object), definition.as_str()])
     }
 
     /// Notes a changed record if the list omitted a stored value: a missing key is no information about the value

@@ -93,7 +93,7 @@ impl RecordsTx<'_> {
             return Ok((applied, 0));
         }
         let mut kept = if applied.is_new() { extra.sources.len() as u64 } else { 0 };
-        self.tx.unread().mark_lacking(object, record, if whole { Shows::Detail } else { Shows::ListOfDetail })?;
+        self.tx.unread().mark_unshown(object, record, if whole { Shows::Detail } else { Shows::ListOfDetail })?;
         if whole && self.write(object, &detail, &of_detail, &detail_extra, asked.into())?.is_new() {
             kept += detail_extra.sources.len() as u64;
         }

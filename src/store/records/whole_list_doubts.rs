@@ -10,8 +10,11 @@ use std::time::Duration;
 use rusqlite::params;
 
 use crate::model::{Instant, Object, Record, RecordId};
-use crate::store::records::removals::{DAY, count_removed};
-use crate::store::{KnowledgeTx, ReadTx, RecordsTx, RemovalGuard, RemovalShare, Result, Statements, Tally, json_list};
+use crate::store::records::doubts::DAY;
+use crate::store::records::removals::count_removed;
+use crate::store::{
+    KnowledgeTx, ReadTx, RecordsTx, RemovalDecision, RemovalGuard, RemovalShare, Result, Statements, Tally, json_list,
+};
 
 /// The minimum time between two lists that are evidence.
 const LISTS_APART: Duration = Duration::from_secs(3_600);
@@ -36,14 +39,6 @@ impl WholeListKind {
 pub struct ListedItems {
     pub ids: BTreeSet<RecordId>,
     pub complete: bool,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum UnlistedDecision {
-    /// These are removed; none, if nothing is proven yet.
-    Removed(Vec<RecordId>),
-    /// There are too many: nothing is removed.
-    Refused(RemovalShare),
 }
 
 impl ReadTx<'_> {
@@ -75,7 +70,8 @@ impl KnowledgeTx<'_> {
         self.run("DELETE FROM doubts WHERE object_type IN ('team_member', 'contact_field', 'company_field')", [])
     }
 
-    /// Takes in a list, of which the mirror has the `known` items.
+    /// Takes in a list, of which the mirror has the `known` items, and says which of them are removed: none, if nothing is
+    /// proven yet.
     pub fn decide_unlisted(
         &self,
         list: WholeListKind,
@@ -83,7 +79,7 @@ impl KnowledgeTx<'_> {
         listed: &ListedItems,
         guard: &RemovalGuard,
         steady: Instant,
-    ) -> Result<UnlistedDecision> {
+    ) -> Result<RemovalDecision<Vec<RecordId>>> {
         let execute = |sql: &str, values: &[&dyn rusqlite::ToSql]| self.change(sql, values);
         let kind = list.as_str();
         let there = json_list(&listed.ids);
@@ -100,7 +96,7 @@ impl KnowledgeTx<'_> {
             &[&kind, &steady],
         )?;
         if !listed.complete || listed.ids.is_empty() {
-            return Ok(UnlistedDecision::Removed(Vec::new()));
+            return Ok(RemovalDecision::Removed(Vec::new()));
         }
         let missing: Vec<RecordId> = known.iter().filter(|id| !listed.ids.contains(*id)).cloned().collect();
         execute(
@@ -114,7 +110,7 @@ impl KnowledgeTx<'_> {
         let recent = count_removed(self.tx, kind, steady)?;
         let share = RemovalShare { going: recent + gone.len() as u64, of: recent + known.len() as u64 };
         if !gone.is_empty() && !guard.allows(share.going, share.of) {
-            return Ok(UnlistedDecision::Refused(share));
+            return Ok(RemovalDecision::Refused(share));
         }
         execute(
             &format!(
@@ -123,7 +119,7 @@ impl KnowledgeTx<'_> {
             ),
             &[&kind, &json_list(&gone), &steady, &!guard.accepted],
         )?;
-        Ok(UnlistedDecision::Removed(gone))
+        Ok(RemovalDecision::Removed(gone))
     }
 }
 
@@ -184,7 +180,7 @@ mod tests {
                     tx.needs_list(WholeListKind::Team, at(minutes), false)?,
                 ))
             });
-            let expected = UnlistedDecision::Removed(ids(gone).into_iter().collect());
+            let expected = RemovalDecision::Removed(ids(gone).into_iter().collect());
             assert_eq!(decided.await.unwrap(), (expected, open, due), "{minutes}");
         }
         let due = store.read(|tx| {
@@ -201,15 +197,15 @@ mod tests {
     async fn removals_of_a_day_count_together_unless_they_are_accepted() {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(&dir.path().join("mirror.db")).unwrap();
-        let refused = |going, of| UnlistedDecision::Refused(RemovalShare { going, of });
+        let refused = |going, of| RemovalDecision::Refused(RemovalShare { going, of });
         let mut known: BTreeSet<RecordId> = (0..20).map(|n| RecordId::new(format!("{n:02}"))).collect();
         for (hours, first, accepted, expected) in [
-            (0, 3, false, UnlistedDecision::Removed(Vec::new())),
-            (1, 3, false, UnlistedDecision::Removed((0..3).map(|n| RecordId::new(format!("{n:02}"))).collect())),
-            (2, 5, false, UnlistedDecision::Removed(Vec::new())),
+            (0, 3, false, RemovalDecision::Removed(Vec::new())),
+            (1, 3, false, RemovalDecision::Removed((0..3).map(|n| RecordId::new(format!("{n:02}"))).collect())),
+            (2, 5, false, RemovalDecision::Removed(Vec::new())),
             (3, 5, false, refused(5, 20)),
-            (26, 5, false, UnlistedDecision::Removed((3..5).map(|n| RecordId::new(format!("{n:02}"))).collect())),
-            (27, 15, true, UnlistedDecision::Removed((5..15).map(|n| RecordId::new(format!("{n:02}"))).collect())),
+            (26, 5, false, RemovalDecision::Removed((3..5).map(|n| RecordId::new(format!("{n:02}"))).collect())),
+            (27, 15, true, RemovalDecision::Removed((5..15).map(|n| RecordId::new(format!("{n:02}"))).collect())),
         ] {
             let listed = known.iter().filter(|id| **id >= RecordId::new(format!("{first:02}"))).cloned().collect();
             let items: Vec<RecordId> = known.iter().cloned().collect();
@@ -220,7 +216,7 @@ mod tests {
             });
             let decided = decided.await.unwrap();
             assert_eq!(decided, expected, "{hours}");
-            if let UnlistedDecision::Removed(gone) = decided {
+            if let RemovalDecision::Removed(gone) = decided {
                 known.retain(|id| !gone.contains(id));
             }
         }

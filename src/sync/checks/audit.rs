@@ -15,6 +15,7 @@ use futures_util::future::join_all;
 use super::compare::Audit;
 use crate::api::{ListQuery, SortBy};
 use crate::model::{Instant, Object, RecordId, TimeBounds, TimeField, TimeRange};
+use crate::store::Goal;
 use crate::sync::checks::compare;
 use crate::sync::error::SyncError;
 use crate::sync::run::Run;
@@ -57,9 +58,10 @@ fn service_now(run: &Run<'_>) -> Instant {
 pub(in crate::sync) async fn count_between_audits(run: &Run<'_>, object: Object) -> Result<(), SyncError> {
     let now = run.now();
     let (here, there) = Audit::new(run, object).total().await?;
-    let reading = run.read(move |tx| Ok((compare::unexplained(tx, object, there)?, tx.goals().last_total(object)?)));
+    let reading =
+        run.read(move |tx| Ok((compare::unexplained(tx, object, there)?, tx.goals().last_read(Goal::Total(object))?)));
     let (left, known) = reading.await?;
-    if left == 0 || known.is_some_and(|(_, known)| left == known) {
+    if left == 0 || known.is_some_and(|known| left == known.open) {
         return run.write(move |tx| tx.claims().total_was_counted(object, left, now)).await;
     }
     tracing::info!(%object, "The service has {there} {} and the mirror {here}: they are compared", object.resource());

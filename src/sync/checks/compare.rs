@@ -180,7 +180,7 @@ pub(in crate::sync) async fn compare_object(
             tx.claims().total_was_counted(object, left, now)?;
         }
         if tx.count_nominated(object)? == 0 {
-            tx.claims().set_refused_removals(object, None)?;
+            tx.claims().unset(Goal::RefusedRemovals(object))?;
         }
         // What is in doubt is open, whether or not this comparison has met it.
         let open = found.max(tx.count_in_doubt(object)?);

@@ -6,24 +6,19 @@
 //! together, including everything that was removed within the last day. What looks like an outage is refused, until a
 //! user accepts it or the records are back. If no answer proves anything, the lookup is repeated later, with
 //! increasing delay: if one of its items could not be decoded, if it lacks every record, or if it is not as new as the record.
-//! If the service lists no record of an object at all, an empty answer could be an outage. So a small table that seems to have
-//! lost every record keeps them for a day; if the service shows none of them in that time, and answers the detail of each
-//! with 404, they are removed. The time is the ledger's steady clock.
+//! If the service lists no record of an object at all, nothing vouches for its answers: only a person accepts the removals.
 //!
 //! What an answer proves is the rule of [`AnswerTime`](crate::model::AnswerTime).
 
-use std::collections::HashSet;
 use std::time::Duration;
 
 use super::compare::Audit;
-use crate::api::ErrorClass;
-use crate::model::{Instant, Object, Purpose, RecordId, Resource};
+use crate::model::{Instant, Object, RecordId, Resource};
 use crate::store::{
-    ConfirmedRemovals, ReadTx, RefusedRemovals, RemovalDecision, RemovalGuard, RemovalShare, StoreError, Tally,
-    WholeListKind,
+    Goal, ReadTx, RefusedRemovals, RemovalDecision, RemovalGuard, RemovalShare, StoreError, Tally, WholeListKind,
 };
 use crate::sync::checks::lookup_by_id::{self, Confirmation, FoundRecords, MAX_IN_VAIN, split_lookup};
-use crate::sync::error::{Asking, SyncError};
+use crate::sync::error::SyncError;
 use crate::sync::job::Job;
 use crate::sync::run::accepts_removals;
 
@@ -90,7 +85,7 @@ impl Audit<'_> {
             return Ok(Settlement { refused: true, ..Settlement::default() });
         }
         if refusal.is_some() && nominated.is_empty() {
-            self.run.write(move |tx| tx.claims().set_refused_removals(object, None)).await?;
+            self.run.write(move |tx| tx.claims().unset(Goal::RefusedRemovals(object))).await?;
         }
         let settlement = Settlement { unproven: nominated.len() as u64, ..Settlement::default() };
         if due.missed.is_empty() {
@@ -186,52 +181,24 @@ impl Audit<'_> {
         self.run.write(move |tx| tx.knowledge().were_looked_up(object, &unproven, steady)).await
     }
 
-    /// If the service has listed no record for a day, reads the detail of each, and takes the answers into account.
-    async fn check_details(&self, gone: &mut ConfirmedRemovals) -> Result<(), SyncError> {
-        let (object, steady, ids) = (self.object, self.run.steady_time(), gone.ids().to_vec());
-        let since = self.run.read(move |tx| tx.nothing_listed_since(object, &ids)).await?;
-        let Some(since) = since.filter(|since| gone.is_long_enough(*since, steady)) else {
-            return Ok(());
-        };
-        let mut not_found = HashSet::new();
-        for id in gone.ids() {
-            match self.run.engine.client.detail(object, id, Purpose::Audit).await {
-                Err(error) if error.class() == ErrorClass::Gone => not_found.insert(id.clone()),
-                Err(error) if error.class() == ErrorClass::Pause => {
-                    return Err(error).asking("read a detail of", object.resource());
-                }
-                // The record exists, or it is unknown: the lists cannot be trusted, and the day begins again.
-                _ => {
-                    let ids = gone.ids().to_vec();
-                    return self.run.write(move |tx| tx.knowledge().begin_not_found_again(object, &ids, steady)).await;
-                }
-            };
-        }
-        gone.long_empty(since, steady, &not_found);
-        Ok(())
-    }
-
     async fn refuse(&self, share: RemovalShare) -> Result<Settlement, SyncError> {
         let (object, RemovalShare { going, of }) = (self.object, share);
         let outage = RefusedRemovals { going, of, seen_at: self.run.now() };
-        self.run.write(move |tx| tx.claims().set_refused_removals(object, Some(outage))).await?;
+        self.run.write(move |tx| tx.claims().refuse_removals(object, outage)).await?;
         self.run.report_outage(object.resource(), outage);
         Ok(Settlement { refused: true, ..Settlement::default() })
     }
 
     async fn conclude(&mut self, confirmation: Confirmation<'_>, guard: RemovalGuard) -> Result<Settlement, SyncError> {
         let (object, steady, now) = (self.object, self.run.steady_time(), self.run.now());
-        let Confirmation { mut gone, unproven, .. } = confirmation;
-        if !guard.accepted {
-            self.check_details(&mut gone).await?;
-        }
+        let Confirmation { gone, unproven, .. } = confirmation;
         let ids = gone.ids().to_vec();
         let decided = self.run.write(move |tx| {
             let decision = tx.records().remove_confirmed(&gone, &guard, steady, now)?;
             let mut edits = Vec::new();
             if let RemovalDecision::Removed(_) = decision {
                 edits = tx.edits().reject_edits_of_removed(object, gone.ids(), now)?;
-                tx.claims().set_refused_removals(object, None)?;
+                tx.claims().unset(Goal::RefusedRemovals(object))?;
             }
             Ok((decision, edits))
         });
@@ -242,10 +209,6 @@ impl Audit<'_> {
                 self.run.count(&Tally { removed, ..Default::default() });
                 self.leave_undecided(unproven).await?;
                 Ok(Settlement { gone: ids, ..Settlement::default() })
-            }
-            RemovalDecision::Unproven => {
-                self.leave_undecided([unproven, ids].concat()).await?;
-                Ok(Settlement::default())
             }
             RemovalDecision::Refused(share) => Ok(Settlement { gone: ids, ..self.refuse(share).await? }),
         }

@@ -207,10 +207,7 @@ impl Confirmation<'_> {
             } else if answered.is_empty() {
                 match witness {
                     // The service lists no record at all.
-                    None => {
-                        self.doubt_not_found(missing, false, found.answer).await?;
-                        self.gone.take(&ids, None, &answered, &found.asked);
-                    }
+                    None => _ = self.gone.take(&ids, None, &answered, &found.asked),
                     Some(lacked) if self.replace_witness(&lacked).await? => {
                         lacked_before = Some(lacked);
                         open.push(ids);
@@ -242,7 +239,7 @@ impl Confirmation<'_> {
         let (times, accepted) = reading.await?;
         let is_as_new = |id: &RecordId| accepted || answer.is_as_new_as(times.get(id).copied().flatten());
         let (mut gone, newer): (Vec<RecordId>, Vec<RecordId>) = missing.into_iter().partition(is_as_new);
-        let again = self.doubt_not_found(newer.clone(), true, answer).await?;
+        let again = self.doubt_not_found(newer.clone(), answer).await?;
         self.unproven.extend(newer.into_iter().filter(|id| !again.contains(id)));
         gone.extend(again);
         let answered: Vec<RecordId> = found.records().map(|record| record.id.clone()).collect();
@@ -253,17 +250,12 @@ impl Confirmation<'_> {
 
     /// Notes that records were not found. Returns those that are missing at two moments; a verification that repairs nothing
     /// notes nothing.
-    async fn doubt_not_found(
-        &self,
-        ids: Vec<RecordId>,
-        lists_others: bool,
-        answer: AnswerTime,
-    ) -> Result<Vec<RecordId>, SyncError> {
+    async fn doubt_not_found(&self, ids: Vec<RecordId>, answer: AnswerTime) -> Result<Vec<RecordId>, SyncError> {
         if ids.is_empty() || !self.repairs() {
             return Ok(Vec::new());
         }
         let object = self.object;
-        self.run.write(move |tx| tx.knowledge().doubt_not_found(object, &ids, lists_others, answer)).await
+        self.run.write(move |tx| tx.knowledge().doubt_not_found(object, &ids, answer)).await
     }
 
     fn repairs(&self) -> bool {

@@ -11,8 +11,7 @@ use super::short_list::{FetchedPage, ShortList};
 use crate::api::{ListQuery, PageSize, SortBy};
 use crate::model::{Definition, FieldKey, Instant, Object, Purpose, Record, Resource, Ru};
 use crate::store::{
-    Goal, LastRead, ListedItems, ReadOf, Redefined, RefusedRemovals, RemovalShare, Tally, UnlistedDecision,
-    WholeListKind,
+    Goal, LastRead, ListedItems, ReadOf, Redefined, RefusedRemovals, RemovalDecision, RemovalShare, Tally, WholeListKind,
 };
 use crate::sync::error::SyncError;
 use crate::sync::plan::Step;
@@ -90,7 +89,7 @@ pub(in crate::sync) async fn refresh_definitions(run: &Run<'_>) -> Result<(), Sy
     for object in Object::ALL {
         pages += refresh_definitions_of(run, object).await?;
     }
-    let fresh = LastRead { began, finished: run.now(), steady: Some(steady), cost: Some(Ru::new(pages)) };
+    let fresh = LastRead { steady: Some(steady), cost: Some(Ru::new(pages)), ..LastRead::between(began, run.now()) };
     let writing = run.write(move |tx| {
         tx.unread().definitions_were_read()?;
         tx.claims().reach(Goal::Definitions, fresh)
@@ -132,8 +131,8 @@ async fn refresh_definitions_of(run: &Run<'_>, object: Object) -> Result<u64, Sy
     let writing = run.write(move |tx| {
         let kind = WholeListKind::Definitions(object);
         let (mut gone, refused) = match tx.knowledge().decide_unlisted(kind, &active, &items, &guard, steady)? {
-            UnlistedDecision::Removed(gone) => (gone, None),
-            UnlistedDecision::Refused(share) => (Vec::new(), Some(share)),
+            RemovalDecision::Removed(gone) => (gone, None),
+            RemovalDecision::Refused(share) => (Vec::new(), Some(share)),
         };
         gone.extend(replaced);
         let mut redefined = tx.custom().apply_definitions(object, &list.records, &gone, (list.asked_at, now))?;
@@ -198,14 +197,14 @@ fn refused_items(run: &Run<'_>, resource: Resource, refused: Option<RemovalShare
 pub(in crate::sync) async fn refresh_team(run: &Run<'_>) -> Result<(), SyncError> {
     let (began, steady) = (run.now(), run.steady_time());
     let list = whole_list(run, ListQuery::new(Resource::TeamMembers)).await?;
-    let fresh = LastRead { began, finished: run.now(), steady: Some(steady), cost: Some(Ru::new(list.pages)) };
+    let fresh = LastRead { steady: Some(steady), cost: Some(Ru::new(list.pages)), ..LastRead::between(began, run.now()) };
     let (guard, steady) = (run.removal_guard(), run.steady_time());
     let writing = run.write(move |tx| {
         let known = tx.team_ids()?;
         let decided = tx.knowledge().decide_unlisted(WholeListKind::Team, &known, &list.items(), &guard, steady)?;
         let (gone, refused) = match decided {
-            UnlistedDecision::Removed(gone) => (gone, None),
-            UnlistedDecision::Refused(share) => (Vec::new(), Some(share)),
+            RemovalDecision::Removed(gone) => (gone, None),
+            RemovalDecision::Refused(share) => (Vec::new(), Some(share)),
         };
         let tally = tx.records().apply_team(&list.records, &gone, list.asked_at)?;
         tx.claims().reach(Goal::Team, fresh)?;

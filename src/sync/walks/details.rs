@@ -339,14 +339,10 @@ impl DetailBatch<'_> {
 
 pub(in crate::sync) async fn read_omitted(run: &Run<'_>, object: Object) -> Result<(), SyncError> {
     let _reading = run.omitted_read.lock().await;
-    if run.read(move |tx| unread::omitted(tx, object)).await?.is_empty() {
+    let noted = run.read(move |tx| unread::omitted(tx, object)).await?;
+    if noted.is_empty() {
         return Ok(());
     }
-    let noted = run.write(move |tx| {
-        tx.unread().forget_removed_unread(object)?;
-        unread::omitted(tx, object)
-    });
-    let noted = noted.await?;
     let waiting = waiting(run, object).await?;
     let ids: VecDeque<RecordId> = noted.into_iter().filter(|id| !waiting.contains(id)).collect();
     match read_batch(run, object, ids, Purpose::Changes, 0).await {

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::walk::{Anomaly, Facts, Frontier, Next, Walk};
 use super::{closing_counts, omitted_values};
@@ -138,22 +139,24 @@ fn mark_missing(
     let ids = serde_json::Value::from(ids).to_string();
     let after = walk.frontier;
     let (from, to) = walk.range.bounds.dates();
-    let low = match before {
-        Frontier::Start => from.map(|from| (from, true)),
-        Frontier::At(at) => Some((at, false)),
+    let behind = |at: Instant| Some(at.plus(Duration::from_micros(1)));
+    let from = match before {
+        Frontier::Start => from,
+        Frontier::At(at) => behind(at),
         Frontier::Nulls => None,
     };
+    let nominate = |to| tx.knowledge().nominate_unseen(object, TimeBounds::Dated { from, to }, &ids);
     let has_dates = walk.range.bounds != TimeBounds::Dateless && before != Frontier::Nulls;
     let has_nulls = !matches!(walk.range.bounds, TimeBounds::Dated { .. });
     if has_dates {
         match after {
-            Frontier::At(at) if !is_last => tx.knowledge().nominate_between(object, low, Some((at, true)), &ids)?,
+            Frontier::At(at) if !is_last => nominate(behind(at))?,
             Frontier::Start if !is_last => {}
-            _ => tx.knowledge().nominate_between(object, low, to.map(|to| (to, false)), &ids)?,
+            _ => nominate(to)?,
         }
     }
     if has_nulls && before != Frontier::Nulls && (after == Frontier::Nulls || is_last) {
-        tx.knowledge().nominate_dateless(object, &ids)?;
+        tx.knowledge().nominate_unseen(object, TimeBounds::Dateless, &ids)?;
     }
     Ok(())
 }

@@ -49,8 +49,12 @@ impl Sweep {
     }
 
     pub fn load(tx: &ReadTx<'_>, object: Object) -> Result<Option<Sweep>, StoreError> {
-        let Some((began, left_out)) = tx.goals().sweeping(object)? else { return Ok(None) };
-        Ok(Some(Sweep { began, left_out, parts: tx.reads(ReadOf::Sweep(object))? }))
+        let Some(begun) = tx.goals().last_read(Goal::Sweeping(object))? else { return Ok(None) };
+        Ok(Some(Sweep {
+            began: begun.began,
+            left_out: begun.open.unsigned_abs(),
+            parts: tx.reads(ReadOf::Sweep(object))?,
+        }))
     }
 
     pub fn is_read(&self) -> bool {
@@ -113,7 +117,7 @@ impl Engine {
                     tx.claims().begin_filling(object, &[])?;
                     tx.claims().unset(Goal::AskedSweep(object))?;
                     tx.claims().unset(Goal::AcceptedRemovals(object))?;
-                    tx.claims().set_refused_removals(object, None)?;
+                    tx.claims().unset(Goal::RefusedRemovals(object))?;
                     tx.knowledge().clear_nominations(object)?;
                     forgotten.push(object);
                 }
@@ -205,7 +209,7 @@ async fn begin_sweep(run: &Run<'_>, object: Object, again: bool) -> Result<(), S
         }
         tx.claims().discard_sweep(object)?;
         let first_copy = !tx.is_copied(object)?;
-        if first_copy && tx.is_empty(object)? {
+        if first_copy && tx.count_rows(object)? == 0 {
             tx.claims().mark_first_copy(object)?;
         }
         let mut fills = tx.goals().unfilled(&tx.layout().clone(), object)?;

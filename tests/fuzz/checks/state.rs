@@ -65,7 +65,7 @@ fn read(mirrored: &Mirrored, reader: &Reader) {
     let _ = cursor::verify(&moment, &behind).expect("whether it is valid");
     moment.takes_edits().expect("whether edits are accepted");
     for object in Object::ALL {
-        moment.is_empty(object).expect("whether there are rows");
+        moment.count_rows(object).expect("how many rows there are");
     }
 }
 
