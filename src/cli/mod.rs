@@ -10,7 +10,6 @@ pub mod failure;
 mod identity;
 pub mod logging;
 pub mod mcp;
-pub mod recipes;
 pub mod session;
 pub mod ui;
 pub mod verbs;

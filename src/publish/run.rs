@@ -20,10 +20,7 @@ use crate::error_chain::error_chain;
 use crate::model::{Instant, Resource};
 use crate::regular_file;
 use crate::store::publishing::queue;
-use crate::store::{CopyProof, Moment, PublishProgress, ReadTx, RefusedRow, StateKey, StoreError, beside};
-
-/// The number of differences that the status names.
-const SHOWN: usize = 20;
+use crate::store::{Moment, PublishProgress, ReadTx, RefusedRow, StateKey, StoreError, beside};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublishSettings {
@@ -100,7 +97,7 @@ pub async fn publish(
     if !mirror.moment(|moment| Ok(queue::is_recording(moment.tx)?)).await? {
         mirror.note(|tx| tx.feed().begin_recording()).await?;
     }
-    let ended = Publisher { url, settings, mirror: &mirror, now }.run().await;
+    let ended = run(url, settings, &mirror, now).await;
     if ended.as_ref().is_err_and(PublishError::is_busy) {
         return ended.map(|(report, _)| report);
     }
@@ -150,20 +147,15 @@ pub(super) async fn note_failure(settings: &PublishSettings, why: String, now: I
 }
 
 /// Does what a publish does before its first row, and takes it back: what ends that, or blocks a table, is the error.
-pub async fn probe(url: &PublishUrl, settings: &PublishSettings, now: Instant) -> Result<(), PublishError> {
-    use PublishError::{Busy, Empty, Exclude, Lock, Store, Unsettled};
+pub async fn probe(url: &PublishUrl, settings: &PublishSettings) -> Result<(), PublishError> {
+    use PublishError::{Busy, Empty, Exclude, Store, Unsettled};
     let mut database = Database::connect(url, &settings.schema).await?;
     database.is_rehearsal = true;
     database.start("begin a rehearsal").await?;
     let reconciled = async {
-        // Without the file, nobody publishes; a person who may not use it does not wait.
-        let lock = beside(&settings.mirror, LOCK).exists().then(|| PublishLock::take(settings));
-        let _lock = lock.filter(|taken| !matches!(taken, Err(Lock { .. }))).transpose()?;
-        database.prepare(&tables::names()).await?;
-        let state = database.state().await?;
-        let mirror = &PublishedMirror::open(&settings.mirror).await?;
-        let publisher = Publisher { url, settings, mirror, now };
-        let (sides, _, reloads) = publisher.reconciled(&database, state).await?;
+        let mirror = PublishedMirror::open(&settings.mirror).await?;
+        let publication = mirror.publication(settings).await?;
+        let (sides, _, reloads) = Sides::reconciled(&database, &mirror, publication, settings.full).await?;
         let replaced = |table: &&PublishedTable| reloads.get(table.name).is_some_and(|reload| reload.replaces);
         for table in sides.publication.open_tables().filter(replaced) {
             database.transaction("replace a table", &sql::create_shadow(&database.schema, table)).await?;
@@ -206,89 +198,73 @@ impl PublishLock {
             return Err(StoreError::Missing { path: settings.mirror.clone() }.into());
         }
         let path = beside(&settings.mirror, LOCK);
-        let failed = |source| PublishError::Lock { path: path.clone(), source };
+        let failed = |source| StoreError::Io { path: path.clone(), source };
         let file = regular_file::open_or_create_own(&path, 0o600).map_err(failed)?;
         match file.try_lock() {
             Ok(()) => Ok(PublishLock(file)),
             Err(TryLockError::WouldBlock) => Err(PublishError::Busy { schema: settings.schema.clone() }),
-            Err(TryLockError::Error(source)) => Err(failed(source)),
+            Err(TryLockError::Error(source)) => Err(failed(source).into()),
         }
     }
 }
 
-struct Publisher<'a> {
-    url: &'a PublishUrl,
-    settings: &'a PublishSettings,
-    mirror: &'a PublishedMirror,
+async fn run(
+    url: &PublishUrl,
+    settings: &PublishSettings,
+    mirror: &PublishedMirror,
     now: Instant,
+) -> Result<(PublishReport, TargetState), PublishError> {
+    // An invalid configuration is found before anything is sent.
+    let publication = mirror.publication(settings).await?;
+    let database = &Database::connect(url, &settings.schema).await?;
+    let (mut sides, why, reloads) = Sides::reconciled(database, mirror, publication, settings.full).await?;
+    let mut report = PublishReport { server: database.place.clone(), ..PublishReport::default() };
+    let Publication { objects, copied, .. } = &*sides.publication;
+    let not_copied = objects.iter().filter(|object| !copied.contains(object));
+    report.not_copied = not_copied.map(|object| object.resource()).collect();
+    if why.is_some() || !reloads.is_empty() {
+        report.loaded = sides.load(&reloads).await?;
+        let reasons = reloads.iter().filter(|(table, _)| report.loaded.contains_key(*table));
+        let reasons: Vec<String> = reasons.map(|(table, reload)| format!("{table}: {}", reload.why)).collect();
+        report.reloaded = why.map(String::from).or((!reasons.is_empty()).then(|| reasons.join("; ")));
+    }
+    sides.finish().await?;
+    (report.records, report.changes) = sides.send_all().await?;
+    if settings.check != Check::None {
+        report.comparison = Some(compare::prove(&mut sides, settings.check == Check::Repair, now).await?);
+    }
+    sides.name_left_behind().await?;
+    report.cursor = sides.state.cursor_text();
+    let Sides { state, refused, left_behind, .. } = sides;
+    report.blocked = refused.iter().map(|(table, error)| BlockedTable { table, reason: error_chain(error) }).collect();
+    report.left_behind = left_behind;
+    (report.refused, report.refused_rows) = database.refused().await?;
+    Ok((report, state))
 }
 
-impl Publisher<'_> {
-    async fn run(&self) -> Result<(PublishReport, TargetState), PublishError> {
-        // An invalid configuration is found before anything is sent.
-        self.publication().await?;
-        let database = &Database::connect(self.url, &self.settings.schema).await?;
-        let mut report = PublishReport { server: database.place.clone(), ..PublishReport::default() };
-        database.prepare(&tables::names()).await?;
-        let (mut sides, why, reloads) = self.reconciled(database, database.state().await?).await?;
-        let Publication { objects, copied, .. } = &*sides.publication;
-        let not_copied = objects.iter().filter(|object| !copied.contains(object));
-        report.not_copied = not_copied.map(|object| object.resource()).collect();
-        if why.is_some() || !reloads.is_empty() {
-            report.loaded = sides.load(&reloads).await?;
-            let reasons = reloads.iter().filter(|(table, _)| report.loaded.contains_key(*table));
-            let reasons: Vec<String> = reasons.map(|(table, reload)| format!("{table}: {}", reload.why)).collect();
-            report.reloaded = why.map(String::from).or((!reasons.is_empty()).then(|| reasons.join("; ")));
-        }
-        sides.finish().await?;
-        (report.records, report.changes) = sides.send_all().await?;
-        if self.settings.check != Check::None {
-            report.comparison = Some(self.compare(&mut sides).await?);
-        }
-        sides.name_left_behind().await?;
-        report.cursor = sides.state.cursor_text();
-        let Sides { state, refused, left_behind, .. } = sides;
-        report.blocked =
-            refused.iter().map(|(table, error)| BlockedTable { table, reason: error_chain(error) }).collect();
-        report.left_behind = left_behind;
-        (report.refused, report.refused_rows) = database.refused().await?;
-        Ok((report, state))
-    }
-
+impl<'a> Sides<'a> {
     /// Both sides with the tables in shape, why everything is to be loaded, and the tables that must be loaded.
-    async fn reconciled<'s>(
-        &'s self,
-        database: &'s Database,
-        state: TargetState,
-    ) -> Result<(Sides<'s>, Option<&'static str>, Reloads), PublishError> {
-        let publication = Arc::new(self.publication().await?);
-        let why = if self.settings.full { Some("it was requested") } else { state.why_reload(&publication) };
+    async fn reconciled(
+        database: &'a Database,
+        mirror: &'a PublishedMirror,
+        publication: Publication,
+        is_forced: bool,
+    ) -> Result<(Sides<'a>, Option<&'static str>, Reloads), PublishError> {
+        database.prepare(&tables::names()).await?;
+        let (state, publication) = (database.state().await?, Arc::new(publication));
+        let why = if is_forced { Some("it was requested") } else { state.why_reload(&publication) };
         let state = if why.is_some() { state.after_load(&publication) } else { state };
         let (refused, left_behind) = (Vec::new(), Vec::new());
-        let mut sides = Sides { database, mirror: self.mirror, publication, state, refused, left_behind };
-        let reloads = sides.reconcile(self.settings.full).await?;
+        let mut sides = Sides { database, mirror, publication, state, refused, left_behind };
+        let reloads = sides.reconcile(is_forced).await?;
         Ok((sides, why, reloads))
     }
+}
 
-    async fn compare(&self, sides: &mut Sides<'_>) -> Result<Comparison, PublishError> {
-        let found = compare::compare(sides, self.settings.check == Check::Repair).await?;
-        // Nothing is known about a table that is not sent.
-        let is_equal = found.left() == 0 && sides.publication.blocked.is_empty();
-        sides.state.proof = CopyProof {
-            compared_at: Some(self.now),
-            equal_at: if is_equal { Some(self.now) } else { sides.state.proof.equal_at },
-            differences: found.left(),
-            differing: if is_equal { Vec::new() } else { found.differing.iter().take(SHOWN).cloned().collect() },
-        };
-        sides.database.begin(&sides.state).await?;
-        sides.database.commit().await?;
-        sides.state.generation += 1;
-        Ok(found)
-    }
-
-    async fn publication(&self) -> Result<Publication, PublishError> {
-        let (resources, exclude) = (self.settings.objects.clone(), self.settings.exclude.clone());
-        self.mirror.moment(move |moment| tables::publication(moment, resources.as_deref(), &exclude)).await
+impl PublishedMirror {
+    async fn publication(&self, settings: &PublishSettings) -> Result<Publication, PublishError> {
+        let (resources, exclude) = (settings.objects.clone(), settings.exclude.clone());
+        self.moment(move |moment| tables::publication(moment, resources.as_deref(), &exclude)).await
     }
 }
 

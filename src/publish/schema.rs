@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::database::Database;
-use super::ddl::{self, ExistingColumn, ExistingTable, LEFT_BEHIND_TABLE, SchemaStep};
+use super::ddl::{self, ExistingColumn, ExistingTable, LEFT_BEHIND_TABLE};
 use super::sides::Sides;
 use super::state::{self, APPEARANCE, Lost};
 use super::{PublishError, sql, tables, value};
@@ -60,9 +60,8 @@ impl Sides<'_> {
             let is_open = !table.is_chosen || self.state.is_loaded(table);
             let replaces = plan.replace.is_some() || !table.is_chosen || is_open && is_forced;
             // Views of a table that is replaced follow its columns by their new names.
-            let is_taken = |step: &SchemaStep| !replaces || matches!(step, SchemaStep::Rename { .. });
-            let steps: Vec<SchemaStep> = plan.steps.into_iter().filter(is_taken).collect();
-            let statements = sql::steps(&database.schema, name, &steps);
+            let added = if replaces { &[] } else { plan.added.as_slice() };
+            let statements = sql::rename_and_add(&database.schema, name, &plan.renamed, added);
             let mut next = self.state.clone();
             if plan.refills {
                 next.owed.insert(name.into());
@@ -73,7 +72,7 @@ impl Sides<'_> {
                 Some(there) if replaces && there.has_row_security => {
                     Err(PublishError::RowSecurity { schema: database.schema.clone(), table: name })
                 }
-                Some(_) if !steps.is_empty() => {
+                Some(_) if !statements.is_empty() => {
                     let change = async {
                         database.advance(&next).await?;
                         database.run(DOING, &statements).await

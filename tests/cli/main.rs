@@ -29,6 +29,7 @@ mod original;
 mod outbox;
 mod page;
 mod paths;
+mod recipe_blocks;
 mod recipes;
 mod root;
 mod runs;

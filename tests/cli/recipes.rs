@@ -1,12 +1,12 @@
 //! The recipes of `docs/sql.md` run on the demo's mirror in the system's shell and return rows.
 
-use crm_mirror::cli::recipes;
 use crm_mirror::model::decimal::same_number;
 use crm_mirror::model::{DataType, Instant, Object};
 use crm_mirror::sandbox::{NewField, World};
 use serde_json::json;
 
 use crate::binary::{Service, TestDir, has_sqlite3, sqlite3};
+use crate::recipe_blocks as recipes;
 
 fn demo() -> TestDir {
     let place = TestDir::empty();

@@ -97,7 +97,7 @@ pub(super) fn check_publish(facts: &CheckFacts<'_>) -> Vec<Finding> {
         return findings;
     }
     let settings = publish_settings(facts.config);
-    let probe = publish::probe(&url, &settings, facts.now);
+    let probe = publish::probe(&url, &settings);
     findings.push(match session::runtime().map(|runtime| runtime.block_on(probe)) {
         Ok(Ok(())) => Finding::ok("publish.database", "it answers, and the schema can be used"),
         Ok(Err(error)) => failed("publish.database", &error),

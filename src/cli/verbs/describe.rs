@@ -1,9 +1,8 @@
 //! `crm-mirror describe`: the data dictionary: the tables, and the meaning of their columns; or the metadata with which
 //! Datasette shows a mirror well.
 //!
-//! That document is JSON, which Datasette accepts. Titles and descriptions come from the data dictionary, the queries
-//! from `docs/sql.md`, limited to those that this mirror's custom fields can answer. It has no facets: each would count
-//! the whole table whenever the table is shown.
+//! That document is JSON, which Datasette accepts. It has no facets: each would count the whole table whenever the table is
+//! shown.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,7 +10,7 @@ use std::path::Path;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::cli::{Failure, Global, MirrorArgs, output, recipes};
+use crate::cli::{Failure, Global, MirrorArgs, output};
 use crate::exit::Exit;
 use crate::format;
 use crate::store::{ColumnLine, ReadTx, Reader, StoreError, TableLine, guide};
@@ -59,7 +58,7 @@ pub fn run(global: &Global, args: &DescribeArgs) -> Result<Exit, Failure> {
             .hint("run `crm-mirror sync` to make the first copy"));
     }
     if args.format == DictionaryFormat::Datasette {
-        output::json(&metadata(&database, &reader, &moment)?)?;
+        output::json(&metadata(&database, &moment)?)?;
         return Ok(Exit::Done);
     }
     let Some(name) = &args.table else {
@@ -127,13 +126,12 @@ fn about(column: &ColumnLine) -> String {
     format!("{about}{apart}{}", options.join(", "))
 }
 
-fn metadata(database: &Path, reader: &Reader, moment: &ReadTx<'_>) -> Result<Value, StoreError> {
+fn metadata(database: &Path, moment: &ReadTx<'_>) -> Result<Value, StoreError> {
     let name = database.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let of_database = json!({
         "title": "CRM mirror",
         "description": "A copy of a CRM workspace. Start with contacts_full and companies_full.",
         "tables": tables(moment)?,
-        "queries": queries(reader),
     });
     Ok(json!({"title": "CRM mirror", "databases": Map::from_iter([(name, of_database)])}))
 }
@@ -155,27 +153,4 @@ fn tables(tx: &ReadTx<'_>) -> Result<Map<String, Value>, StoreError> {
 fn meaning(column: &ColumnLine) -> Value {
     let label = column.label.as_ref().map(|label| format!("{label}: ")).unwrap_or_default();
     format!("{label}{}", about(column)).into()
-}
-
-/// The recipes that this mirror can answer: others use custom fields that it does not have.
-fn queries(reader: &Reader) -> Map<String, Value> {
-    recipes::all()
-        .into_iter()
-        .filter(|recipe| recipe.section == "Twenty questions" && reader.prepare(&recipe.sql).is_ok())
-        .map(|recipe| {
-            let name: String = recipe
-                .title
-                .to_lowercase()
-                .split(|c: char| !c.is_ascii_alphanumeric())
-                .filter(|word| !word.is_empty())
-                .collect::<Vec<_>>()
-                .join("-");
-            let query = json!({
-                "title": recipe.title,
-                "description": recipe.about,
-                "sql": recipe.sql.trim().trim_end_matches(';'),
-            });
-            (name, query)
-        })
-        .collect()
 }

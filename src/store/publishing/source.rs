@@ -9,7 +9,8 @@ use serde_json::Value;
 use crate::model::{Layout, Object, SqlValue};
 use crate::store::custom::rows::{kept_back, layout_without};
 use crate::store::table_shapes::OWNER_NAME;
-use crate::store::{BuiltFrom, ReadTx, Reader, Result, Statements, StoreError, quoted};
+use crate::store::publishing::queue;
+use crate::store::{BuiltFrom, FeedSpan, ReadTx, Reader, Result, Statements, StoreError, feed, quoted};
 
 pub type SourceRow = Vec<SqlValue>;
 
@@ -58,7 +59,36 @@ pub struct Moment<'a> {
     pub tx: &'a ReadTx<'a>,
 }
 
+/// Where the changes of a mirror end, and how far back they reach.
+#[derive(Clone, Debug, Default)]
+pub struct FeedEnd {
+    pub mirror: String,
+    pub newest: i64,
+    pub forgotten: i64,
+    /// The number of the newest changed record; negative while the mirror does not record which records change.
+    pub changed: i64,
+}
+
+impl FeedEnd {
+    /// Why a copy that has the changes of a mirror up to a place cannot be continued from there.
+    pub fn refuses(&self, mirror: &str, seq: i64, changed: i64) -> Option<&'static str> {
+        if mirror != self.mirror {
+            Some("it came from a different mirror")
+        } else if seq > self.newest || changed > self.changed {
+            Some("it is newer than the mirror, which was restored from a backup")
+        } else {
+            (seq < self.forgotten).then_some("the mirror's history no longer reaches back to it")
+        }
+    }
+}
+
 impl Moment<'_> {
+    pub fn end(&self) -> Result<FeedEnd> {
+        let FeedSpan { newest, forgotten } = feed::span(self.tx)?;
+        let changed = if queue::is_recording(self.tx)? { self.newest_changed()? } else { -1 };
+        Ok(FeedEnd { mirror: feed::mirror_id(self.tx)?, newest, forgotten, changed })
+    }
+
     /// A number that changes with the definitions, and therefore with the columns.
     pub fn layout(&self) -> Result<u64> {
         Ok(BuiltFrom::read(&self.tx.conn)?.layout)

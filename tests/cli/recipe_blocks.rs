@@ -1,5 +1,4 @@
-//! The recipes of `docs/sql.md`, parsed from the text itself, so that the documentation, the tests and Datasette use
-//! the same queries.
+//! The recipes of `docs/sql.md`, parsed from the text itself, so that the documentation and the tests use the same queries.
 //!
 //! A recipe is an `sql` block. Its title is the heading above it; the sentence in between is its description. A comment
 //! `<!-- needs TABLE -->` names a table that it requires.
@@ -43,20 +42,15 @@ pub fn all() -> Vec<Recipe> {
     recipes
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_block_is_a_recipe_with_a_unique_title() {
-        let recipes = all();
-        assert_eq!(recipes.len(), TEXT.matches("\n```sql\n").count());
-        let mut titles: Vec<&str> = recipes.iter().map(|recipe| recipe.title.as_str()).collect();
-        assert!(titles.iter().all(|title| !title.is_empty()), "{titles:?}");
-        titles.sort_unstable();
-        titles.dedup();
-        assert_eq!(titles.len(), recipes.len());
-        let questions = recipes.iter().filter(|recipe| recipe.section == "Twenty questions").count();
-        assert_eq!(questions, 20);
-    }
+#[test]
+fn every_block_is_a_recipe_with_a_unique_title() {
+    let recipes = all();
+    assert_eq!(recipes.len(), TEXT.matches("\n```sql\n").count());
+    let mut titles: Vec<&str> = recipes.iter().map(|recipe| recipe.title.as_str()).collect();
+    assert!(titles.iter().all(|title| !title.is_empty()), "{titles:?}");
+    titles.sort_unstable();
+    titles.dedup();
+    assert_eq!(titles.len(), recipes.len());
+    let questions = recipes.iter().filter(|recipe| recipe.section == "Twenty questions").count();
+    assert_eq!(questions, 20);
 }
