@@ -48,8 +48,6 @@ pub(super) struct Database {
     connection: JoinHandle<()>,
     pub(super) place: String,
     pub(super) schema: String,
-    /// Whether everything is done in one transaction, which is rolled back.
-    pub(super) is_rehearsal: bool,
     /// Whether deferred constraints are checked by each statement, so that one row's violation does not fail the commit.
     checks_at_once: AtomicBool,
 }
@@ -64,7 +62,7 @@ impl Database {
     pub(super) async fn connect(url: &PublishUrl, schema: &str) -> Result<Database, PublishError> {
         let (client, connection, place) = url.connect().await?;
         let (schema, checks_at_once) = (schema.into(), AtomicBool::new(false));
-        Ok(Database { client, connection, place, schema, is_rehearsal: false, checks_at_once })
+        Ok(Database { client, connection, place, schema, checks_at_once })
     }
 
     /// Waits for an answer, and gives up the connection if there is none: what follows fails at once.
@@ -174,9 +172,6 @@ impl Database {
         doing: &'static str,
         work: impl Future<Output = Result<(), PublishError>>,
     ) -> Result<(), PublishError> {
-        if self.is_rehearsal {
-            return self.in_savepoint(doing, work).await?;
-        }
         self.start(doing).await?;
         match work.await {
             Ok(()) => self.commit().await.map_err(PublishError::of_statement),

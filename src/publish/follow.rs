@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use tokio_postgres::types::Type;
 
 use super::database::{Param, RowStatement};
-use super::schema::{OWED, Reload, Reloads};
+use super::schema::owed;
 use super::sides::{self, Sides, Unsent};
 use super::state::{PRUNED, TargetState};
 use super::tables::Publication;
@@ -41,11 +41,7 @@ impl Sides<'_> {
             Ok(all)
         };
         let small = self.read(small).await?;
-        let small: Reloads =
-            small.into_keys().map(|table| (table, Reload { why: OWED.into(), replaces: false })).collect();
-        if !small.is_empty() {
-            self.load(&small).await?;
-        }
+        self.load(&owed(small.into_keys())).await?;
         while !is_last {
             let sent = match self.send_batch().await {
                 Ok(sent) => sent,

@@ -39,6 +39,6 @@ mod value;
 pub use background_task::{PublishPlan, keep_published};
 pub use compare::Comparison;
 pub use error::{DatabaseFailure, PublishError};
-pub use run::{BlockedTable, Check, PublishReport, PublishSettings, expect_columns, probe, publish};
+pub use run::{BlockedTable, Check, PublishReport, PublishSettings, expect_columns, publish};
 pub use stream::{MirrorStream, StreamCursor};
 pub use target::PublishUrl;

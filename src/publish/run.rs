@@ -6,16 +6,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::Serialize;
-use tokio_postgres::error::SqlState;
 
+use super::PublishError;
 use super::compare::{self, Comparison};
 use super::database::Database;
-use super::schema::Reloads;
 use super::sides::{PublishedMirror, Sides};
 use super::state::TargetState;
-use super::tables::{self, Publication, PublishedTable};
+use super::tables::{self, Publication};
 use super::target::PublishUrl;
-use super::{PublishError, sql};
 use crate::error_chain::error_chain;
 use crate::model::{Instant, Resource};
 use crate::regular_file;
@@ -146,30 +144,6 @@ pub(super) async fn note_failure(settings: &PublishSettings, why: String, now: I
     note.await
 }
 
-/// Does what a publish does before its first row, and takes it back: what ends that, or blocks a table, is the error.
-pub async fn probe(url: &PublishUrl, settings: &PublishSettings) -> Result<(), PublishError> {
-    use PublishError::{Busy, Empty, Exclude, Store, Unsettled};
-    let mut database = Database::connect(url, &settings.schema).await?;
-    database.is_rehearsal = true;
-    database.start("begin a rehearsal").await?;
-    let reconciled = async {
-        let mirror = PublishedMirror::open(&settings.mirror).await?;
-        let publication = mirror.publication(settings).await?;
-        let (sides, _, reloads) = Sides::reconciled(&database, &mirror, publication, settings.full).await?;
-        let replaced = |table: &&PublishedTable| reloads.get(table.name).is_some_and(|reload| reload.replaces);
-        for table in sides.publication.open_tables().filter(replaced) {
-            database.transaction("replace a table", &sql::create_shadow(&database.schema, table)).await?;
-        }
-        sides.refused.into_iter().next().map_or(Ok(()), |(_, error)| Err(error))
-    };
-    match reconciled.await {
-        // What is wrong with the mirror, other checks report; another publisher at work finds the same.
-        Ok(()) | Err(Busy { .. } | Empty | Exclude { .. } | Store(_) | Unsettled) => database.roll_back().await,
-        Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => database.roll_back().await,
-        refused => refused,
-    }
-}
-
 /// Requires that every entry of `publish.exclude` is a column of the mirror.
 pub fn expect_columns(tx: &ReadTx<'_>, settings: &PublishSettings) -> Result<(), PublishError> {
     match tables::publication(&Moment { tx }, settings.objects.as_deref(), &settings.exclude) {
@@ -215,19 +189,23 @@ async fn run(
     now: Instant,
 ) -> Result<(PublishReport, TargetState), PublishError> {
     // An invalid configuration is found before anything is sent.
-    let publication = mirror.publication(settings).await?;
+    let publication = Arc::new(mirror.publication(settings).await?);
     let database = &Database::connect(url, &settings.schema).await?;
-    let (mut sides, why, reloads) = Sides::reconciled(database, mirror, publication, settings.full).await?;
+    database.prepare(&tables::names()).await?;
+    let state = database.state().await?;
+    let why = if settings.full { Some("it was requested") } else { state.why_reload(&publication) };
+    let state = if why.is_some() { state.after_load(&publication) } else { state };
+    let (refused, left_behind) = (Vec::new(), Vec::new());
+    let mut sides = Sides { database, mirror, publication, state, refused, left_behind };
+    let reloads = sides.reconcile(settings.full).await?;
     let mut report = PublishReport { server: database.place.clone(), ..PublishReport::default() };
     let Publication { objects, copied, .. } = &*sides.publication;
     let not_copied = objects.iter().filter(|object| !copied.contains(object));
     report.not_copied = not_copied.map(|object| object.resource()).collect();
-    if why.is_some() || !reloads.is_empty() {
-        report.loaded = sides.load(&reloads).await?;
-        let reasons = reloads.iter().filter(|(table, _)| report.loaded.contains_key(*table));
-        let reasons: Vec<String> = reasons.map(|(table, reload)| format!("{table}: {}", reload.why)).collect();
-        report.reloaded = why.map(String::from).or((!reasons.is_empty()).then(|| reasons.join("; ")));
-    }
+    report.loaded = sides.load(&reloads).await?;
+    let reasons = reloads.iter().filter(|(table, _)| report.loaded.contains_key(*table));
+    let reasons: Vec<String> = reasons.map(|(table, reload)| format!("{table}: {}", reload.why)).collect();
+    report.reloaded = why.map(String::from).or((!reasons.is_empty()).then(|| reasons.join("; ")));
     sides.finish().await?;
     (report.records, report.changes) = sides.send_all().await?;
     if settings.check != Check::None {
@@ -240,25 +218,6 @@ async fn run(
     report.left_behind = left_behind;
     (report.refused, report.refused_rows) = database.refused().await?;
     Ok((report, state))
-}
-
-impl<'a> Sides<'a> {
-    /// Both sides with the tables in shape, why everything is to be loaded, and the tables that must be loaded.
-    async fn reconciled(
-        database: &'a Database,
-        mirror: &'a PublishedMirror,
-        publication: Publication,
-        is_forced: bool,
-    ) -> Result<(Sides<'a>, Option<&'static str>, Reloads), PublishError> {
-        database.prepare(&tables::names()).await?;
-        let (state, publication) = (database.state().await?, Arc::new(publication));
-        let why = if is_forced { Some("it was requested") } else { state.why_reload(&publication) };
-        let state = if why.is_some() { state.after_load(&publication) } else { state };
-        let (refused, left_behind) = (Vec::new(), Vec::new());
-        let mut sides = Sides { database, mirror, publication, state, refused, left_behind };
-        let reloads = sides.reconcile(is_forced).await?;
-        Ok((sides, why, reloads))
-    }
 }
 
 impl PublishedMirror {

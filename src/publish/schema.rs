@@ -14,7 +14,7 @@ use crate::store::feed;
 const MULTI_SELECTS: &str = "multi_selects";
 
 /// Why a table of the right shape is loaded.
-pub(super) const OWED: &str = "it was not known to be equal";
+const OWED: &str = "it was not known to be equal";
 
 const DOING: &str = "change the columns";
 const CLEARING: &str = "empty what was left behind";
@@ -26,6 +26,11 @@ pub(super) type Reloads = BTreeMap<&'static str, Reload>;
 pub(super) struct Reload {
     pub(super) why: String,
     pub(super) replaces: bool,
+}
+
+/// Tables of the right shape that are loaded.
+pub(super) fn owed(tables: impl IntoIterator<Item = &'static str>) -> Reloads {
+    tables.into_iter().map(|table| (table, Reload { why: OWED.into(), replaces: false })).collect()
 }
 
 impl Sides<'_> {
@@ -116,9 +121,9 @@ impl Sides<'_> {
     /// Loads what is owed and can be written.
     pub(super) async fn load_owed(&mut self) -> Result<(), PublishError> {
         let publication = self.publication.clone();
-        let owed = publication.open_tables().filter(|of| self.state.owed.contains(of.name) && self.state.is_loaded(of));
-        let owed: Reloads = owed.map(|of| (of.name, Reload { why: OWED.into(), replaces: false })).collect();
-        if owed.is_empty() { Ok(()) } else { self.load(&owed).await.map(drop) }
+        let tables =
+            publication.open_tables().filter(|of| self.state.owed.contains(of.name) && self.state.is_loaded(of));
+        self.load(&owed(tables.map(|of| of.name))).await.map(drop)
     }
 
     /// Reports what the database refuses of a table that can be written nevertheless.

@@ -207,7 +207,7 @@ pub(super) fn small(moment: &Moment<'_>, publication: &Publication) -> Result<Sm
 }
 
 /// The tables with rows of a record, the column with its id, and whether they contain both objects.
-pub(super) const fn tables_of_record(object: Object) -> [(&'static str, &'static str, bool); 3] {
+const fn tables_of_record(object: Object) -> [(&'static str, &'static str, bool); 3] {
     [(object.table(), "id", false), ("custom_multi_values", "record_id", true), ("removed_records", "id", true)]
 }
 

@@ -21,7 +21,7 @@ pub(super) struct TargetState {
     #[serde(skip)]
     pub(super) generation: i64,
     /// A digest of what is published and what is excluded.
-    settings: String,
+    pub(super) settings: String,
     /// The number of the newest changed record that was sent.
     pub(super) changed: i64,
     pub(super) loaded: Vec<Object>,

@@ -1,8 +1,8 @@
 //! The mirror as one stream of JSON lines: a snapshot, and what changed after a cursor.
 //!
 //! A record is sent whole whenever anything in it changes, so lines may be repeated, and applying them again is
-//! harmless. The cursor contains the position in the feed, the number of the newest changed record, and digests of the
-//! columns: if those of an object differ, its rows are sent again. The names of owners and companies, which change with
+//! harmless. The cursor contains the position in the feed, the number of the newest changed record, and digests of what is
+//! published and of the columns: if the columns differ, all rows but the history are sent again. The names of owners and companies, which change with
 //! other records, are left out.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,11 +14,11 @@ use std::str::FromStr;
 use serde_json::{Map, Value, json};
 
 use super::row::{self, PublishedRows};
-use super::sides::{Unsent, expect_layout, tables_of_record};
+use super::sides::{Unsent, expect_layout};
 use super::state::TargetState;
 use super::tables::{self, PgType, Publication, PublishedTable};
 use super::{PublishError, value};
-use crate::model::{Object, Resource, SqlValue};
+use crate::model::{Resource, SqlValue};
 use crate::store::publishing::queue;
 use crate::store::publishing::source::FeedEnd;
 use crate::store::{FileId, Moment, Reader, SourceRow, StoreError, write_beside};
@@ -28,16 +28,15 @@ pub struct StreamCursor {
     mirror: String,
     seq: i64,
     changed: i64,
-    /// A digest of what is sent, but for the columns of each object.
+    /// A digest of what is published.
     settings: String,
-    /// A digest of the columns and multi-selects of each object; empty until its first copy is finished.
-    objects: [String; 2],
+    /// A digest of the columns and multi-selects of the objects whose first copy is finished.
+    columns: String,
 }
 
 impl fmt::Display for StreamCursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [one, other] = &self.objects;
-        write!(f, "{}:{}:{}:{}-{one}-{other}", self.mirror, self.seq, self.changed, self.settings)
+        write!(f, "{}:{}:{}:{}-{}", self.mirror, self.seq, self.changed, self.settings, self.columns)
     }
 }
 
@@ -54,11 +53,10 @@ impl FromStr for StreamCursor {
 
     fn from_str(text: &str) -> Result<StreamCursor, &'static str> {
         let parse = || {
-            let [mirror, seq, changed, digests] = text.split(':').collect::<Vec<_>>().try_into().ok()?;
-            let [settings, one, other] = digests.split('-').map(String::from).collect::<Vec<_>>().try_into().ok()?;
-            let (mirror, seq, changed): (&str, &str, &str) = (mirror, seq, changed);
-            let (seq, changed) = (seq.parse().ok()?, changed.parse().ok()?);
-            Some(StreamCursor { mirror: mirror.into(), seq, changed, settings, objects: [one, other] })
+            let [mirror, seq, changed, digests] = text.split(':').collect::<Vec<&str>>().try_into().ok()?;
+            let (settings, columns) = digests.split_once('-')?;
+            let [mirror, settings, columns] = [mirror, settings, columns].map(String::from);
+            Some(StreamCursor { mirror, seq: seq.parse().ok()?, changed: changed.parse().ok()?, settings, columns })
         };
         parse().ok_or("it is not a cursor of a stream: copy one from a line {\"cursor\": …}")
     }
@@ -123,14 +121,11 @@ impl MirrorStream {
         })?;
         let mut lines = Lines { out, announced: std::mem::take(&mut self.announced) };
         let reached = match cursor.filter(|cursor| cursor.settings == scene.newest.settings) {
-            Some(cursor) => {
+            Some(cursor) if cursor.columns == scene.newest.columns => {
                 (scene.state.cursor, scene.state.changed) = (Some((cursor.mirror.clone(), cursor.seq)), cursor.changed);
-                match cursor.objects == scene.newest.objects {
-                    true => self.changes(&scene, cursor, &mut lines),
-                    false => self.changed_columns(&scene, cursor, &mut lines).map(Some),
-                }
+                self.changes(&scene, cursor, &mut lines)
             }
-            None => self.everything(&scene, &mut lines).map(Some),
+            cursor => self.everything(&scene, cursor, &mut lines).map(Some),
         };
         self.announced = lines.announced;
         match reached {
@@ -163,83 +158,50 @@ impl MirrorStream {
             table.columns.retain(|column| !row::is_joined(&column.source));
         }
         let state = TargetState::default().after_load(&publication);
+        let tables = publication.chosen_tables().filter(|table| !table.is_small() && state.is_loaded(table));
         let columns = |table: &PublishedTable| -> Vec<String> {
             table.columns.iter().map(|column| format!("{} {}", column.source, column.data_type)).collect()
         };
-        // The columns of objects have digests of their own, and small tables are sent whole.
-        let is_described = |table: &PublishedTable| table.object().is_none() && !table.is_small();
-        let described = |table| if is_described(table) { columns(table) } else { Vec::new() };
-        let tables: Vec<_> = publication.chosen_tables().map(|table| (table.name, described(table))).collect();
-        let settings = format!("{tables:?} {:?} {}", publication.layout.exclusions.entries(), publication.rewrites);
-        let digest_of = |object: Object| {
-            let table = publication.table(object.table()).filter(|table| state.is_loaded(table));
-            let keys: BTreeSet<_> = publication.multi_selects.iter().filter(|(of, _)| *of == object).collect();
-            table.map(|table| short_digest(&format!("{:?} {keys:?}", columns(table)))).unwrap_or_default()
-        };
+        let columns: Vec<_> = tables.map(|table| (table.name, columns(table))).collect();
+        let columns = value::digest(format!("{columns:?} {:?}", publication.multi_selects).as_bytes());
+        let [settings, columns] = [&state.settings, &columns].map(|digest| digest[..12].to_string());
         let FeedEnd { mirror, newest: seq, changed, .. } = publication.end.clone();
-        let (settings, objects) = (short_digest(&settings), Object::ALL.map(digest_of));
-        Ok(Scene { newest: StreamCursor { mirror, seq, changed, settings, objects }, publication, state })
+        Ok(Scene { newest: StreamCursor { mirror, seq, changed, settings, columns }, publication, state })
     }
 
-    /// Changes made meanwhile are part of the next group.
-    fn everything(&mut self, scene: &Scene, lines: &mut Lines<'_, impl Write>) -> Result<StreamCursor, PublishError> {
-        // Small tables are sent whole with the next group; one that is not published may have been published before.
-        for table in scene.publication.tables.iter().filter(|table| !table.is_chosen || !table.is_small()) {
-            self.whole(scene, &scene.newest, (table, None), lines)?;
-        }
-        self.small.clear();
-        Ok(scene.newest.clone())
-    }
-
-    /// Writes the rows of the objects whose columns differ from those of the cursor, but for the history.
-    fn changed_columns(
+    /// Writes all rows, which take the place of those that were sent before; with a cursor, of which only the columns differ,
+    /// those of the history stay. Changes made meanwhile are part of the next group.
+    fn everything(
         &mut self,
         scene: &Scene,
-        cursor: StreamCursor,
+        cursor: Option<StreamCursor>,
         lines: &mut Lines<'_, impl Write>,
     ) -> Result<StreamCursor, PublishError> {
-        let objects = Object::ALL.into_iter().zip(cursor.objects.iter().zip(&scene.newest.objects));
-        for (object, _) in objects.filter(|(_, (before, now))| before != now) {
-            for (name, _, of_object) in tables_of_record(object) {
-                let Some(table) = scene.publication.table(name) else { continue };
-                self.whole(scene, &cursor, (table, of_object.then_some(object)), lines)?;
+        let Scene { publication, state, newest } = scene;
+        let is_sent = |table: &&PublishedTable| match table.name {
+            "changes" if cursor.is_some() => false,
+            // Small tables are sent whole with the next group; one that is not published may have been published before. A
+            // table whose first copy is not finished stays as it is.
+            _ => !table.is_chosen || !table.is_small() && state.is_loaded(table),
+        };
+        let reached = cursor.as_ref().unwrap_or(newest);
+        for table in publication.tables.iter().filter(is_sent) {
+            lines.schema(table, true)?;
+            let published = PublishedRows::new(table, publication, state);
+            let (mut after, mut is_end) = (None::<Vec<SqlValue>>, !table.is_chosen);
+            while !is_end {
+                let (rows, next) = self.source.moment(|moment| {
+                    expect_layout(moment, publication.layout.version)?;
+                    reached.continues(moment)?;
+                    published.page(moment, after.as_deref()).map_err(PublishError::from)
+                })?;
+                rows.iter().try_for_each(|row| lines.row(table, &published, row))?;
+                is_end = next.is_none();
+                after = next;
             }
         }
-        Ok(StreamCursor { objects: scene.newest.objects.clone(), ..cursor })
-    }
-
-    /// Writes all rows of a table, or with an object all of its rows, which take the place of those that were sent before. A
-    /// table whose first copy is not finished stays as it is.
-    fn whole(
-        &self,
-        scene: &Scene,
-        reached: &StreamCursor,
-        (table, object): (&PublishedTable, Option<Object>),
-        lines: &mut Lines<'_, impl Write>,
-    ) -> Result<(), PublishError> {
-        let is_loaded = scene.state.is_loaded(table);
-        match object {
-            _ if table.is_chosen && !is_loaded => {}
-            Some(object) => lines.remove(table, [("object_type", object.as_str())])?,
-            None => lines.schema(table, true)?,
-        }
-        let published = PublishedRows::new(table, &scene.publication, &scene.state);
-        let place = table.place("object_type");
-        let is_of = |row: &SourceRow| {
-            object.is_none_or(|object| place.and_then(|place| row[place].as_text()) == Some(object.as_str()))
-        };
-        let (mut after, mut is_end) = (None::<Vec<SqlValue>>, !is_loaded);
-        while !is_end {
-            let (rows, next) = self.source.moment(|moment| {
-                expect_layout(moment, scene.publication.layout.version)?;
-                reached.continues(moment)?;
-                published.page(moment, after.as_deref()).map_err(PublishError::from)
-            })?;
-            rows.iter().filter(|row| is_of(row)).try_for_each(|row| lines.row(table, &published, row))?;
-            is_end = next.is_none();
-            after = next;
-        }
-        Ok(())
+        self.small.clear();
+        Ok(StreamCursor { columns: newest.columns.clone(), ..reached.clone() })
     }
 
     /// Returns the cursor after what was written, if there was anything.
@@ -282,10 +244,6 @@ impl MirrorStream {
         }
         Ok(is_news.then(|| StreamCursor { seq, changed, ..cursor }))
     }
-}
-
-fn short_digest(text: &str) -> String {
-    value::digest(text.as_bytes())[..12].to_string()
 }
 
 /// Writes lines. The columns of a table are written before its first row.

@@ -190,7 +190,7 @@ proptest! {
     }
 
     #[test]
-    fn any_cursor_is_itself_or_refused(text in "[0-9a-f-]{0,36}:[-0-9]{0,22}:[-0-9]{0,22}:([0-9a-f]{0,12}-){2}[0-9a-f]{0,12}|.{0,30}") {
+    fn any_cursor_is_itself_or_refused(text in "[0-9a-f-]{0,36}:[-0-9]{0,22}:[-0-9]{0,22}:[0-9a-f]{0,12}-[0-9a-f]{0,12}|.{0,30}") {
         if let Ok(cursor) = text.parse::<StreamCursor>() {
             prop_assert_eq!(cursor.to_string().parse::<StreamCursor>().map(|again| again.to_string()).ok(), Some(cursor.to_string()));
         }

@@ -6,12 +6,11 @@ use std::path::Path;
 
 use super::Finding;
 use super::facts::CheckFacts;
-use crate::app::publish_settings;
 use crate::cli::session;
 use crate::config::{Config, ConfigError, SecretPlace, Sources};
 use crate::error_chain::error_chain;
 use crate::exit::Exit;
-use crate::publish::{self, PublishError, PublishUrl};
+use crate::publish::{PublishError, PublishUrl};
 
 pub(super) fn check(sources: &Sources, read: &Result<Config, ConfigError>) -> Vec<Finding> {
     let config = match read {
@@ -96,10 +95,8 @@ pub(super) fn check_publish(facts: &CheckFacts<'_>) -> Vec<Finding> {
         findings.push(Finding::skip("publish.database", "not connected: --offline"));
         return findings;
     }
-    let settings = publish_settings(facts.config);
-    let probe = publish::probe(&url, &settings);
-    findings.push(match session::runtime().map(|runtime| runtime.block_on(probe)) {
-        Ok(Ok(())) => Finding::ok("publish.database", "it answers, and the schema can be used"),
+    findings.push(match session::runtime().map(|runtime| runtime.block_on(url.probe())) {
+        Ok(Ok(())) => Finding::ok("publish.database", "it answers"),
         Ok(Err(error)) => failed("publish.database", &error),
         Err(_) => Finding::skip("publish.database", "not connected: the system cannot create threads"),
     });

@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use crate::model::{Layout, Object, SqlValue};
 use crate::store::custom::rows::{kept_back, layout_without};
-use crate::store::table_shapes::OWNER_NAME;
 use crate::store::publishing::queue;
+use crate::store::table_shapes::OWNER_NAME;
 use crate::store::{BuiltFrom, FeedSpan, ReadTx, Reader, Result, Statements, StoreError, feed, quoted};
 
 pub type SourceRow = Vec<SqlValue>;
