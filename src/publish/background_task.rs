@@ -90,10 +90,6 @@ fn report(ended: &Result<PublishReport, PublishError>, failures: u32) {
                     counted(found.left(), "value", "values")
                 );
             }
-            if report.reloaded.is_some() && !report.left_behind.is_empty() {
-                let count = counted(report.left_behind.len() as u64, "object was", "objects were");
-                tracing::warn!("{count} left behind in the published schema; {HIDDEN}");
-            }
             for blocked in report.blocked.iter().filter(|_| failures == 0) {
                 tracing::warn!("{} is not published, and will be tried again; {HIDDEN}", blocked.table);
             }

@@ -16,7 +16,7 @@ use super::schema::owed;
 use super::sides::Sides;
 use super::state::TargetState;
 use super::tables::{PgType, Publication, PublishedTable};
-use super::{PublishError, follow, sql, value};
+use super::{PublishError, follow, sql};
 use crate::model::{Instant, Object, SqlValue};
 use crate::store::{CopyDifference, CopyDifferenceKind, CopyProof, Moment, PageQuery, SourceRow, StoreError, feed};
 
@@ -244,8 +244,8 @@ pub(super) fn extra(
     let asked: Vec<Vec<SqlValue>> = keys.iter().map(|key| key.iter().zip(narrow.key).map(as_value).collect()).collect();
     let mut rows = moment.by_keys(&query, &asked)?;
     // Keys that were published in another form.
-    if keys.iter().flatten().any(|text| text.contains("\\u0000") || value::is_cut(text)) {
-        rows.extend(moment.odd_keys(&query, value::MAX_KEY)?);
+    if keys.iter().flatten().any(|text| text.contains("\\u0000")) {
+        rows.extend(moment.odd_keys(&query)?);
     }
     let published = PublishedRows::new(&narrow, publication, state);
     let here = rows.iter().filter(|row| published.keeps(row)).map(|row| narrow.key_of(&published.convert(row)));

@@ -7,7 +7,7 @@ use tokio_postgres::types::Type;
 
 use super::database::{Param, RowStatement};
 use super::schema::owed;
-use super::sides::{self, Sides, Unsent};
+use super::sides::{self, ChangedRows, Sides, Unsent};
 use super::state::{PRUNED, TargetState};
 use super::tables::Publication;
 use super::{PublishError, sql, value};
@@ -22,9 +22,9 @@ struct Batch {
     seq: i64,
     /// The entries of the feed up to this one were pruned.
     forgotten: i64,
+    companies: JoinedNames,
     /// The names of all owners, with their digest, if one changed.
     owners: Option<(JoinedNames, String)>,
-    companies: JoinedNames,
 }
 
 /// The names of records that others point to, by id; `None` for one that has none or does not exist.
@@ -85,9 +85,7 @@ impl Sides<'_> {
         }
         let owed = next.owed.clone();
         self.database.begin(&next).await?;
-        for object in &self.state.loaded {
-            self.send_records(&batch, *object).await?;
-        }
+        self.send_records(&batch).await?;
         next.generation += 1;
         self.send_names(&mut next, ("company_id", "company_name"), &batch.companies, false).await?;
         self.send_changes(&mut next, &batch).await?;
@@ -103,24 +101,24 @@ impl Sides<'_> {
         Ok(batch)
     }
 
-    /// Sends the records of an object: existing rows are written, missing ones are deleted.
-    async fn send_records(&self, batch: &Batch, object: Object) -> Result<(), PublishError> {
-        let (database, object_type) = (self.database, object.as_str());
-        for change in batch.changes.of_records(&self.publication, object) {
-            let name = change.table.name;
-            let gone: Vec<String> = change.gone.iter().map(|id| value::key(id).into_owned()).collect();
-            let names = match change.object {
-                Some(_) => gone.iter().map(|id| format!("{object_type} {id}")).collect(),
+    /// Sends the records: existing rows are written, missing ones are deleted.
+    async fn send_records(&self, batch: &Batch) -> Result<(), PublishError> {
+        let database = self.database;
+        for ChangedRows { table, key, object, gone, rows } in batch.changes.changes.values() {
+            let Some(of) = self.publication.table(table) else { continue };
+            let gone: Vec<String> = gone.iter().map(|id| value::key(id)).collect();
+            let names = match object {
+                Some(object) => gone.iter().map(|id| format!("{object} {id}")).collect(),
                 None => gone.clone(),
             };
-            if name == "changes" {
+            if *table == "changes" {
                 let of_record = "substring(row_name from '^[0-9]+ (.*)$') = ANY($2::text[])";
-                database.forget_refused(name, of_record, &[(&names, Type::TEXT_ARRAY)]).await?;
+                database.forget_refused(table, of_record, &[(&names, Type::TEXT_ARRAY)]).await?;
             }
             let arrays = vec![gone.iter().map(|id| Some(id.as_str())).collect()];
-            let statement = sql::delete_records(&database.schema, name, change.key, change.object);
-            database.write(&RowStatement { statement, table: name, names, arrays }).await?;
-            database.upsert(change.table, name, &self.converted(change.table, change.rows)).await?;
+            let statement = sql::delete_records(&database.schema, table, key, *object);
+            database.write(&RowStatement { statement, table, names, arrays }).await?;
+            database.upsert(of, table, &self.converted(of, rows)).await?;
         }
         Ok(())
     }
@@ -148,7 +146,7 @@ impl Sides<'_> {
         are_all: bool,
     ) -> Result<(), PublishError> {
         let (database, schema) = (self.database, &self.database.schema);
-        let ids: Vec<String> = names.keys().map(|id| value::key(id).into_owned()).collect();
+        let ids: Vec<String> = names.keys().map(|id| value::key(id)).collect();
         let names: Vec<Option<&str>> = names.values().map(Option::as_deref).collect();
         let params: [Param<'_>; 2] = [(&ids, Type::TEXT_ARRAY), (&names, Type::TEXT_ARRAY)];
         for table in self.publication.open_tables().filter(|table| table.object().is_some()) {

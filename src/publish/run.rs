@@ -69,15 +69,6 @@ pub struct BlockedTable {
     pub reason: String,
 }
 
-impl PublishReport {
-    fn blocked_sentence(&self) -> Option<String> {
-        let first = self.blocked.first()?;
-        let others = self.blocked.len() - 1;
-        let more = if others == 0 { String::new() } else { format!(", and {others} more tables") };
-        Some(format!("{} is not published: {}{more}", first.table, first.reason))
-    }
-}
-
 /// What is proven of a published copy is about this place.
 pub(super) fn target_of(url: &PublishUrl, settings: &PublishSettings) -> String {
     format!("{} {}", url.place(), settings.schema)
@@ -100,7 +91,11 @@ pub async fn publish(
         return ended.map(|(report, _)| report);
     }
     let last_error = match &ended {
-        Ok((report, _)) => report.blocked_sentence(),
+        Ok((report, _)) => {
+            let sentence = |of: &BlockedTable| format!("{} is not published: {}", of.table, of.reason);
+            let sentences: Vec<String> = report.blocked.iter().map(sentence).collect();
+            (!sentences.is_empty()).then(|| sentences.join("; "))
+        }
         Err(error) => Some(error_chain(error)),
     };
     let sent = ended.as_ref().ok().cloned();

@@ -229,15 +229,13 @@ impl MirrorStream {
             lines.rows(scene, table, rows)?;
             self.small.insert(name, digest.clone());
         }
-        for object in &state.loaded {
-            for change in group.of_records(publication, *object) {
-                // What is removed before the rows are written.
-                let of_object = change.object.map(|object| ("object_type", object.as_str()));
-                for id in &change.gone {
-                    lines.remove(change.table, of_object.into_iter().chain([(change.key, *id)]))?;
-                }
-                lines.rows(scene, change.table, change.rows)?;
+        for change in group.changes.values() {
+            let Some(table) = publication.table(change.table) else { continue };
+            let of_object = change.object.map(|object| ("object_type", object.as_str()));
+            for id in &change.gone {
+                lines.remove(table, of_object.into_iter().chain([(change.key, id.as_str())]))?;
             }
+            lines.rows(scene, table, &change.rows)?;
         }
         if let Some(table) = publication.table("changes") {
             lines.rows(scene, table, &group.entries)?;

@@ -1,16 +1,15 @@
 //! `crm-mirror export`: the mirror as one stream of JSON lines, and its changes, for data warehouses and other programs that
 //! store a cursor.
 
-use std::io::{BufWriter, StdoutLock, Write};
+use std::io::BufWriter;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::cli::ui::output::PlainWriter;
 use crate::cli::{Failure, Global, output, session};
 use crate::config::Config;
 use crate::daemon::StopSignals;
 use crate::exit::Exit;
-use crate::publish::{MirrorStream, StreamCursor};
+use crate::publish::{MirrorStream, PublishError, StreamCursor};
 
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:\n  crm-mirror export --snapshot > mirror.ndjson\n  \
@@ -38,7 +37,7 @@ pub fn run(global: &Global, args: &ExportArgs) -> Result<Exit, Failure> {
         runtime.shutdown_background();
         ended?;
     } else {
-        write_stream(&config, since, |stream, out| catch_up(stream, out).map(drop))?;
+        write_stream(config, since, false)?;
     }
     Ok(Exit::Done)
 }
@@ -50,46 +49,33 @@ const POLL: Duration = Duration::from_millis(100);
 /// ends the stream also while a slow reader blocks it. What follows the last cursor is an incomplete group then.
 async fn until_interrupted(config: Config, since: Option<StreamCursor>) -> Result<(), Failure> {
     let mut signals = StopSignals::listen()?;
-    let written = tokio::task::spawn_blocking(move || write_stream(&config, since, follow));
+    let written = tokio::task::spawn_blocking(move || write_stream(config, since, true));
     tokio::select! {
         () = signals.next() => Ok(()),
-        ended = written => ended.map_err(|panic| Failure::new(Exit::Internal, panic))?,
+        ended = written => Ok(ended.map_err(|panic| Failure::new(Exit::Internal, panic))??),
     }
 }
 
-fn write_stream(
-    config: &Config,
-    since: Option<StreamCursor>,
-    lines: impl FnOnce(&mut MirrorStream, &mut BufWriter<PlainWriter<StdoutLock<'static>>>) -> Result<(), Failure>,
-) -> Result<(), Failure> {
-    let publish = config.publish.clone();
-    let mut stream = MirrorStream::open(&config.database, publish.objects, publish.exclude)?;
-    if let Some(cursor) = since {
-        stream.resume(cursor)?;
-    }
+/// Writes everything there is; a follower, whatever is committed from then on, too.
+fn write_stream(config: Config, since: Option<StreamCursor>, follows: bool) -> Result<(), PublishError> {
+    let mut stream = MirrorStream::open(&config.database, config.publish.objects, config.publish.exclude)?;
+    since.map_or(Ok(()), |cursor| stream.resume(cursor))?;
     let mut out = BufWriter::new(output::data());
-    let written = lines(&mut stream, &mut out);
+    let mut write = || loop {
+        // What is committed afterwards changes the version again, so no change waits for the next one.
+        let seen = stream.version()?;
+        while stream.step(&mut out)? {}
+        if !follows {
+            return Ok(());
+        }
+        while stream.version()? == seen {
+            std::thread::sleep(POLL);
+        }
+    };
+    let written = write();
     if written.is_err() {
         // The rest of the buffer cannot be written, or is an incomplete group.
         let _ = out.into_parts();
     }
     written
-}
-
-/// Writes everything there is. Returns the version of the file before it was read: whatever is committed afterwards
-/// changes the version again, so no change waits for the next one.
-fn catch_up(stream: &mut MirrorStream, out: &mut impl Write) -> Result<i64, Failure> {
-    let version = stream.version()?;
-    while stream.step(out)? {}
-    Ok(version)
-}
-
-/// Writes everything there is, and whatever is committed from then on.
-fn follow(stream: &mut MirrorStream, out: &mut impl Write) -> Result<(), Failure> {
-    loop {
-        let seen = catch_up(stream, out)?;
-        while stream.version()? == seen {
-            std::thread::sleep(POLL);
-        }
-    }
 }
