@@ -12,7 +12,7 @@ use super::state::{PRUNED, TargetState};
 use super::tables::Publication;
 use super::{PublishError, sql, value};
 use crate::model::Object;
-use crate::store::{ChangedRecord, Moment, PageQuery, SourceRow, StoreError, feed};
+use crate::store::{Moment, SourceRow, StoreError, feed};
 
 /// The contents of one batch, read in one snapshot.
 struct Batch {
@@ -176,26 +176,17 @@ fn read(moment: &Moment<'_>, publication: &Publication, state: &TargetState) -> 
     let mut changes = Unsent::read(moment, publication, state)?;
     changes.small.retain(|name, small| differs(state, name, small));
     let seq = changes.last.filter(|_| !changes.is_end).unwrap_or(span.newest);
-    let (owners, companies) = (read_owners(moment, state)?, read_company_names(moment, &changes.records)?);
+    let owners = read_owners(moment, state)?;
+    let ids = changes.records.iter().filter(|record| record.object == Object::Company).map(|record| record.id.as_str());
+    let ids: Vec<&str> = ids.collect();
+    let found = moment.company_names(&ids)?;
+    // Those that are gone have no name.
+    let companies = ids.iter().map(|id| (id.to_string(), None)).chain(names_of(&found)).collect();
     Ok(Batch { changes, seq, forgotten: span.forgotten, owners, companies })
 }
 
 fn differs(state: &TargetState, name: &str, (_, digest): &(Vec<SourceRow>, String)) -> bool {
     state.digests.get(name) != Some(digest)
-}
-
-fn read_company_names(moment: &Moment<'_>, records: &[ChangedRecord]) -> Result<JoinedNames, StoreError> {
-    let changed = records.iter().filter(|record| record.object == Object::Company);
-    let mut names: JoinedNames = changed.map(|record| (record.id.clone(), None)).collect();
-    let query = PageQuery {
-        table: Object::Company.table().into(),
-        columns: vec!["id".into(), "name".into()],
-        key: vec!["id".into()],
-    };
-    let ids: Vec<&str> = names.keys().map(String::as_str).collect();
-    let found = moment.of_records(&query, "id", None, &ids)?;
-    names.extend(names_of(&found));
-    Ok(names)
 }
 
 fn read_owners(moment: &Moment<'_>, state: &TargetState) -> Result<Option<(JoinedNames, String)>, StoreError> {

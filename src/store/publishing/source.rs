@@ -180,6 +180,11 @@ impl Moment<'_> {
         self.rows(&format!("SELECT o.id, {OWNER_NAME} FROM team_members AS o"), [], usize::MAX)
     }
 
+    pub fn company_names(&self, ids: &[&str]) -> Result<Vec<SourceRow>> {
+        let sql = "SELECT id, name FROM companies WHERE id IN (SELECT value FROM json_each(?1))";
+        self.rows(sql, [Value::from(ids).to_string()], usize::MAX)
+    }
+
     fn select(&self, query: &PageQuery, condition: &str, values: impl rusqlite::Params) -> Result<Vec<SourceRow>> {
         self.rows(&statement(query, condition), values, usize::MAX)
     }
