@@ -64,9 +64,8 @@ pub(super) async fn prove(sides: &mut Sides<'_>, repairs: bool, now: Instant) ->
         differences: found.left(),
         differing: if is_equal { Vec::new() } else { found.differing.iter().take(SHOWN).cloned().collect() },
     };
-    sides.database.begin(&sides.state).await?;
+    sides.database.begin(&mut sides.state).await?;
     sides.database.commit().await?;
-    sides.state.generation += 1;
     Ok(found)
 }
 

@@ -138,7 +138,7 @@ impl Database {
 
     /// Begins a transaction, and moves the cursor in it. If another publisher moved it first, this fails; a later one
     /// waits for the end of this transaction.
-    pub(super) async fn begin(&self, state: &TargetState) -> Result<(), PublishError> {
+    pub(super) async fn begin(&self, state: &mut TargetState) -> Result<(), PublishError> {
         self.start(MOVING).await?;
         if self.checks_at_once.load(Ordering::Relaxed) {
             self.run(MOVING, "SET CONSTRAINTS ALL IMMEDIATE").await?;
@@ -146,11 +146,15 @@ impl Database {
         self.advance(state).await
     }
 
-    pub(super) async fn advance(&self, state: &TargetState) -> Result<(), PublishError> {
+    pub(super) async fn advance(&self, state: &mut TargetState) -> Result<(), PublishError> {
         let (cursor, details) = (state.cursor_text(), state.details_text());
         let params: [Param<'_>; 3] = [(&cursor, Type::TEXT), (&details, Type::TEXT), (&state.generation, Type::INT8)];
         let moved = self.execute(MOVING, &sql::private(&self.schema, sql::ADVANCE), &params).await?;
-        if moved == 1 { Ok(()) } else { Err(PublishError::Busy { schema: self.schema.clone() }) }
+        if moved != 1 {
+            return Err(PublishError::Busy { schema: self.schema.clone() });
+        }
+        state.generation += 1;
+        Ok(())
     }
 
     /// Begins a transaction. A lock that somebody holds is waited for two seconds, so that readers do not queue behind

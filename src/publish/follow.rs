@@ -84,17 +84,15 @@ impl Sides<'_> {
             next.digests.insert("owner_names".into(), digest.clone());
         }
         let owed = next.owed.clone();
-        self.database.begin(&next).await?;
+        self.database.begin(&mut next).await?;
         self.send_records(&batch).await?;
-        next.generation += 1;
         self.send_names(&mut next, ("company_id", "company_name"), &batch.companies, false).await?;
         self.send_changes(&mut next, &batch).await?;
         if let Some((owners, _)) = &batch.owners {
             self.send_names(&mut next, ("owner_id", "owner_name"), owners, true).await?;
         }
         if next.owed != owed {
-            self.database.advance(&next).await?;
-            next.generation += 1;
+            self.database.advance(&mut next).await?;
         }
         self.database.commit().await?;
         self.state = next;

@@ -79,12 +79,10 @@ impl Sides<'_> {
                 }
                 Some(_) if !statements.is_empty() => {
                     let change = async {
-                        database.advance(&next).await?;
+                        database.advance(&mut next).await?;
                         database.run(DOING, &statements).await
                     };
-                    let changed = database.in_transaction(DOING, change).await;
-                    next.generation += 1;
-                    changed
+                    database.in_transaction(DOING, change).await
                 }
                 _ => Ok(()),
             };
