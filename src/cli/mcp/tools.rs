@@ -9,7 +9,6 @@ use rusqlite::{Statement, ToSql};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::cli::verbs::sql::quoting_hint;
 use crate::config::Config;
 use crate::error_chain::error_chain;
 use crate::model::{Clock, Object, RecordId, SystemClock};
@@ -185,10 +184,7 @@ impl MirrorTools {
             Some(rusqlite::ErrorCode::OutOfMemory) => {
                 CallError::Failed("it needs too much memory; ask for less".into())
             }
-            _ => match quoting_hint(&error.to_string(), sql) {
-                Some(hint) => CallError::Failed(format!("{error}; {hint}")),
-                None => CallError::Failed(error.to_string()),
-            },
+            _ => CallError::Failed(error.to_string()),
         })?;
         reader.unchanged()?;
         Ok(answer)

@@ -55,7 +55,7 @@ pub fn run(global: &Global, args: &SqlArgs) -> Result<Exit, Failure> {
     });
     let refused = |error: rusqlite::Error| match (error.sqlite_error_code(), args.timeout) {
         (Some(ErrorCode::OperationInterrupted), Some(limit)) => too_slow(limit),
-        _ => refused(error, &statement),
+        _ => refused(error),
     };
     if statement.trim().is_empty() {
         return Err(Failure::new(Exit::Usage, "the statement is empty"));
@@ -82,22 +82,12 @@ pub fn run(global: &Global, args: &SqlArgs) -> Result<Exit, Failure> {
     }
 }
 
-const QUOTING: &str = "in MATCH, put words with punctuation in double quotes inside the quotes: MATCH '\"ada@example.com\"'; a double quote inside \
-                       is doubled";
-
-/// How to write the text of a full-text query that SQLite refused, which happens if words with punctuation are not quoted.
-pub fn quoting_hint(message: &str, statement: &str) -> Option<&'static str> {
-    let searches = statement.to_ascii_uppercase().contains("MATCH");
-    let is_of_match = ["fts5: ", "unterminated string", "no such column: "].iter().any(|part| message.contains(part));
-    (searches && is_of_match).then_some(QUOTING)
-}
-
 fn too_slow(limit: Duration) -> Failure {
     Failure::new(Exit::Usage, format!("the statement took longer than {}", format::duration(limit)))
 }
 
 /// The message of SQLite alone: the user knows the statement. What is wrong with the file is no matter of the statement.
-fn refused(error: rusqlite::Error, statement: &str) -> Failure {
+fn refused(error: rusqlite::Error) -> Failure {
     use ErrorCode::{DatabaseBusy, DatabaseCorrupt, DiskFull, NotADatabase, SystemIoFailure};
     let of_the_file = [DatabaseBusy, DatabaseCorrupt, DiskFull, NotADatabase, SystemIoFailure];
     if error.sqlite_error_code().is_some_and(|code| of_the_file.contains(&code)) {
@@ -105,8 +95,7 @@ fn refused(error: rusqlite::Error, statement: &str) -> Failure {
     }
     match error {
         rusqlite::Error::SqliteFailure(code, message) => {
-            let text = message.unwrap_or_else(|| code.to_string());
-            Failure::hinted(Exit::Usage, quoting_hint(&text, statement), text)
+            Failure::new(Exit::Usage, message.unwrap_or_else(|| code.to_string()))
         }
         rusqlite::Error::SqlInputError { msg, .. } => Failure::new(Exit::Usage, msg),
         rusqlite::Error::MultipleStatement => Failure::new(Exit::Usage, "there is more than one statement"),
