@@ -247,7 +247,7 @@ pub(super) async fn in_parts<T, W: Future<Output = Result<T, PublishError>>>(
     count: usize,
     work: impl Fn(Range<usize>) -> W,
 ) -> Result<InParts<T>, PublishError> {
-    let (mut done, mut refused, mut waiting) = (Vec::new(), Vec::new(), vec![0..count]);
+    let (mut done, mut refused, mut waiting) = (Vec::new(), Vec::new(), Vec::from_iter(Some(0..count)));
     while let Some(part) = waiting.pop().filter(|_| count > 0) {
         let (start, middle, end) = (part.start, part.start + part.len() / 2, part.end);
         match work(part).await {

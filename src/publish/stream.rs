@@ -125,7 +125,7 @@ impl MirrorStream {
                 (scene.state.cursor, scene.state.changed) = (Some((cursor.mirror.clone(), cursor.seq)), cursor.changed);
                 self.changes(&scene, cursor, &mut lines)
             }
-            cursor => self.everything(&scene, cursor, &mut lines).map(Some),
+            cursor => self.everything(&scene, cursor.as_ref(), &mut lines).map(Some),
         };
         self.announced = lines.announced;
         match reached {
@@ -174,7 +174,7 @@ impl MirrorStream {
     fn everything(
         &mut self,
         scene: &Scene,
-        cursor: Option<StreamCursor>,
+        cursor: Option<&StreamCursor>,
         lines: &mut Lines<'_, impl Write>,
     ) -> Result<StreamCursor, PublishError> {
         let Scene { publication, state, newest } = scene;
@@ -184,7 +184,7 @@ impl MirrorStream {
             // table whose first copy is not finished stays as it is.
             _ => !table.is_chosen || !table.is_small() && state.is_loaded(table),
         };
-        let reached = cursor.as_ref().unwrap_or(newest);
+        let reached = cursor.unwrap_or(newest);
         for table in publication.tables.iter().filter(is_sent) {
             lines.schema(table, true)?;
             let published = PublishedRows::new(table, publication, state);
@@ -240,7 +240,7 @@ impl MirrorStream {
         if let Some(table) = publication.table("changes") {
             lines.rows(scene, table, &group.entries)?;
         }
-        Ok(is_news.then(|| StreamCursor { seq, changed, ..cursor }))
+        Ok(is_news.then_some(StreamCursor { seq, changed, ..cursor }))
     }
 }
 
