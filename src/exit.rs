@@ -87,11 +87,10 @@ impl Exit {
             | PublishError::Certificates { .. }
             | PublishError::Database { .. }
             | PublishError::ForeignTable { .. }
-            | PublishError::Encoding { .. }
             | PublishError::Exclude { .. }
             | PublishError::RowSecurity { .. } => Exit::Config,
             PublishError::Busy { .. } | PublishError::Unsettled => Exit::Paused,
-            PublishError::Empty | PublishError::Lock { .. } => Exit::Storage,
+            PublishError::Empty | PublishError::Cursor(_) | PublishError::Output(_) => Exit::Storage,
             PublishError::Store(error) => Exit::of_store(error),
         }
     }

@@ -26,7 +26,7 @@ use crate::error_chain::error_chain;
 use crate::exit::Exit;
 use crate::model::{Instant, Object, Resource, Ru};
 use crate::store::outbox_report::{self, EditCounts};
-use crate::store::{Goal, MirrorTx, Reader, StateKey, Store, StoreError, cursor, report};
+use crate::store::{Goal, MirrorTx, Reader, StateKey, Store, StoreError, feed, report};
 use crate::sync::walks::sweep;
 use crate::sync::{Job, Selection, Suspension, SyncError};
 
@@ -354,7 +354,7 @@ pub(super) fn read(path: &Path, now: Instant, ledger: &Ledger) -> Result<PastRun
     // As far as the runs themselves show it.
     let polled = report::scheduled_polls(&moment, ledger.since)?.saturating_mul(Object::ALL.len() as u64);
     Ok(PastRuns {
-        part: part_of_mirror(&cursor::mirror_id(&moment)?),
+        part: part_of_mirror(&feed::mirror_id(&moment)?),
         covered: ScheduleKind::ALL.map(|kind| at(kind).min(now)),
         unended: runs.map(|([begun, ended], failed)| Some((begun.filter(|_| begun > ended)?.min(now), failed))),
         paused_since: moment.state(&StateKey::PausedSince)?,

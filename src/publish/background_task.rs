@@ -53,7 +53,7 @@ where
         // A mirror that cannot be read now is checked again later.
         let Some(found) = found else { continue };
         let now = clock.reading();
-        if !pace.is_due(&found, &now) {
+        if !pace.is_due(&now) {
             continue;
         }
         let is_elsewhere = found.progress.target.as_ref().is_some_and(|target| *target != target_of(&url, &settings));
@@ -66,8 +66,10 @@ where
         report(&ended, pace.failures());
         match ended {
             // Read before the publish, so that changes during it are noticed.
-            Ok(report) if report.blocked.is_empty() => pace.succeed((found.contents, url, settings)),
-            ended => pace.fail(&found, ended.is_err_and(|error| error.is_busy()), now),
+            Ok(report) if report.blocked.is_empty() => {
+                (pace.published, pace.failed) = (Some((found.contents, url, settings)), None);
+            }
+            ended => pace.fail(ended.is_err_and(|error| error.is_busy()), now),
         }
     }
 }
@@ -88,10 +90,6 @@ fn report(ended: &Result<PublishReport, PublishError>, failures: u32) {
                     counted(found.left(), "value", "values")
                 );
             }
-            if report.reloaded.is_some() && !report.left_behind.is_empty() {
-                let count = counted(report.left_behind.len() as u64, "object was", "objects were");
-                tracing::warn!("{count} left behind in the published schema; {HIDDEN}");
-            }
             for blocked in report.blocked.iter().filter(|_| failures == 0) {
                 tracing::warn!("{} is not published, and will be tried again; {HIDDEN}", blocked.table);
             }
@@ -105,29 +103,23 @@ fn report(ended: &Result<PublishReport, PublishError>, failures: u32) {
     }
 }
 
-/// What was published: the contents, to where, and how.
-type Published = (String, PublishUrl, PublishSettings);
-
 #[derive(Debug, Default)]
 struct PublishPace {
-    published: Option<Published>,
-    /// The failures since then, when the last attempt began, and the last success of any process until then.
-    failed: Option<(u32, ClockReading, Option<Instant>)>,
+    /// What was published: the contents, to where, and how.
+    published: Option<(String, PublishUrl, PublishSettings)>,
+    /// The failures since then, and when the last attempt began.
+    failed: Option<(u32, ClockReading)>,
     /// Why there is no URL, once that was recorded.
     known_error: Option<String>,
 }
 
 impl PublishPace {
-    /// A success of another process ends the delay.
-    fn is_due(&self, found: &PublishDue, now: &ClockReading) -> bool {
-        self.failed.is_none_or(|(failures, at, before)| {
-            let has_succeeded = !found.has_failed() && found.progress.published_at != before;
-            has_succeeded || now.since(&at) >= growing(DELAYS, failures)
-        })
+    fn is_due(&self, now: &ClockReading) -> bool {
+        self.failed.is_none_or(|(failures, at)| now.since(&at) >= growing(DELAYS, failures))
     }
 
     fn failures(&self) -> u32 {
-        self.failed.map_or(0, |(failures, ..)| failures)
+        self.failed.map_or(0, |(failures, _)| failures)
     }
 
     /// An error is recorded and logged once, as soon as there is a mirror; the settings are read again with the next check.
@@ -142,17 +134,13 @@ impl PublishPace {
 
     /// Whether exactly this was published last, and nothing failed since, here or in another process.
     fn is_published(&self, found: &PublishDue, url: &PublishUrl, settings: &PublishSettings) -> bool {
-        let is_same = |(known, to, how): &Published| *known == found.contents && to == url && how == settings;
-        !found.has_failed() && self.failed.is_none() && self.published.as_ref().is_some_and(is_same)
-    }
-
-    fn succeed(&mut self, published: Published) {
-        (self.published, self.failed) = (Some(published), None);
+        let is_same = |(known, to, how): &_| *known == found.contents && to == url && how == settings;
+        found.progress.failures == 0 && self.failed.is_none() && self.published.as_ref().is_some_and(is_same)
     }
 
     /// `at` is when the attempt began. Another publisher at work, or a locked mirror, is no failure.
-    fn fail(&mut self, found: &PublishDue, is_busy: bool, at: ClockReading) {
-        self.failed = Some((self.failures().saturating_add(u32::from(!is_busy)), at, found.progress.published_at));
+    fn fail(&mut self, is_busy: bool, at: ClockReading) {
+        self.failed = Some((self.failures().saturating_add(u32::from(!is_busy)), at));
     }
 }
 
@@ -167,12 +155,6 @@ struct PublishDue {
     progress: PublishProgress,
     /// Changes whenever there is something new to publish.
     contents: String,
-}
-
-impl PublishDue {
-    fn has_failed(&self) -> bool {
-        self.progress.failures > 0
-    }
 }
 
 fn find(tx: &ReadTx<'_>) -> Result<PublishDue, StoreError> {
@@ -207,33 +189,20 @@ mod tests {
     }
 
     #[test]
-    fn failed_attempt_is_repeated_after_a_growing_delay_or_a_success_elsewhere() {
+    fn failed_attempt_is_repeated_after_a_growing_delay() {
         // The wall clock stands still or is set back, and measures nothing.
         let after = |seconds: u64| {
             let monotonic = Some(MonotonicReading { boot: 1, micros: seconds * 1_000_000 });
             ClockReading { wall: Instant::EPOCH, monotonic }
         };
-        let noted = |has_failed: bool, published_at| {
-            let progress = PublishProgress { failures: has_failed.into(), published_at, ..PublishProgress::default() };
-            PublishDue { progress, ..due("a") }
-        };
-        let failing = noted(true, None);
         let mut pace = PublishPace::default();
         let mut delay = |is_busy| {
-            pace.fail(&failing, is_busy, after(0));
-            let due = |seconds: &u64| pace.is_due(&failing, &after(*seconds));
+            pace.fail(is_busy, after(0));
+            let due = |seconds: &u64| pace.is_due(&after(*seconds));
             ((1..=601).find(due), pace.failures())
         };
         assert_eq!(delay(true), (Some(5), 0));
         assert_eq!([1, 2, 3].map(|_| delay(false)), [(Some(5), 1), (Some(10), 2), (Some(20), 3)]);
-        pace.fail(&failing, false, after(0));
-        let published = Some(Instant::EPOCH);
-        for (has_failed, published_at, is_due) in
-            [(true, None, false), (true, published, false), (false, published, true)]
-        {
-            let found = noted(has_failed, published_at);
-            assert_eq!(pace.is_due(&found, &after(0)), is_due, "{found:?}");
-        }
     }
 
     #[test]
@@ -244,7 +213,7 @@ mod tests {
             PublishSettings { mirror, schema, objects: None, exclude: Vec::new(), full: false, check: Check::None };
         let mut pace = PublishPace::default();
         assert!(!pace.is_published(&due("a"), &url("h"), &settings));
-        pace.succeed(("a".into(), url("h"), settings.clone()));
+        pace.published = Some(("a".into(), url("h"), settings.clone()));
         assert!(pace.is_published(&due("a"), &url("h"), &settings));
         assert!(!pace.is_published(&due("b"), &url("h"), &settings));
         assert!(!pace.is_published(&due("a"), &url("other"), &settings));
@@ -253,7 +222,7 @@ mod tests {
         let progress = PublishProgress { failures: 1, ..PublishProgress::default() };
         let failed = PublishDue { progress, ..due("a") };
         assert!(!pace.is_published(&failed, &url("h"), &settings), "it failed elsewhere");
-        pace.fail(&due("a"), false, Instant::EPOCH.into());
+        pace.fail(false, Instant::EPOCH.into());
         assert!(!pace.is_published(&due("a"), &url("h"), &settings), "it failed since");
     }
 }

@@ -5,21 +5,26 @@
 //! which nothing waits to be sent is what the database must have, but for the records that changed since.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use serde::Serialize;
 use tokio_postgres::types::{ToSql, Type};
 
+use super::database::in_parts;
 use super::row::{PgRow, PublishedRows};
-use super::schema::{Reload, Reloads};
+use super::schema::owed;
 use super::sides::Sides;
 use super::state::TargetState;
 use super::tables::{PgType, Publication, PublishedTable};
-use super::{PublishError, follow, sql, value};
-use crate::model::{Object, SqlValue};
-use crate::store::{CopyDifference, CopyDifferenceKind, Moment, PageQuery, SourceRow, StoreError, feed};
+use super::{PublishError, follow, sql};
+use crate::model::{Instant, Object, SqlValue};
+use crate::store::{CopyDifference, CopyDifferenceKind, CopyProof, Moment, PageQuery, SourceRow, StoreError, feed};
 
 /// The maximum number of differences that a report names.
 const NAMED: usize = 10_000;
+
+/// The number of differences that the status names.
+const SHOWN: usize = 20;
 
 /// How often in a row the mirror may have changed when a page is compared.
 const UNSETTLED: u32 = 10;
@@ -48,8 +53,24 @@ impl Comparison {
     }
 }
 
+/// Compares everything, and stores in the database what that has proven.
+pub(super) async fn prove(sides: &mut Sides<'_>, repairs: bool, now: Instant) -> Result<Comparison, PublishError> {
+    let found = compare(sides, repairs).await?;
+    // Nothing is known about a table that is not sent.
+    let is_equal = found.left() == 0 && sides.publication.blocked.is_empty();
+    sides.state.proof = CopyProof {
+        compared_at: Some(now),
+        equal_at: if is_equal { Some(now) } else { sides.state.proof.equal_at },
+        differences: found.left(),
+        differing: if is_equal { Vec::new() } else { found.differing.iter().take(SHOWN).cloned().collect() },
+    };
+    sides.database.begin(&mut sides.state).await?;
+    sides.database.commit().await?;
+    Ok(found)
+}
+
 /// Compares every table that rows are sent to. With `repairs`, the rows of a table that differ are written.
-pub(super) async fn compare(sides: &mut Sides<'_>, repairs: bool) -> Result<Comparison, PublishError> {
+async fn compare(sides: &mut Sides<'_>, repairs: bool) -> Result<Comparison, PublishError> {
     let mut found = Comparison::default();
     let publication = sides.publication.clone();
     for table in publication.open_tables() {
@@ -59,8 +80,7 @@ pub(super) async fn compare(sides: &mut Sides<'_>, repairs: bool) -> Result<Comp
         let is_open = sides.publication.table(table.name).is_some_and(|table| sides.state.is_loaded(table));
         // A row that is listed as refused need not differ.
         if repairs && (differences > 0 || is_open && sides.database.refused().await?.0 > 0) {
-            let why = "it differs from the mirror".into();
-            sides.load(&Reloads::from([(table.name, Reload { why, replaces: false })])).await?;
+            sides.load(&owed([table.name])).await?;
             sides.send_all().await?;
             let mut again = Comparison::default();
             compare_table(sides, table, &mut again).await?;
@@ -151,35 +171,27 @@ async fn note_differing(
     let statement = sql::compare(&sides.database.schema, table, &compared);
     let rows = sides.converted(table, rows);
     let key_of = |place: usize| table.key_of(&rows[place]).into_iter().flatten().collect::<Vec<String>>();
-    let mut waiting = vec![(0, rows.len())];
-    while let Some((from, to)) = waiting.pop() {
-        if from == to {
-            continue;
-        }
-        let of_column = |n: &usize| rows[from..to].iter().map(|row| row[*n].as_deref()).collect();
+    let (database, rows, compared, statement) = (sides.database, &rows, &compared, &statement);
+    let compare_part = |part: Range<usize>| async move {
+        let of_column = |n: &usize| rows[part.clone()].iter().map(|row| row[*n].as_deref()).collect();
         let arrays: Vec<Vec<Option<&str>>> = compared.iter().map(of_column).collect();
         let params = arrays.iter().map(|array| (array as &(dyn ToSql + Sync), Type::TEXT_ARRAY));
-        match sides.database.query(COMPARING, &statement, &params.collect::<Vec<_>>()).await {
-            Ok(differing) => {
-                for (place, columns) in differing.iter().filter_map(differing_row) {
-                    let key = key_of(from + place);
-                    let Some(columns) = columns else {
-                        found.note(table, &key, None, CopyDifferenceKind::Missing);
-                        continue;
-                    };
-                    let columns = columns.into_iter().filter_map(|place| table.columns.get(place));
-                    columns.for_each(|of| found.note(table, &key, Some(of.name.clone()), CopyDifferenceKind::Value));
-                }
-            }
-            Err(error) if error.is_of_rows() && to - from == 1 => {
-                found.note(table, &key_of(from), None, CopyDifferenceKind::Value);
-            }
-            Err(error) if error.is_of_rows() => {
-                let middle = from + (to - from) / 2;
-                waiting.extend([(middle, to), (from, middle)]);
-            }
-            Err(error) => return Err(error),
-        }
+        database.query(COMPARING, statement, &params.collect::<Vec<_>>()).await
+    };
+    let (parts, refused) = in_parts(rows.len(), compare_part).await?;
+    for (place, _) in refused {
+        found.note(table, &key_of(place), None, CopyDifferenceKind::Value);
+    }
+    let differing = parts.iter().flat_map(|(start, rows)| {
+        rows.iter().filter_map(differing_row).map(move |(place, columns)| (start + place, columns))
+    });
+    for (place, columns) in differing {
+        let Some(columns) = columns else {
+            found.note(table, &key_of(place), None, CopyDifferenceKind::Missing);
+            continue;
+        };
+        let columns = columns.into_iter().filter_map(|place| table.columns.get(place));
+        columns.for_each(|of| found.note(table, &key_of(place), Some(of.name.clone()), CopyDifferenceKind::Value));
     }
     Ok(())
 }
@@ -231,8 +243,8 @@ pub(super) fn extra(
     let asked: Vec<Vec<SqlValue>> = keys.iter().map(|key| key.iter().zip(narrow.key).map(as_value).collect()).collect();
     let mut rows = moment.by_keys(&query, &asked)?;
     // Keys that were published in another form.
-    if keys.iter().flatten().any(|text| text.contains("\\u0000") || value::is_cut(text)) {
-        rows.extend(moment.odd_keys(&query, value::MAX_KEY)?);
+    if keys.iter().flatten().any(|text| text.contains("\\u0000")) {
+        rows.extend(moment.odd_keys(&query)?);
     }
     let published = PublishedRows::new(&narrow, publication, state);
     let here = rows.iter().filter(|row| published.keeps(row)).map(|row| narrow.key_of(&published.convert(row)));

@@ -10,6 +10,7 @@
 //! is refused whatever the rows are, the error of a statement names the table of: the others go on without it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -47,7 +48,6 @@ pub(super) struct Database {
     connection: JoinHandle<()>,
     pub(super) place: String,
     pub(super) schema: String,
-    has_refused: AtomicBool,
     /// Whether deferred constraints are checked by each statement, so that one row's violation does not fail the commit.
     checks_at_once: AtomicBool,
 }
@@ -61,21 +61,8 @@ impl Drop for Database {
 impl Database {
     pub(super) async fn connect(url: &PublishUrl, schema: &str) -> Result<Database, PublishError> {
         let (client, connection, place) = url.connect().await?;
-        let database = Database {
-            client,
-            connection,
-            place,
-            schema: schema.into(),
-            has_refused: AtomicBool::new(true),
-            checks_at_once: AtomicBool::new(false),
-        };
-        let encoding = database.query("read the encoding", "SHOW server_encoding", &[]).await?;
-        match encoding.into_iter().flatten().flatten().next() {
-            Some(encoding) if !["UTF8", "UTF-8"].contains(&encoding.to_uppercase().as_str()) => {
-                Err(PublishError::Encoding { place: database.place.clone(), encoding })
-            }
-            _ => Ok(database),
-        }
+        let (schema, checks_at_once) = (schema.into(), AtomicBool::new(false));
+        Ok(Database { client, connection, place, schema, checks_at_once })
     }
 
     /// Waits for an answer, and gives up the connection if there is none: what follows fails at once.
@@ -136,7 +123,6 @@ impl Database {
                 self.transaction(doing, &sql::private(&self.schema, statement)).await?;
             }
         }
-        self.has_refused.store(self.refused().await?.0 > 0, Ordering::Relaxed);
         Ok(())
     }
 
@@ -152,7 +138,7 @@ impl Database {
 
     /// Begins a transaction, and moves the cursor in it. If another publisher moved it first, this fails; a later one
     /// waits for the end of this transaction.
-    pub(super) async fn begin(&self, state: &TargetState) -> Result<(), PublishError> {
+    pub(super) async fn begin(&self, state: &mut TargetState) -> Result<(), PublishError> {
         self.start(MOVING).await?;
         if self.checks_at_once.load(Ordering::Relaxed) {
             self.run(MOVING, "SET CONSTRAINTS ALL IMMEDIATE").await?;
@@ -160,11 +146,15 @@ impl Database {
         self.advance(state).await
     }
 
-    pub(super) async fn advance(&self, state: &TargetState) -> Result<(), PublishError> {
+    pub(super) async fn advance(&self, state: &mut TargetState) -> Result<(), PublishError> {
         let (cursor, details) = (state.cursor_text(), state.details_text());
         let params: [Param<'_>; 3] = [(&cursor, Type::TEXT), (&details, Type::TEXT), (&state.generation, Type::INT8)];
         let moved = self.execute(MOVING, &sql::private(&self.schema, sql::ADVANCE), &params).await?;
-        if moved == 1 { Ok(()) } else { Err(PublishError::Busy { schema: self.schema.clone() }) }
+        if moved != 1 {
+            return Err(PublishError::Busy { schema: self.schema.clone() });
+        }
+        state.generation += 1;
+        Ok(())
     }
 
     /// Begins a transaction. A lock that somebody holds is waited for two seconds, so that readers do not queue behind
@@ -249,6 +239,27 @@ const NOTING: &str = "note the refused rows";
 /// The maximum number of refused rows that a report names.
 const NAMED: i64 = 20;
 
+/// What was done of some rows, by the first of each part, and the rows that are the reason for an error.
+type InParts<T> = (Vec<(usize, T)>, Vec<(usize, PublishError)>);
+
+/// Does something for so many rows; if a row is the reason for an error, for each half of them, down to one row.
+pub(super) async fn in_parts<T, W: Future<Output = Result<T, PublishError>>>(
+    count: usize,
+    work: impl Fn(Range<usize>) -> W,
+) -> Result<InParts<T>, PublishError> {
+    let (mut done, mut refused, mut waiting) = (Vec::new(), Vec::new(), Vec::from_iter(Some(0..count)));
+    while let Some(part) = waiting.pop().filter(|_| count > 0) {
+        let (start, middle, end) = (part.start, part.start + part.len() / 2, part.end);
+        match work(part).await {
+            Ok(found) => done.push((start, found)),
+            Err(error) if error.is_of_rows() && middle == start => refused.push((start, error)),
+            Err(error) if error.is_of_rows() => waiting.extend([middle..end, start..middle]),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok((done, refused))
+}
+
 /// A statement for many rows, which can be executed for some of them.
 pub(super) struct RowStatement<'a> {
     pub(super) statement: String,
@@ -309,45 +320,23 @@ impl Database {
         Ok(())
     }
 
+    /// Executes a statement, lists the rows that the database refuses, and removes the others from the list.
     pub(super) async fn write(&self, rows: &RowStatement<'_>) -> Result<(), PublishError> {
-        let mut refused = BTreeMap::new();
-        let mut waiting = vec![(0, rows.names.len())];
-        while let Some((from, to)) = waiting.pop() {
-            if from == to {
-                continue;
-            }
-            match self.patiently(WRITING, || self.write_some(rows, from, to)).await? {
-                Ok(()) => {}
-                Err(error) if !error.is_of_rows() => return Err(error.of_table(rows.table)),
-                Err(error) if to - from == 1 => {
-                    refused.insert(rows.names[from].as_str(), error.server_message());
-                }
-                Err(_) => {
-                    let middle = from + (to - from) / 2;
-                    waiting.extend([(middle, to), (from, middle)]);
-                }
-            }
-        }
-        self.mark_refused(rows, &refused).await
-    }
-
-    async fn write_some(&self, rows: &RowStatement<'_>, from: usize, to: usize) -> Result<(), PublishError> {
-        let parts: Vec<&[Option<&str>]> = rows.arrays.iter().map(|array| &array[from..to]).collect();
-        let params = parts.iter().map(|part| (part as &(dyn ToSql + Sync), Type::TEXT_ARRAY));
-        self.execute(WRITING, &rows.statement, &params.collect::<Vec<_>>()).await.map(drop)
-    }
-
-    /// Lists the refused rows, and removes the others from the list.
-    async fn mark_refused(
-        &self,
-        rows: &RowStatement<'_>,
-        refused: &BTreeMap<&str, String>,
-    ) -> Result<(), PublishError> {
-        if rows.names.is_empty() || refused.is_empty() && !self.has_refused.load(Ordering::Relaxed) {
+        let write_part = |part: Range<usize>| async move {
+            let arrays: Vec<&[Option<&str>]> = rows.arrays.iter().map(|array| &array[part.clone()]).collect();
+            let params = arrays.iter().map(|array| (array as &(dyn ToSql + Sync), Type::TEXT_ARRAY));
+            let params: Vec<Param<'_>> = params.collect();
+            let write = || async { self.execute(WRITING, &rows.statement, &params).await.map(drop) };
+            self.patiently(WRITING, write).await?.map_err(|error| error.of_table(rows.table))
+        };
+        let (_, refused) = in_parts(rows.names.len(), write_part).await?;
+        if rows.names.is_empty() {
             return Ok(());
         }
-        self.has_refused.store(true, Ordering::Relaxed);
         self.forget_refused(rows.table, "row_name = ANY($2::text[])", &[(&rows.names, Type::TEXT_ARRAY)]).await?;
+        // The rows of a record have one name.
+        let refused: BTreeMap<&str, String> =
+            refused.iter().map(|(place, error)| (rows.names[*place].as_str(), error.server_message())).collect();
         let (names, reasons): (Vec<&str>, Vec<&str>) = refused.iter().map(|(name, why)| (*name, why.as_str())).unzip();
         if !names.is_empty() {
             let insert = sql::private(&self.schema, sql::INSERT_REFUSED);
@@ -364,9 +353,6 @@ impl Database {
         condition: &str,
         value: &[Param<'_>],
     ) -> Result<(), PublishError> {
-        if !self.has_refused.load(Ordering::Relaxed) {
-            return Ok(());
-        }
         let delete = format!("DELETE FROM {{refused}} WHERE table_name = $1 AND {condition}");
         let mut params: Vec<Param<'_>> = vec![(&table, Type::TEXT)];
         params.extend(value.iter().cloned());

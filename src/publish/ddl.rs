@@ -52,19 +52,11 @@ impl ExistingTable {
 /// The number of columns that a table of PostgreSQL can have in its life.
 const MAX_NUMBERS: usize = 1_600;
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum SchemaStep {
-    Add(PublishedColumn),
-    /// Rename a column: its field was archived, or restored.
-    Rename {
-        from: String,
-        to: String,
-    },
-}
-
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct SchemaPlan {
-    pub(super) steps: Vec<SchemaStep>,
+    /// The old and the new names of columns whose field was archived, or restored.
+    pub(super) renamed: Vec<(String, String)>,
+    pub(super) added: Vec<PublishedColumn>,
     /// Whether a column needs values: the table is loaded.
     pub(super) refills: bool,
     /// Why the table cannot be brought to its columns step by step: it is replaced by a new one.
@@ -86,8 +78,7 @@ pub(super) fn plan(table: &PublishedTable, existing: Option<&ExistingTable>, lay
             plan.replace(format!("{} is not published", old.name));
         } else if !is_wanted && PublishedTable::is_custom(&old.name) {
             // It keeps its last values, and views follow.
-            let to = free_name(&archived_name(&old.name), existing);
-            plan.steps.push(SchemaStep::Rename { from: old.name.clone(), to });
+            plan.renamed.push((old.name.clone(), free_name(&archived_name(&old.name), existing)));
         }
     }
     for column in &table.columns {
@@ -97,8 +88,7 @@ pub(super) fn plan(table: &PublishedTable, existing: Option<&ExistingTable>, lay
             None => plan.restore_or_add(column, existing),
         }
     }
-    let added = plan.steps.iter().filter(|step| matches!(step, SchemaStep::Add(_))).count();
-    if existing.used + added > MAX_NUMBERS {
+    if existing.used + plan.added.len() > MAX_NUMBERS {
         plan.replace("its column numbers are used up".into());
     }
     plan
@@ -138,10 +128,10 @@ impl SchemaPlan {
     fn restore_or_add(&mut self, column: &PublishedColumn, existing: &ExistingTable) {
         let from = archived_name(&column.name);
         let is_archived = existing.column(&from).is_some_and(|old| old.pg_type == Some(column.pg_type));
-        self.steps.push(match is_archived {
-            true => SchemaStep::Rename { from, to: column.name.clone() },
-            false => SchemaStep::Add(column.clone()),
-        });
+        match is_archived {
+            true => self.renamed.push((from, column.name.clone())),
+            false => self.added.push(column.clone()),
+        }
         self.refills = true;
     }
 }
@@ -220,26 +210,26 @@ mod tests {
     #[test]
     fn archived_field_keeps_its_column_under_another_name_and_is_restored() {
         let archived = planned(&[("id", PgType::Text)], &[("id", "text"), ("cf_tier", "text")]);
-        let rename = |from: &str, to: &str| SchemaStep::Rename { from: from.into(), to: to.into() };
-        assert_eq!(archived.steps, [rename("cf_tier", "archived_cf_tier")]);
+        let rename = |from: &str, to: &str| [(from.to_string(), to.to_string())];
+        assert_eq!(archived.renamed, rename("cf_tier", "archived_cf_tier"));
         let wanted = [("id", PgType::Text), ("cf_tier", PgType::Text)];
         let restored = planned(&wanted, &[("id", "text"), ("archived_cf_tier", "text")]);
-        assert_eq!(restored.steps, [rename("archived_cf_tier", "cf_tier")]);
+        assert_eq!(restored.renamed, rename("archived_cf_tier", "cf_tier"));
         assert!(restored.refills && !archived.refills);
         // With a different type, the old values stay in the archived column.
         let retyped = planned(&wanted, &[("id", "text"), ("archived_cf_tier", "bigint")]);
-        assert_eq!(retyped.steps, [SchemaStep::Add(column("cf_tier", PgType::Text))]);
+        assert_eq!((retyped.added, retyped.renamed), (vec![column("cf_tier", PgType::Text)], Vec::new()));
     }
 
     #[test]
     fn added_column_is_filled_and_an_archived_name_that_is_taken_gets_a_number() {
         let added = planned(&[("id", PgType::Text), ("cf_fee", PgType::Numeric)], &[("id", "text")]);
-        assert_eq!(added.steps, [SchemaStep::Add(column("cf_fee", PgType::Numeric))]);
-        assert!(added.refills);
+        assert!(added.refills && added.renamed.is_empty());
+        assert_eq!(added.added, [column("cf_fee", PgType::Numeric)]);
         let there = [("id", "text"), ("cf_fee", "text"), ("archived_cf_fee", "numeric")];
         let archived = planned(&[("id", PgType::Text)], &there);
-        let renamed = SchemaStep::Rename { from: "cf_fee".into(), to: "archived_cf_fee$2".into() };
-        assert_eq!((archived.steps, archived.replace), (vec![renamed], None));
+        let renamed = vec![("cf_fee".to_string(), "archived_cf_fee$2".to_string())];
+        assert_eq!((archived.renamed, archived.added, archived.replace), (renamed, Vec::new(), None));
     }
 
     #[test]
@@ -251,7 +241,7 @@ mod tests {
             let wanted = table(&[("id", PgType::Text)]);
             let plan = plan(&wanted, Some(&there), &layout);
             assert_eq!(plan.replace, Some(format!("{name} is not published")));
-            assert!(plan.steps.is_empty() && carried(&wanted, &there, &layout).is_empty());
+            assert!(plan.renamed.is_empty() && plan.added.is_empty() && carried(&wanted, &there, &layout).is_empty());
         }
     }
 }

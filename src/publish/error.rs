@@ -78,8 +78,6 @@ pub enum PublishError {
     ForeignTable { schema: String, table: String },
     #[error("the table `{table}` of the schema `{schema}` has row-level security and cannot be replaced by a new one")]
     RowSecurity { schema: String, table: &'static str },
-    #[error("the database at {place} stores {encoding}, not UTF-8")]
-    Encoding { place: String, encoding: String },
     /// A column of `publish.exclude` does not exist: a spelling mistake would publish a column that was meant to be
     /// excluded.
     #[error("`publish.exclude` contains `{column}`, {reason}")]
@@ -92,8 +90,10 @@ pub enum PublishError {
     Empty,
     #[error(transparent)]
     Store(#[from] StoreError),
-    #[error("could not use {path}", path = path.display())]
-    Lock { path: PathBuf, source: std::io::Error },
+    #[error("the stream cannot be continued from this cursor: {0}")]
+    Cursor(&'static str),
+    #[error("could not write the stream")]
+    Output(#[from] std::io::Error),
 }
 
 impl PublishError {
@@ -203,14 +203,14 @@ impl PublishError {
                 }
             },
             PublishError::ForeignTable { .. } => "set `publish.schema` to a different schema",
-            PublishError::Encoding { .. } => "create the database with ENCODING 'UTF8'",
             PublishError::Exclude { .. } => "`crm-mirror describe contacts_full` lists the columns",
             PublishError::Busy { .. } => "the daemon publishes automatically; wait until it has finished",
             PublishError::Unsettled => "run the command again",
             PublishError::Empty => "run `crm-mirror sync` to make the first copy",
             PublishError::RowSecurity { .. } => "drop its policies, and protect a view of your own instead",
             PublishError::Store(error) => return error.hint(),
-            PublishError::Lock { .. } => return None,
+            PublishError::Cursor(_) => "take a new copy: `crm-mirror export --snapshot` begins with one",
+            PublishError::Output(_) => return None,
         })
     }
 }

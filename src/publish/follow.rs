@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 use tokio_postgres::types::Type;
 
 use super::database::{Param, RowStatement};
-use super::schema::{OWED, Reload, Reloads};
-use super::sides::{self, Sides, Unsent};
+use super::schema::owed;
+use super::sides::{self, ChangedRows, Sides, Unsent};
 use super::state::{PRUNED, TargetState};
 use super::tables::Publication;
 use super::{PublishError, sql, value};
 use crate::model::Object;
-use crate::store::{ChangedRecord, Moment, PageQuery, SourceRow, StoreError, feed};
+use crate::store::{Moment, SourceRow, StoreError, feed};
 
 /// The contents of one batch, read in one snapshot.
 struct Batch {
@@ -22,9 +22,9 @@ struct Batch {
     seq: i64,
     /// The entries of the feed up to this one were pruned.
     forgotten: i64,
+    companies: JoinedNames,
     /// The names of all owners, with their digest, if one changed.
     owners: Option<(JoinedNames, String)>,
-    companies: JoinedNames,
 }
 
 /// The names of records that others point to, by id; `None` for one that has none or does not exist.
@@ -41,11 +41,7 @@ impl Sides<'_> {
             Ok(all)
         };
         let small = self.read(small).await?;
-        let small: Reloads =
-            small.into_keys().map(|table| (table, Reload { why: OWED.into(), replaces: false })).collect();
-        if !small.is_empty() {
-            self.load(&small).await?;
-        }
+        self.load(&owed(small.into_keys())).await?;
         while !is_last {
             let sent = match self.send_batch().await {
                 Ok(sent) => sent,
@@ -88,43 +84,39 @@ impl Sides<'_> {
             next.digests.insert("owner_names".into(), digest.clone());
         }
         let owed = next.owed.clone();
-        self.database.begin(&next).await?;
-        for object in &self.state.loaded {
-            self.send_records(&batch, *object).await?;
-        }
-        next.generation += 1;
+        self.database.begin(&mut next).await?;
+        self.send_records(&batch).await?;
         self.send_names(&mut next, ("company_id", "company_name"), &batch.companies, false).await?;
         self.send_changes(&mut next, &batch).await?;
         if let Some((owners, _)) = &batch.owners {
             self.send_names(&mut next, ("owner_id", "owner_name"), owners, true).await?;
         }
         if next.owed != owed {
-            self.database.advance(&next).await?;
-            next.generation += 1;
+            self.database.advance(&mut next).await?;
         }
         self.database.commit().await?;
         self.state = next;
         Ok(batch)
     }
 
-    /// Sends the records of an object: existing rows are written, missing ones are deleted.
-    async fn send_records(&self, batch: &Batch, object: Object) -> Result<(), PublishError> {
-        let (database, object_type) = (self.database, object.as_str());
-        for change in batch.changes.of_records(&self.publication, object) {
-            let name = change.table.name;
-            let gone: Vec<String> = change.gone.iter().map(|id| value::key(id).into_owned()).collect();
-            let names = match change.object {
-                Some(_) => gone.iter().map(|id| format!("{object_type} {id}")).collect(),
+    /// Sends the records: existing rows are written, missing ones are deleted.
+    async fn send_records(&self, batch: &Batch) -> Result<(), PublishError> {
+        let database = self.database;
+        for ChangedRows { table, key, object, gone, rows } in batch.changes.changes.values() {
+            let Some(of) = self.publication.table(table) else { continue };
+            let gone: Vec<String> = gone.iter().map(|id| value::key(id)).collect();
+            let names = match object {
+                Some(object) => gone.iter().map(|id| format!("{object} {id}")).collect(),
                 None => gone.clone(),
             };
-            if name == "changes" {
+            if *table == "changes" {
                 let of_record = "substring(row_name from '^[0-9]+ (.*)$') = ANY($2::text[])";
-                database.forget_refused(name, of_record, &[(&names, Type::TEXT_ARRAY)]).await?;
+                database.forget_refused(table, of_record, &[(&names, Type::TEXT_ARRAY)]).await?;
             }
             let arrays = vec![gone.iter().map(|id| Some(id.as_str())).collect()];
-            let statement = sql::delete_records(&database.schema, name, change.key, change.object);
-            database.write(&RowStatement { statement, table: name, names, arrays }).await?;
-            database.upsert(change.table, name, &self.converted(change.table, change.rows)).await?;
+            let statement = sql::delete_records(&database.schema, table, key, *object);
+            database.write(&RowStatement { statement, table, names, arrays }).await?;
+            database.upsert(of, table, &self.converted(of, rows)).await?;
         }
         Ok(())
     }
@@ -152,7 +144,7 @@ impl Sides<'_> {
         are_all: bool,
     ) -> Result<(), PublishError> {
         let (database, schema) = (self.database, &self.database.schema);
-        let ids: Vec<String> = names.keys().map(|id| value::key(id).into_owned()).collect();
+        let ids: Vec<String> = names.keys().map(|id| value::key(id)).collect();
         let names: Vec<Option<&str>> = names.values().map(Option::as_deref).collect();
         let params: [Param<'_>; 2] = [(&ids, Type::TEXT_ARRAY), (&names, Type::TEXT_ARRAY)];
         for table in self.publication.open_tables().filter(|table| table.object().is_some()) {
@@ -182,26 +174,17 @@ fn read(moment: &Moment<'_>, publication: &Publication, state: &TargetState) -> 
     let mut changes = Unsent::read(moment, publication, state)?;
     changes.small.retain(|name, small| differs(state, name, small));
     let seq = changes.last.filter(|_| !changes.is_end).unwrap_or(span.newest);
-    let (owners, companies) = (read_owners(moment, state)?, read_company_names(moment, &changes.records)?);
+    let owners = read_owners(moment, state)?;
+    let ids = changes.records.iter().filter(|record| record.object == Object::Company).map(|record| record.id.as_str());
+    let ids: Vec<&str> = ids.collect();
+    let found = moment.company_names(&ids)?;
+    // Those that are gone have no name.
+    let companies = ids.iter().map(|id| (id.to_string(), None)).chain(names_of(&found)).collect();
     Ok(Batch { changes, seq, forgotten: span.forgotten, owners, companies })
 }
 
 fn differs(state: &TargetState, name: &str, (_, digest): &(Vec<SourceRow>, String)) -> bool {
     state.digests.get(name) != Some(digest)
-}
-
-fn read_company_names(moment: &Moment<'_>, records: &[ChangedRecord]) -> Result<JoinedNames, StoreError> {
-    let changed = records.iter().filter(|record| record.object == Object::Company);
-    let mut names: JoinedNames = changed.map(|record| (record.id.clone(), None)).collect();
-    let query = PageQuery {
-        table: Object::Company.table().into(),
-        columns: vec!["id".into(), "name".into()],
-        key: vec!["id".into()],
-    };
-    let ids: Vec<&str> = names.keys().map(String::as_str).collect();
-    let found = moment.of_records(&query, "id", None, &ids)?;
-    names.extend(names_of(&found));
-    Ok(names)
 }
 
 fn read_owners(moment: &Moment<'_>, state: &TargetState) -> Result<Option<(JoinedNames, String)>, StoreError> {

@@ -35,7 +35,7 @@ impl Sides<'_> {
     /// leave it out. A table that the database does not let be loaded is left as it is, and the others are loaded.
     pub(super) async fn load(&mut self, reloads: &Reloads) -> Result<BTreeMap<&'static str, u64>, PublishError> {
         let mut by_copy = true;
-        loop {
+        while !reloads.is_empty() {
             let error = match self.load_by(reloads, by_copy).await {
                 Ok(rows) => return Ok(rows),
                 Err(error) => self.database.give_up(error).await,
@@ -48,6 +48,7 @@ impl Sides<'_> {
                 self.go_on_without(error)?;
             }
         }
+        Ok(BTreeMap::new())
     }
 
     /// One attempt, by COPY or by statements that can leave out a row. Returns the rows by table.
@@ -59,7 +60,7 @@ impl Sides<'_> {
         tables.sort_by_key(|(table, _)| !table.is_small());
         let (mut next, mut left_behind) = (self.state.clone(), Vec::new());
         next.owed.retain(|name| tables.iter().all(|(table, _)| table.name != name));
-        database.begin(&next).await?;
+        database.begin(&mut next).await?;
         let existing = database.tables().await?;
         let (mut rows, mut replaced) = (BTreeMap::new(), Vec::new());
         for (table, reload) in tables {
@@ -86,10 +87,8 @@ impl Sides<'_> {
             next.lost.retain(|lost| lost.table != table.name);
             next.lost.extend(lost);
         }
-        next.generation += 1;
-        database.advance(&next).await?;
+        database.advance(&mut next).await?;
         database.commit().await?;
-        next.generation += 1;
         self.state = next;
         self.left_behind.extend(left_behind);
         Ok(rows)
@@ -215,7 +214,7 @@ impl Database {
             if there.has_row_security {
                 let emptied = format!("TRUNCATE ONLY {new}; DROP TABLE {shadow}");
                 // Only its rows have to go, also those that its policies hide.
-                if !table.is_chosen && self.attempt(DOING, &emptied).await?.is_ok() {
+                if !table.is_chosen && self.attempt(&emptied).await?.is_ok() {
                     return Ok((kept, lost));
                 }
                 return Err(PublishError::RowSecurity { schema: schema.into(), table: name });
@@ -225,7 +224,7 @@ impl Database {
                 self.run(DOING, &sql::carry(schema, table, &carried)).await?;
             }
             for attachment in self.attachments(table).await?.into_iter().rev() {
-                match self.attempt(DOING, &attachment.remove).await? {
+                match self.attempt(&attachment.remove).await? {
                     Ok(()) => moved.push(attachment),
                     refused => {
                         // It would be dropped with it.
@@ -241,10 +240,10 @@ impl Database {
             let (kind, make) = (attachment.kind.as_str(), &attachment.make);
             // With a rule, rows could not be written.
             let is_made = kind != "5 rule";
-            let mut made = if is_made { self.attempt(DOING, make).await? } else { Ok(()) };
+            let mut made = if is_made { self.attempt(make).await? } else { Ok(()) };
             // It is kept for later rows, although rows that are there break it.
             let is_checked = made.is_err() && ["2 constraint", "4 reference"].contains(&kind);
-            if is_checked && self.attempt(DOING, &format!("{make} NOT VALID")).await?.is_ok() {
+            if is_checked && self.attempt(&format!("{make} NOT VALID")).await?.is_ok() {
                 made = Ok(());
             }
             match made {
@@ -258,7 +257,7 @@ impl Database {
                 }
             }
         }
-        if there.is_some() && (is_needed || self.attempt(DOING, &format!("DROP TABLE {old}")).await?.is_err()) {
+        if there.is_some() && (is_needed || self.attempt(&format!("DROP TABLE {old}")).await?.is_err()) {
             self.leave_behind(table).await?;
         }
         Ok((kept, lost))
@@ -269,7 +268,7 @@ impl Database {
         let (table, new) = (sql::qualified(&self.schema, from), sql::qualified(&self.schema, to));
         self.run(DOING, &format!("ALTER TABLE {table} RENAME TO {}", sql::ident(to))).await?;
         let key = format!("ALTER TABLE {new} RENAME CONSTRAINT \"{from}_pkey\" TO \"{to}_pkey\"");
-        self.attempt(DOING, &key).await.map(drop)
+        self.attempt(&key).await.map(drop)
     }
 
     /// All names are written with their schema.
@@ -308,12 +307,8 @@ impl Database {
 
     /// Executes a statement in a transaction that goes on if the database refuses it. What is only unavailable is an error,
     /// because it is possible later.
-    pub(super) async fn attempt(
-        &self,
-        doing: &'static str,
-        statement: &str,
-    ) -> Result<Result<(), PublishError>, PublishError> {
-        match self.in_savepoint(doing, self.run(doing, statement)).await? {
+    async fn attempt(&self, statement: &str) -> Result<Result<(), PublishError>, PublishError> {
+        match self.in_savepoint(DOING, self.run(DOING, statement)).await? {
             Err(error) if !error.is_refusal() => Err(error),
             tried => Ok(tried),
         }

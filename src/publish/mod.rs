@@ -40,5 +40,5 @@ pub use background_task::{PublishPlan, keep_published};
 pub use compare::Comparison;
 pub use error::{DatabaseFailure, PublishError};
 pub use run::{BlockedTable, Check, PublishReport, PublishSettings, publish};
-pub use stream::{MirrorStream, StreamCursor, StreamError};
+pub use stream::{MirrorStream, StreamCursor};
 pub use target::PublishUrl;

@@ -58,16 +58,11 @@ impl<'a> PublishedRows<'a> {
         self.state.loaded.contains(&object) && of_field
     }
 
-    /// The key after which the next page begins; `None` after the last one.
-    fn next(&self, page: &[SourceRow]) -> Option<Vec<SqlValue>> {
-        let last = page.last().filter(|last| !is_last_page(page) && !self.is_beyond(last))?;
-        Some(self.table.key_of(last))
-    }
-
     /// The published rows of the page after a key, and the key to go on after; `None` after the last page.
     pub(super) fn page(&self, moment: &Moment<'_>, after: Option<&[SqlValue]>) -> Result<RowPage, StoreError> {
         let page = moment.page(&self.table.query(), after)?;
-        let next = self.next(&page);
+        let last = page.last().filter(|last| !is_last_page(&page) && !self.is_beyond(last));
+        let next = last.map(|last| self.table.key_of(last));
         Ok((page.into_iter().filter(|row| self.keeps(row)).collect(), next))
     }
 
@@ -82,8 +77,7 @@ impl<'a> PublishedRows<'a> {
             let value = self.without_hidden(&column.source, value, row);
             if column.is_key || is_pointer(&column.source) || self.extra.is_none() && column.pg_type == PgType::Text {
                 out.push(match value.as_ref() {
-                    SqlValue::Text(text) if column.is_key || column.is_indexed => Some(value::key(text).into_owned()),
-                    SqlValue::Text(text) => Some(text.replace('\0', "\\u0000")),
+                    SqlValue::Text(text) => Some(value::key(text)),
                     SqlValue::Int(i) => Some(i.to_string()),
                     SqlValue::Real(_) | SqlValue::Null => None,
                 });

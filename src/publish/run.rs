@@ -10,7 +10,6 @@ use serde::Serialize;
 use super::PublishError;
 use super::compare::{self, Comparison};
 use super::database::Database;
-use super::schema::Reloads;
 use super::sides::{PublishedMirror, Sides};
 use super::state::TargetState;
 use super::tables::{self, Publication};
@@ -19,10 +18,7 @@ use crate::error_chain::error_chain;
 use crate::model::{Instant, Resource};
 use crate::regular_file;
 use crate::store::publishing::queue;
-use crate::store::{CopyProof, PublishProgress, RefusedRow, StateKey, StoreError, beside};
-
-/// The number of differences that the status names.
-const SHOWN: usize = 20;
+use crate::store::{PublishProgress, RefusedRow, StateKey, StoreError, beside};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublishSettings {
@@ -73,15 +69,6 @@ pub struct BlockedTable {
     pub reason: String,
 }
 
-impl PublishReport {
-    fn blocked_sentence(&self) -> Option<String> {
-        let first = self.blocked.first()?;
-        let others = self.blocked.len() - 1;
-        let more = if others == 0 { String::new() } else { format!(", and {others} more tables") };
-        Some(format!("{} is not published: {}{more}", first.table, first.reason))
-    }
-}
-
 /// What is proven of a published copy is about this place.
 pub(super) fn target_of(url: &PublishUrl, settings: &PublishSettings) -> String {
     format!("{} {}", url.place(), settings.schema)
@@ -99,12 +86,16 @@ pub async fn publish(
     if !mirror.moment(|moment| Ok(queue::is_recording(moment.tx)?)).await? {
         mirror.note(|tx| tx.feed().begin_recording()).await?;
     }
-    let ended = Publisher { url, settings, mirror: &mirror, now }.run().await;
+    let ended = run(url, settings, &mirror, now).await;
     if ended.as_ref().is_err_and(PublishError::is_busy) {
         return ended.map(|(report, _)| report);
     }
     let last_error = match &ended {
-        Ok((report, _)) => report.blocked_sentence(),
+        Ok((report, _)) => {
+            let sentence = |of: &BlockedTable| format!("{} is not published: {}", of.table, of.reason);
+            let sentences: Vec<String> = report.blocked.iter().map(sentence).collect();
+            (!sentences.is_empty()).then(|| sentences.join("; "))
+        }
         Err(error) => Some(error_chain(error)),
     };
     let sent = ended.as_ref().ok().cloned();
@@ -168,89 +159,58 @@ impl PublishLock {
             return Err(StoreError::Missing { path: settings.mirror.clone() }.into());
         }
         let path = beside(&settings.mirror, LOCK);
-        let failed = |source| PublishError::Lock { path: path.clone(), source };
+        let failed = |source| StoreError::Io { path: path.clone(), source };
         let file = regular_file::open_or_create_own(&path, 0o600).map_err(failed)?;
         match file.try_lock() {
             Ok(()) => Ok(PublishLock(file)),
             Err(TryLockError::WouldBlock) => Err(PublishError::Busy { schema: settings.schema.clone() }),
-            Err(TryLockError::Error(source)) => Err(failed(source)),
+            Err(TryLockError::Error(source)) => Err(failed(source).into()),
         }
     }
 }
 
-struct Publisher<'a> {
-    url: &'a PublishUrl,
-    settings: &'a PublishSettings,
-    mirror: &'a PublishedMirror,
+async fn run(
+    url: &PublishUrl,
+    settings: &PublishSettings,
+    mirror: &PublishedMirror,
     now: Instant,
+) -> Result<(PublishReport, TargetState), PublishError> {
+    // An invalid configuration is found before anything is sent.
+    let publication = Arc::new(mirror.publication(settings).await?);
+    let database = &Database::connect(url, &settings.schema).await?;
+    database.prepare(&tables::names()).await?;
+    let state = database.state().await?;
+    let why = if settings.full { Some("it was requested") } else { state.why_reload(&publication) };
+    let state = if why.is_some() { state.after_load(&publication) } else { state };
+    let (refused, left_behind) = (Vec::new(), Vec::new());
+    let mut sides = Sides { database, mirror, publication, state, refused, left_behind };
+    let reloads = sides.reconcile(settings.full).await?;
+    let mut report = PublishReport { server: database.place.clone(), ..PublishReport::default() };
+    let Publication { objects, copied, .. } = &*sides.publication;
+    let not_copied = objects.iter().filter(|object| !copied.contains(object));
+    report.not_copied = not_copied.map(|object| object.resource()).collect();
+    report.loaded = sides.load(&reloads).await?;
+    let reasons = reloads.iter().filter(|(table, _)| report.loaded.contains_key(*table));
+    let reasons: Vec<String> = reasons.map(|(table, reload)| format!("{table}: {}", reload.why)).collect();
+    report.reloaded = why.map(String::from).or((!reasons.is_empty()).then(|| reasons.join("; ")));
+    sides.finish().await?;
+    (report.records, report.changes) = sides.send_all().await?;
+    if settings.check != Check::None {
+        report.comparison = Some(compare::prove(&mut sides, settings.check == Check::Repair, now).await?);
+    }
+    sides.name_left_behind().await?;
+    report.cursor = sides.state.cursor_text();
+    let Sides { state, refused, left_behind, .. } = sides;
+    report.blocked = refused.iter().map(|(table, error)| BlockedTable { table, reason: error_chain(error) }).collect();
+    report.left_behind = left_behind;
+    (report.refused, report.refused_rows) = database.refused().await?;
+    Ok((report, state))
 }
 
-impl Publisher<'_> {
-    async fn run(&self) -> Result<(PublishReport, TargetState), PublishError> {
-        // An invalid configuration is found before anything is sent.
-        self.publication().await?;
-        let database = &Database::connect(self.url, &self.settings.schema).await?;
-        let mut report = PublishReport { server: database.place.clone(), ..PublishReport::default() };
-        database.prepare(&tables::names()).await?;
-        let (mut sides, why, reloads) = self.reconciled(database, database.state().await?).await?;
-        let Publication { objects, copied, .. } = &*sides.publication;
-        let not_copied = objects.iter().filter(|object| !copied.contains(object));
-        report.not_copied = not_copied.map(|object| object.resource()).collect();
-        if why.is_some() || !reloads.is_empty() {
-            report.loaded = sides.load(&reloads).await?;
-            let reasons = reloads.iter().filter(|(table, _)| report.loaded.contains_key(*table));
-            let reasons: Vec<String> = reasons.map(|(table, reload)| format!("{table}: {}", reload.why)).collect();
-            report.reloaded = why.map(String::from).or((!reasons.is_empty()).then(|| reasons.join("; ")));
-        }
-        sides.finish().await?;
-        (report.records, report.changes) = sides.send_all().await?;
-        if self.settings.check != Check::None {
-            report.comparison = Some(self.compare(&mut sides).await?);
-        }
-        sides.name_left_behind().await?;
-        report.cursor = sides.state.cursor_text();
-        let Sides { state, refused, left_behind, .. } = sides;
-        report.blocked =
-            refused.iter().map(|(table, error)| BlockedTable { table, reason: error_chain(error) }).collect();
-        report.left_behind = left_behind;
-        (report.refused, report.refused_rows) = database.refused().await?;
-        Ok((report, state))
-    }
-
-    /// Both sides with the tables in shape, why everything is to be loaded, and the tables that must be loaded.
-    async fn reconciled<'s>(
-        &'s self,
-        database: &'s Database,
-        state: TargetState,
-    ) -> Result<(Sides<'s>, Option<&'static str>, Reloads), PublishError> {
-        let publication = Arc::new(self.publication().await?);
-        let why = if self.settings.full { Some("it was requested") } else { state.why_reload(&publication) };
-        let state = if why.is_some() { state.after_load(&publication) } else { state };
-        let (refused, left_behind) = (Vec::new(), Vec::new());
-        let mut sides = Sides { database, mirror: self.mirror, publication, state, refused, left_behind };
-        let reloads = sides.reconcile(self.settings.full).await?;
-        Ok((sides, why, reloads))
-    }
-
-    async fn compare(&self, sides: &mut Sides<'_>) -> Result<Comparison, PublishError> {
-        let found = compare::compare(sides, self.settings.check == Check::Repair).await?;
-        // Nothing is known about a table that is not sent.
-        let is_equal = found.left() == 0 && sides.publication.blocked.is_empty();
-        sides.state.proof = CopyProof {
-            compared_at: Some(self.now),
-            equal_at: if is_equal { Some(self.now) } else { sides.state.proof.equal_at },
-            differences: found.left(),
-            differing: if is_equal { Vec::new() } else { found.differing.iter().take(SHOWN).cloned().collect() },
-        };
-        sides.database.begin(&sides.state).await?;
-        sides.database.commit().await?;
-        sides.state.generation += 1;
-        Ok(found)
-    }
-
-    async fn publication(&self) -> Result<Publication, PublishError> {
-        let (resources, exclude) = (self.settings.objects.clone(), self.settings.exclude.clone());
-        self.mirror.moment(move |moment| tables::publication(moment, resources.as_deref(), &exclude)).await
+impl PublishedMirror {
+    async fn publication(&self, settings: &PublishSettings) -> Result<Publication, PublishError> {
+        let (resources, exclude) = (settings.objects.clone(), settings.exclude.clone());
+        self.moment(move |moment| tables::publication(moment, resources.as_deref(), &exclude)).await
     }
 }
 

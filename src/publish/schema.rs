@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::database::Database;
-use super::ddl::{self, ExistingColumn, ExistingTable, LEFT_BEHIND_TABLE, SchemaStep};
+use super::ddl::{self, ExistingColumn, ExistingTable, LEFT_BEHIND_TABLE};
 use super::sides::Sides;
 use super::state::{self, APPEARANCE, Lost};
 use super::{PublishError, sql, tables, value};
@@ -14,7 +14,7 @@ use crate::store::feed;
 const MULTI_SELECTS: &str = "multi_selects";
 
 /// Why a table of the right shape is loaded.
-pub(super) const OWED: &str = "it was not known to be equal";
+const OWED: &str = "it was not known to be equal";
 
 const DOING: &str = "change the columns";
 const CLEARING: &str = "empty what was left behind";
@@ -26,6 +26,11 @@ pub(super) type Reloads = BTreeMap<&'static str, Reload>;
 pub(super) struct Reload {
     pub(super) why: String,
     pub(super) replaces: bool,
+}
+
+/// Tables of the right shape that are loaded.
+pub(super) fn owed(tables: impl IntoIterator<Item = &'static str>) -> Reloads {
+    tables.into_iter().map(|table| (table, Reload { why: OWED.into(), replaces: false })).collect()
 }
 
 impl Sides<'_> {
@@ -60,9 +65,8 @@ impl Sides<'_> {
             let is_open = !table.is_chosen || self.state.is_loaded(table);
             let replaces = plan.replace.is_some() || !table.is_chosen || is_open && is_forced;
             // Views of a table that is replaced follow its columns by their new names.
-            let is_taken = |step: &SchemaStep| !replaces || matches!(step, SchemaStep::Rename { .. });
-            let steps: Vec<SchemaStep> = plan.steps.into_iter().filter(is_taken).collect();
-            let statements = sql::steps(&database.schema, name, &steps);
+            let added = if replaces { &[] } else { plan.added.as_slice() };
+            let statements = sql::rename_and_add(&database.schema, name, &plan.renamed, added);
             let mut next = self.state.clone();
             if plan.refills {
                 next.owed.insert(name.into());
@@ -73,14 +77,12 @@ impl Sides<'_> {
                 Some(there) if replaces && there.has_row_security => {
                     Err(PublishError::RowSecurity { schema: database.schema.clone(), table: name })
                 }
-                Some(_) if !steps.is_empty() => {
+                Some(_) if !statements.is_empty() => {
                     let change = async {
-                        database.advance(&next).await?;
+                        database.advance(&mut next).await?;
                         database.run(DOING, &statements).await
                     };
-                    let changed = database.in_transaction(DOING, change).await;
-                    next.generation += 1;
-                    changed
+                    database.in_transaction(DOING, change).await
                 }
                 _ => Ok(()),
             };
@@ -117,9 +119,9 @@ impl Sides<'_> {
     /// Loads what is owed and can be written.
     pub(super) async fn load_owed(&mut self) -> Result<(), PublishError> {
         let publication = self.publication.clone();
-        let owed = publication.open_tables().filter(|of| self.state.owed.contains(of.name) && self.state.is_loaded(of));
-        let owed: Reloads = owed.map(|of| (of.name, Reload { why: OWED.into(), replaces: false })).collect();
-        if owed.is_empty() { Ok(()) } else { self.load(&owed).await.map(drop) }
+        let tables =
+            publication.open_tables().filter(|of| self.state.owed.contains(of.name) && self.state.is_loaded(of));
+        self.load(&owed(tables.map(|of| of.name))).await.map(drop)
     }
 
     /// Reports what the database refuses of a table that can be written nevertheless.

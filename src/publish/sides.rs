@@ -1,7 +1,7 @@
 //! The two sides of a publish, and what is read from the mirror to be sent, to the database or as a stream: what changed
 //! after a position, in one snapshot on a blocking thread.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -104,8 +104,7 @@ pub(super) type SmallTables = BTreeMap<&'static str, (Vec<SourceRow>, String)>;
 /// What changed after the position of a state.
 pub(super) struct Unsent {
     pub(super) records: Vec<ChangedRecord>,
-    /// By table. Of the feed, the entries of records whose history was erased once: it started again when they returned.
-    rows: BTreeMap<(&'static str, Object), Vec<SourceRow>>,
+    pub(super) changes: BTreeMap<(Object, usize), ChangedRows>,
     pub(super) entries: Vec<SourceRow>,
     /// The number of the last entry that was read; `None` if there was none, or the feed is not published.
     pub(super) last: Option<i64>,
@@ -120,7 +119,7 @@ impl Unsent {
         publication: &Publication,
         state: &TargetState,
     ) -> Result<Unsent, StoreError> {
-        let (mut records, mut rows, mut bytes) = (Vec::new(), BTreeMap::new(), 0);
+        let (mut records, mut changes, mut bytes) = (Vec::new(), BTreeMap::new(), 0);
         let waiting = moment.changed_records(state.changed)?;
         let mut is_end = waiting.len() < PAGE;
         for record in waiting {
@@ -129,16 +128,25 @@ impl Unsent {
                 break;
             }
             let (object, has_erased) = (record.object, record.erase > 0);
-            // Records of a first copy are sent once it is finished: part of a table is not published as the table.
-            let is_loaded = state.loaded.contains(&object);
             let of_record = tables_of_record(object).into_iter().chain(has_erased.then_some(HISTORY_OF_RECORD));
-            for (name, key, of_object) in of_record.filter(|_| is_loaded) {
-                let Some(table) = publication.table(name) else { continue };
-                let found = moment.of_records(&table.query(), key, of_object.then_some(object), &[&record.id])?;
+            for (place, (name, key, of_both)) in of_record.enumerate() {
+                // Records of a first copy are sent once it is finished: part of a table is not published as the table.
+                let Some(table) = publication.table(name).filter(|_| state.loaded.contains(&object)) else { continue };
+                let found = moment.of_records(&table.query(), key, of_both.then_some(object), &[&record.id])?;
                 bytes += text_bytes(&found);
                 let published = PublishedRows::new(table, publication, state);
-                let kept = found.into_iter().filter(|row| published.keeps(row));
-                rows.entry((table.name, object)).or_insert_with(Vec::new).extend(kept);
+                let change = changes.entry((object, place)).or_insert_with(|| ChangedRows {
+                    table: table.name,
+                    key,
+                    object: of_both.then_some(object),
+                    gone: Vec::new(),
+                    rows: Vec::new(),
+                });
+                let before = change.rows.len();
+                change.rows.extend(found.into_iter().filter(|row| published.keeps(row)));
+                if of_both || change.rows.len() == before {
+                    change.gone.push(record.id.clone());
+                }
             }
             records.push(record);
         }
@@ -153,41 +161,20 @@ impl Unsent {
             let published = PublishedRows::new(table, publication, state);
             entries = page.into_iter().filter(|row| published.is_chosen(row)).collect();
         }
-        Ok(Unsent { records, rows, entries, last, is_end, small: small(moment, publication)? })
-    }
-
-    /// What changed of the records of an object, by table.
-    pub(super) fn of_records<'a>(
-        &'a self,
-        publication: &'a Publication,
-        object: Object,
-    ) -> impl Iterator<Item = ChangedRows<'a>> {
-        let tables = tables_of_record(object).into_iter().chain([HISTORY_OF_RECORD]);
-        tables.filter_map(move |(name, key, of_object)| {
-            let table = publication.table(name)?;
-            let (rows, place) = (self.rows.get(&(name, object)).map_or(&[][..], Vec::as_slice), table.place(key)?);
-            let kept: BTreeSet<&str> = rows.iter().filter_map(|row| row[place].as_text()).collect();
-            let is_gone = |record: &&ChangedRecord| match name {
-                "changes" => record.erase > 0,
-                _ => of_object || !kept.contains(record.id.as_str()),
-            };
-            let records = self.records.iter().filter(|record| record.object == object);
-            let gone = records.filter(is_gone).map(|record| record.id.as_str()).collect();
-            Some(ChangedRows { table, key, object: of_object.then_some(object), gone, rows })
-        })
+        Ok(Unsent { records, changes, entries, last, is_end, small: small(moment, publication)? })
     }
 }
 
-/// What changed in a table of the records of an object.
-pub(super) struct ChangedRows<'a> {
-    pub(super) table: &'a PublishedTable,
+/// What changed of the records of an object in a table.
+pub(super) struct ChangedRows {
+    pub(super) table: &'static str,
     /// The column with the id of a record.
     pub(super) key: &'static str,
     /// The object, in a table with rows of both.
     pub(super) object: Option<Object>,
     /// The records whose rows are removed before `rows` are written: a record can have several, of which none may stay.
-    pub(super) gone: Vec<&'a str>,
-    pub(super) rows: &'a [SourceRow],
+    pub(super) gone: Vec<String>,
+    pub(super) rows: Vec<SourceRow>,
 }
 
 /// Fails if the columns of the mirror have changed since `layout`.
@@ -207,8 +194,9 @@ pub(super) fn small(moment: &Moment<'_>, publication: &Publication) -> Result<Sm
 }
 
 /// The tables with rows of a record, the column with its id, and whether they contain both objects.
-pub(super) const fn tables_of_record(object: Object) -> [(&'static str, &'static str, bool); 3] {
+const fn tables_of_record(object: Object) -> [(&'static str, &'static str, bool); 3] {
     [(object.table(), "id", false), ("custom_multi_values", "record_id", true), ("removed_records", "id", true)]
 }
 
+/// Of records whose history was erased once: it started again when they returned.
 const HISTORY_OF_RECORD: (&str, &str, bool) = ("changes", "record_id", true);

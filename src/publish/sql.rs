@@ -1,6 +1,6 @@
 //! The statements.
 
-use super::ddl::{ExistingColumn, SchemaStep};
+use super::ddl::ExistingColumn;
 use super::tables::{PgType, PublishedColumn, PublishedTable};
 use crate::model::Object;
 
@@ -100,12 +100,15 @@ pub(super) fn private(schema: &str, statement: &str) -> String {
     statement.replace("{state}", &state).replace("{refused}", &refused)
 }
 
-pub(super) fn steps(schema: &str, table: &str, steps: &[SchemaStep]) -> String {
-    let step = |step: &SchemaStep| match step {
-        SchemaStep::Add(column) => format!("ADD COLUMN IF NOT EXISTS {}", definition(column)),
-        SchemaStep::Rename { from, to } => format!("RENAME COLUMN {} TO {}", ident(from), ident(to)),
-    };
-    joined(steps.iter().map(|of| format!("ALTER TABLE {} {}", qualified(schema, table), step(of))), "; ")
+pub(super) fn rename_and_add(
+    schema: &str,
+    table: &str,
+    renamed: &[(String, String)],
+    added: &[PublishedColumn],
+) -> String {
+    let rename = renamed.iter().map(|(from, to)| format!("RENAME COLUMN {} TO {}", ident(from), ident(to)));
+    let add = added.iter().map(|column| format!("ADD COLUMN IF NOT EXISTS {}", definition(column)));
+    joined(rename.chain(add).map(|step| format!("ALTER TABLE {} {step}", qualified(schema, table))), "; ")
 }
 
 /// An index as PostgreSQL describes it, but for its name, which is PostgreSQL's choice, and for quotation marks.

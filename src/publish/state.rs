@@ -21,7 +21,7 @@ pub(super) struct TargetState {
     #[serde(skip)]
     pub(super) generation: i64,
     /// A digest of what is published and what is excluded.
-    settings: String,
+    pub(super) settings: String,
     /// The number of the newest changed record that was sent.
     pub(super) changed: i64,
     pub(super) loaded: Vec<Object>,
@@ -79,35 +79,24 @@ impl TargetState {
 
     /// Why everything has to be loaded again; `None` if the feed can be continued from the cursor.
     pub(super) fn why_reload(&self, publication: &Publication) -> Option<&'static str> {
-        let Publication { mirror, feed, changed, copied, .. } = publication;
-        let Some((published, seq)) = &self.cursor else {
-            return Some("nothing was published yet");
-        };
-        if published != mirror {
-            return Some("the published tables came from a different mirror");
-        }
-        if *seq > feed.newest || self.changed > *changed {
-            return Some("the published tables are newer than the mirror, which was restored from a backup");
-        }
-        if *seq < feed.forgotten {
-            return Some("the mirror's history no longer reaches back to the cursor");
+        let Some((mirror, seq)) = &self.cursor else { return Some("nothing was published yet") };
+        if let Some(why) = publication.end.refuses(mirror, *seq, self.changed) {
+            return Some(why);
         }
         if self.settings != settings(publication) {
             return Some("the set of published columns, or their form, has changed");
         }
-        if copied.iter().any(|object| !self.loaded.contains(object)) {
-            return Some("a first copy has finished since the last publish");
-        }
-        None
+        let is_new = |object: &Object| !self.loaded.contains(object);
+        publication.copied.iter().any(is_new).then_some("a first copy has finished since the last publish")
     }
 
     /// The state while everything is to be loaded.
     pub(super) fn after_load(&self, publication: &Publication) -> TargetState {
         TargetState {
-            cursor: Some((publication.mirror.clone(), publication.feed.newest)),
+            cursor: Some((publication.end.mirror.clone(), publication.end.newest)),
             generation: self.generation,
             settings: settings(publication),
-            changed: publication.changed,
+            changed: publication.end.changed,
             loaded: publication.copied.clone(),
             digests: self.digests.clone(),
             lost: self.lost.clone(),
@@ -133,13 +122,11 @@ pub(super) fn appearance(publication: &Publication) -> String {
 mod tests {
     use super::*;
     use crate::model::{Exclusions, Layout};
-    use crate::store::feed::FeedSpan;
+    use crate::store::publishing::source::FeedEnd;
 
     fn publication(exclude: &str) -> Publication {
         Publication {
-            mirror: "m".into(),
-            feed: FeedSpan { newest: 7, forgotten: 0 },
-            changed: 4,
+            end: FeedEnd { mirror: "m".into(), newest: 7, forgotten: 0, changed: 4 },
             copied: Object::ALL.to_vec(),
             layout: Layout { exclusions: Exclusions::new(&[exclude.to_string()]).into(), ..Layout::default() },
             ..Publication::default()
@@ -149,18 +136,22 @@ mod tests {
     #[test]
     fn feed_is_continued_or_everything_is_loaded_again() {
         let plain = publication("notes");
-        let of = |forgotten, newest| Publication { feed: FeedSpan { newest, forgotten }, ..plain.clone() };
+        let at = |mirror: &str, forgotten, newest, changed| {
+            let end = FeedEnd { mirror: mirror.into(), newest, forgotten, changed };
+            Publication { end, ..plain.clone() }
+        };
+        let of = |forgotten, newest| at("m", forgotten, newest, 4);
         let state = TargetState::default().after_load(&plain);
         let again = TargetState::read(&state.cursor_text(), 3, &state.details_text());
         assert_eq!(again, TargetState { generation: 3, ..state });
         assert_eq!(again.why_reload(&of(0, 9)), None);
         assert_eq!(again.why_reload(&of(7, 9)), None);
         for now in [
-            Publication { mirror: "other".into(), ..of(0, 9) },
+            at("other", 0, 9, 4),
             of(8, 9),
             of(0, 6),
-            Publication { feed: of(0, 9).feed, ..publication("mobile") },
-            Publication { changed: 3, ..of(0, 9) },
+            Publication { end: of(0, 9).end, ..publication("mobile") },
+            at("m", 0, 9, 3),
             Publication { rewrites: 1, ..of(0, 9) },
         ] {
             assert!(again.why_reload(&now).is_some(), "{now:?}");

@@ -10,7 +10,8 @@ use strum::IntoStaticStr;
 use super::PublishError;
 use crate::model::exclusions::object_of;
 use crate::model::{DataType, Exclusions, Layout, Object, Resource};
-use crate::store::{ColumnLine, FeedSpan, Moment, PageQuery, StateKey, feed, guide};
+use crate::store::publishing::source::FeedEnd;
+use crate::store::{ColumnLine, Moment, PageQuery, guide};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, Deserialize)]
 #[strum(serialize_all = "lowercase")]
@@ -112,10 +113,7 @@ pub(super) struct Publication {
     pub(super) layout: Layout,
     /// What was erased is erased in the copies by sending everything again.
     pub(super) rewrites: u32,
-    pub(super) mirror: String,
-    pub(super) feed: FeedSpan,
-    /// The number of the newest changed record.
-    pub(super) changed: i64,
+    pub(super) end: FeedEnd,
     /// The objects whose first copy is finished.
     pub(super) copied: Vec<Object>,
     pub(super) tables: Vec<PublishedTable>,
@@ -212,9 +210,7 @@ pub(super) fn publication(
     Ok(Publication {
         layout,
         rewrites: moment.rewrites()?,
-        mirror: moment.tx.state(&StateKey::MirrorId)?.unwrap_or_default(),
-        feed: feed::span(moment.tx)?,
-        changed: moment.newest_changed()?,
+        end: moment.end()?,
         copied,
         tables,
         objects,

@@ -15,7 +15,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 use secrecy::{ExposeSecret, SecretString};
 use tokio::task::JoinHandle;
-use tokio_postgres::config::{Host, LoadBalanceHosts, SslMode};
+use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::{Client, Config, NoTls, Socket};
 use tokio_postgres_rustls::MakeRustlsConnect;
@@ -28,20 +28,14 @@ const CONNECT: Duration = Duration::from_secs(60);
 /// How long a server may take to accept a connection, so that another one is tried soon.
 const REACH: Duration = Duration::from_secs(10);
 
-/// The validated target of publishing. `Debug` shows no password.
-#[derive(Clone, PartialEq, Eq)]
+/// The validated target of publishing. `Debug` shows no password, as that of the driver's configuration does not.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublishUrl {
     /// Each server of the URL, and its host, port and database.
     servers: Vec<(Config, String)>,
     /// PEM certificates of a private authority.
     authority: Option<PathBuf>,
     place: String,
-}
-
-impl std::fmt::Debug for PublishUrl {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "PublishUrl({})", self.place)
-    }
 }
 
 impl PublishUrl {
@@ -76,14 +70,15 @@ impl PublishUrl {
         &self.place
     }
 
+    /// Whether a server can be used now.
+    pub async fn probe(&self) -> Result<(), PublishError> {
+        self.connect().await.map(drop)
+    }
+
     /// Connects to the first server that can be used. Returns a session, its driver, which ends with it, and the place.
     pub(super) async fn connect(&self) -> Result<(Client, JoinHandle<()>, String), PublishError> {
         let mut last = PublishError::no_answer("connect", &self.place, "the URL names no server");
-        let mut servers: Vec<&(Config, String)> = self.servers.iter().collect();
-        if servers.iter().any(|(config, _)| config.get_load_balance_hosts() == LoadBalanceHosts::Random) {
-            fastrand::shuffle(&mut servers);
-        }
-        for (config, place) in servers {
+        for (config, place) in &self.servers {
             let (limit, mut config) = (config.get_connect_timeout().copied().unwrap_or(CONNECT), config.clone());
             config.connect_timeout(limit.min(REACH));
             // Hosts that stay together are tried one after the other.

@@ -48,7 +48,7 @@ pub use read::guide::{ColumnLine, TableLine};
 pub use read::report::RecordedRun;
 pub use read::untrusted::WithheldColumns;
 pub use read::watchdog::Watchdog;
-pub use read::{cursor, feed, functions, guide, record, report, watchdog};
+pub use read::{feed, functions, guide, record, report, watchdog};
 pub use reader::{KeptReader, ReadTx, Reader};
 pub use records::doubts::DueDoubts;
 pub use records::due_details::{DueDetail, EXAMINED_AT_ONCE};

@@ -172,28 +172,6 @@ fn copy_that_somebody_edited_is_replaced_and_removed_with_its_wal() {
     drop(writer);
 }
 
-#[test]
-fn what_a_stopped_backup_left_is_removed_by_the_next_one() {
-    let (_service, place) = mirrored();
-    let folder = place.path("copies");
-    std::fs::create_dir(&folder).unwrap();
-    let left = [
-        "mirror-20260101T000000Z.db.0123456789abcdef.new",
-        "mirror-20260101T000000Z.db.0123456789abcdef.new-journal",
-        "mirror-20260102T000000Z.db.fedcba9876543210.new",
-        "other-20260101T000000Z.db.0123456789abcdef.new",
-        "mirror-20260101T000000Z.db.new",
-    ];
-    left.iter().for_each(|name| std::fs::write(folder.join(name), "x").unwrap());
-    // Of a backup that is under way.
-    let held = std::fs::File::open(folder.join(left[2])).unwrap();
-    held.lock().unwrap();
-    place.run("backup --keep 2 copies").done();
-    let is_there = left.map(|name| folder.join(name).exists());
-    assert_eq!(is_there, [false, false, true, true, true]);
-    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 4);
-}
-
 /// Under two names it would have two locks and two WALs.
 #[test]
 fn file_with_a_second_name_is_written_under_none() {

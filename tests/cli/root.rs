@@ -40,7 +40,7 @@ const VERBS: [(&str, &str); 26] = [
     ("push", ""),
     ("outbox", "list"),
     ("describe", ""),
-    ("export", "--since 0"),
+    ("export", "--snapshot"),
     ("publish", ""),
     ("mcp", ""),
     ("demo", "--path HOME/demo.db"),

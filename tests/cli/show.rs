@@ -31,7 +31,7 @@ impl Shown {
 }
 
 #[test]
-fn record_is_shown_with_its_edits_and_changes() {
+fn record_is_shown_with_its_edits() {
     let shown = Shown::new();
     shown.change(&json!({"position": "CTO"}));
     let change = ["edit", "contact", &shown.contact, "position=CEO"];
@@ -41,8 +41,6 @@ fn record_is_shown_with_its_edits_and_changes() {
     assert_eq!(document["values"]["id"], json!(shown.contact));
     assert_eq!(document["pending_edits"][0]["after"], "CEO");
     assert_eq!(document["pending_edits"][0]["state"], "queued");
-    let changes = document["changes"].as_array().unwrap();
-    assert!(changes.iter().any(|change| change["fields"]["position"][1] == "CTO"), "{document}");
     let columns = shown.place.ask(&format!(
         "SELECT json_object('n', name, 'o', owner_name, 'c', company_name) FROM contacts_full WHERE id = '{}'",
         shown.contact
@@ -52,7 +50,7 @@ fn record_is_shown_with_its_edits_and_changes() {
         assert_eq!(row[short], document["values"].get(long).cloned().unwrap_or_default(), "{long}");
     }
     let text = shown.show("").done().out;
-    for part in ["position", "CTO", "pending edits", "position = CEO", "last changes", " -> CTO"] {
+    for part in ["position", "CTO", "pending edits", "position = CEO"] {
         assert!(text.contains(part), "{part}\n{text}");
     }
 }

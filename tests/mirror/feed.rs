@@ -5,9 +5,10 @@ use std::path::Path;
 
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{DataType, Instant, Object};
+use crm_mirror::publish::{MirrorStream, PublishError, StreamCursor};
 use crm_mirror::sandbox::{CustomDefinition, NewField, World};
+use crm_mirror::store::Reader;
 use crm_mirror::store::record::record;
-use crm_mirror::store::{Reader, cursor};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
@@ -473,10 +474,16 @@ async fn cursor_identifies_its_mirror_permanently() {
     crm.wait(600);
     mirror.sync(&crm).await;
     assert_eq!(mirror.one("SELECT value FROM state WHERE name = 'mirror_id'"), id);
-    let reader = Reader::open(&mirror.path).unwrap();
-    let here = cursor::behind(&reader.begin().unwrap(), 0).unwrap();
-    assert_eq!(cursor::verify(&reader.begin().unwrap(), &here).unwrap(), Ok(()));
+    let cursor = || {
+        let mut lines = Vec::new();
+        let mut stream = MirrorStream::open(&mirror.path, None, Vec::new()).unwrap();
+        while stream.step(&mut lines).unwrap() {}
+        let last: Value = serde_json::from_str(String::from_utf8(lines).unwrap().lines().last().unwrap()).unwrap();
+        last["cursor"].as_str().unwrap().parse::<StreamCursor>().unwrap()
+    };
+    let here = cursor();
+    assert!(MirrorStream::open(&mirror.path, None, Vec::new()).unwrap().resume(here.clone()).is_ok());
     let (_, other) = mirrored().await;
-    let other = Reader::open(&other.path).unwrap();
-    assert!(cursor::verify(&other.begin().unwrap(), &here).unwrap().is_err());
+    let resumed = MirrorStream::open(&other.path, None, Vec::new()).unwrap().resume(here);
+    assert!(matches!(resumed, Err(PublishError::Cursor(_))));
 }

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader};
 
 use crm_mirror::model::{Object, Resource};
-use crm_mirror::publish::{StreamCursor, StreamError};
+use crm_mirror::publish::{PublishError, StreamCursor};
 use crm_mirror::sandbox::generate;
 use rusqlite::Connection;
 use serde_json::json;
@@ -19,7 +19,7 @@ async fn cursors_that_cannot_be_continued_are_refused() {
     let mut follower = Follower::default();
     follower.apply_groups(&next_lines(&mirror, &follower));
     let cursor = follower.cursor.unwrap();
-    let refused = |cursor: &str| matches!(open(&mirror).resume(cursor.parse().unwrap()), Err(StreamError::Cursor(_)));
+    let refused = |cursor: &str| matches!(open(&mirror).resume(cursor.parse().unwrap()), Err(PublishError::Cursor(_)));
     assert!(!refused(&cursor));
     let parts: Vec<&str> = cursor.split(':').collect();
     assert!(refused(&format!("another:{}:{}:{}", parts[1], parts[2], parts[3])));
@@ -73,7 +73,7 @@ async fn follower_starts_again_after_a_power_failure() {
         edit(6);
         mirror.sync(&crm).await;
         let resumed = open(&mirror).resume(follower.cursor.clone().unwrap().parse().unwrap());
-        assert_eq!(matches!(resumed, Err(StreamError::Cursor(_))), loses, "{closed} {another_boot}: {resumed:?}");
+        assert_eq!(matches!(resumed, Err(PublishError::Cursor(_))), loses, "{closed} {another_boot}: {resumed:?}");
         if loses {
             follower = Follower::default();
         }

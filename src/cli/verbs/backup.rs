@@ -3,7 +3,6 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use jiff::civil::DateTime;
 use serde::Serialize;
 
 use crate::cli::{Failure, Global, MirrorArgs, logging, output};
@@ -39,40 +38,18 @@ struct BackupSummary {
     removed: Vec<String>,
 }
 
-const TIME: &str = "%Y%m%dT%H%M%S";
-
-struct Rotation<'a> {
-    folder: &'a Path,
-    stem: String,
-    keep: usize,
-}
-
-impl Rotation<'_> {
-    fn file(&self, now: Instant) -> PathBuf {
-        self.folder.join(format!("{}-{}Z.db", self.stem, now.civil().strftime(TIME)))
-    }
-
-    /// Removes others than the copy that was made: its name is no later one than theirs if a clock was wrong.
-    fn remove_old(&self, made: &Path) -> io::Result<Vec<String>> {
-        let mut copies: Vec<String> = std::fs::read_dir(self.folder)?
-            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-            .filter(|name| self.is_copy(name) && made.file_name() != Some(name.as_ref()))
-            .collect();
-        copies.sort_unstable();
-        copies.truncate(copies.len().saturating_sub(self.keep - 1));
-        for name in &copies {
-            remove_database(&self.folder.join(name))?;
-        }
-        Ok(copies)
-    }
-
-    fn is_copy(&self, name: &str) -> bool {
-        let time = name.strip_prefix(&self.stem).and_then(|rest| rest.strip_prefix('-')?.strip_suffix("Z.db"));
-        // Exactly as written: a parser accepts signs and blanks, too.
-        let is_written =
-            |time: &str| DateTime::strptime(TIME, time).is_ok_and(|at| at.strftime(TIME).to_string() == time);
-        time.is_some_and(is_written)
-    }
+/// Removes others than the copy that was made: its name is no later one than theirs if a clock was wrong.
+fn remove_old(folder: &Path, stem: &str, made: &Path, keep: u32) -> io::Result<Vec<String>> {
+    let is_other = |name: &String| {
+        let time = name.strip_prefix(stem).unwrap_or_default().replace(|c: char| c.is_ascii_digit(), "0");
+        time == "-00000000T000000Z.db" && made.file_name() != Some(name.as_ref())
+    };
+    let names = std::fs::read_dir(folder)?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let mut copies: Vec<String> = names.filter(is_other).collect();
+    copies.sort_unstable();
+    copies.truncate((copies.len() + 1).saturating_sub(keep as usize));
+    copies.iter().try_for_each(|name| remove_database(&folder.join(name)))?;
+    Ok(copies)
 }
 
 pub fn run(global: &Global, args: &BackupArgs) -> Result<Exit, Failure> {
@@ -80,10 +57,10 @@ pub fn run(global: &Global, args: &BackupArgs) -> Result<Exit, Failure> {
     logging::start(&config.log);
     let now = Instant::system_now();
     let stem = config.database.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let rotation = args.keep.map(|keep| Rotation { folder: &args.target, stem, keep: keep as usize });
-    let target = rotation.as_ref().map_or_else(|| args.target.clone(), |rotation| rotation.file(now));
+    let name = format!("{stem}-{}Z.db", now.civil().strftime("%Y%m%dT%H%M%S"));
+    let target = if args.keep.is_some() { args.target.join(name) } else { args.target.clone() };
     let report = backup::backup(&config.database, &target, args.force, now)?;
-    let removed = rotation.as_ref().map_or(Ok(Vec::new()), |rotation| rotation.remove_old(&target));
+    let removed = args.keep.map_or(Ok(Vec::new()), |keep| remove_old(&args.target, &stem, &target, keep));
     let removed = removed.map_err(|error| {
         let folder = args.target.display();
         Failure::new(

@@ -114,6 +114,9 @@ fn text(report: &PublishReport, schema: &str) -> String {
 
 impl From<PublishError> for Failure {
     fn from(error: PublishError) -> Failure {
-        Failure::hinted(Exit::of_publish(&error), error.hint(), error)
+        match error {
+            PublishError::Output(error) => error.into(),
+            error => Failure::hinted(Exit::of_publish(&error), error.hint(), error),
+        }
     }
 }

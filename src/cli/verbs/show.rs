@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use crate::cli::{Failure, Global, MirrorArgs, objects, output};
 use crate::exit::Exit;
-use crate::format::{self, plain};
+use crate::format::plain;
 use crate::model::{Instant, Object};
 use crate::store::Reader;
-use crate::store::record::{self, RecordChange, RecordError, RecordView};
+use crate::store::record::{self, RecordError, RecordView};
 
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:\n  crm-mirror show contact ct_01h8x\n  \
@@ -64,27 +64,7 @@ fn text(view: &RecordView) -> String {
             let _ = writeln!(text, "  edit {} ({}): {} = {after}", edit.edit, edit.state, plain(&edit.column));
         }
     }
-    if !view.changes.is_empty() {
-        text.push_str("\nlast changes\n");
-        for change in &view.changes {
-            let _ = writeln!(text, "  {}  {}{}", change.seen_at, change.kind, change_text(change));
-        }
-    }
     text
-}
-
-/// The changes of an update; inserts and removals list every column with a value.
-fn change_text(change: &RecordChange) -> String {
-    if change.kind != "update" {
-        return format!(", {}", format::counted(change.fields.len() as u64, "column", "columns"));
-    }
-    let fields = change.fields.iter().filter(|(column, _)| !["etag", "updated_at"].contains(&column.as_str()));
-    let fields: Vec<String> = fields
-        .map(|(column, (before, after))| {
-            format!("{} {} -> {}", plain(column), plain(&value_text(before)), plain(&value_text(after)))
-        })
-        .collect();
-    if fields.is_empty() { String::new() } else { format!(": {}", fields.join("; ")) }
 }
 
 fn value_text(value: &Value) -> String {

@@ -6,25 +6,24 @@
 //!
 //! # Invariants
 //! - The copy is complete and verified before it gets its name; a file is overwritten only on request.
-//! - A file is replaced together with its WAL. What a stopped backup left is removed by the next one: nobody holds its lock.
+//! - A file is replaced together with its WAL.
 //! - It contains everything that was committed before the copying began, as one snapshot.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rusqlite::Connection;
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
 use super::original::IN_A_COPY;
 use super::{folder_of, remove_database, remove_pages_beside, with_suffix};
 use crate::model::Instant;
-use crate::regular_file;
 use crate::store::{Doing, FileId, Requests, Result, StateKey, StoreError, beside, hold_open_edits, lock, open};
 
 /// The retry interval while another process changes the file's schema.
@@ -91,7 +90,7 @@ fn refuse_the_mirror(mirror: &Path, target: &Path) -> Result<(), BackupError> {
     Ok(())
 }
 
-/// An unfinished copy, locked, and deleted on drop.
+/// An unfinished copy, deleted on drop.
 struct Unfinished {
     path: PathBuf,
     file: File,
@@ -99,37 +98,9 @@ struct Unfinished {
 
 impl Unfinished {
     fn make(target: &Path) -> io::Result<Unfinished> {
-        Unfinished::remove_others(target);
-        loop {
-            let path = with_suffix(target, &format!(".{:016x}.new", fastrand::u64(..)));
-            let file = File::options().write(true).create_new(true).mode(lock::MODE).open(&path)?;
-            // Another backup may have found it before it was locked. Where files cannot be locked, none removes it.
-            let is_taken = matches!(file.try_lock(), Err(TryLockError::WouldBlock));
-            if !is_taken && FileId::of(&path) == Some(file.metadata()?.into()) {
-                return Ok(Unfinished { path, file });
-            }
-        }
-    }
-
-    /// Removes what others left, whose names differ in the digits of a time at most.
-    fn remove_others(target: &Path) {
-        let series = |name: &str| name.replace(|c: char| c.is_ascii_digit(), "0");
-        let target_name = target.file_name().unwrap_or_default().to_string_lossy();
-        let is_other = |name: &str| {
-            let parts = name.strip_suffix(".new").and_then(|rest| rest.rsplit_once('.'));
-            parts.is_some_and(|(of, id)| {
-                id.len() == 16 && id.bytes().all(|b| b.is_ascii_hexdigit()) && series(of) == series(&target_name)
-            })
-        };
-        for found in fs::read_dir(folder_of(target)).into_iter().flatten().flatten() {
-            if found.file_name().to_str().is_some_and(is_other)
-                && let Ok(file) = regular_file::open_own(&found.path())
-                && file.try_lock().is_ok()
-            {
-                // If it cannot be removed, the next one tries again.
-                let _ = remove_database(&found.path());
-            }
-        }
+        let path = with_suffix(target, &format!(".{:016x}.new", fastrand::u64(..)));
+        let file = File::options().write(true).create_new(true).mode(lock::MODE).open(&path)?;
+        Ok(Unfinished { path, file })
     }
 
     fn finish(self, target: &Path, replace: bool) -> Result<(), BackupError> {
@@ -160,9 +131,8 @@ impl Drop for Unfinished {
 }
 
 fn fill(source: &Connection, path: &Path, now: Instant) -> Result<u64, BackupError> {
-    // Nobody else opens it. Some network file systems would not let SQLite lock a file that is locked already.
-    let copy = Connection::open_with_flags_and_vfs(path, OpenFlags::default(), "unix-none");
-    let mut copy = copy.map_err(StoreError::opening(path))?;
+    // Nobody else opens it.
+    let mut copy = Connection::open(path).map_err(StoreError::opening(path))?;
     copy.pragma_update(None, "locking_mode", "exclusive").doing("begin a copy of the mirror")?;
     {
         let running = Backup::new(source, &mut copy).doing("begin a copy of the mirror")?;

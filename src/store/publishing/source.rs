@@ -8,8 +8,9 @@ use serde_json::Value;
 
 use crate::model::{Layout, Object, SqlValue};
 use crate::store::custom::rows::{kept_back, layout_without};
+use crate::store::publishing::queue;
 use crate::store::table_shapes::OWNER_NAME;
-use crate::store::{BuiltFrom, ReadTx, Reader, Result, Statements, StoreError, quoted};
+use crate::store::{BuiltFrom, FeedSpan, ReadTx, Reader, Result, Statements, StoreError, feed, quoted};
 
 pub type SourceRow = Vec<SqlValue>;
 
@@ -58,7 +59,36 @@ pub struct Moment<'a> {
     pub tx: &'a ReadTx<'a>,
 }
 
+/// Where the changes of a mirror end, and how far back they reach.
+#[derive(Clone, Debug, Default)]
+pub struct FeedEnd {
+    pub mirror: String,
+    pub newest: i64,
+    pub forgotten: i64,
+    /// The number of the newest changed record; negative while the mirror does not record which records change.
+    pub changed: i64,
+}
+
+impl FeedEnd {
+    /// Why a copy that has the changes of a mirror up to a place cannot be continued from there.
+    pub fn refuses(&self, mirror: &str, seq: i64, changed: i64) -> Option<&'static str> {
+        if mirror != self.mirror {
+            Some("it came from a different mirror")
+        } else if seq > self.newest || changed > self.changed {
+            Some("it is newer than the mirror, which was restored from a backup")
+        } else {
+            (seq < self.forgotten).then_some("the mirror's history no longer reaches back to it")
+        }
+    }
+}
+
 impl Moment<'_> {
+    pub fn end(&self) -> Result<FeedEnd> {
+        let FeedSpan { newest, forgotten } = feed::span(self.tx)?;
+        let changed = if queue::is_recording(self.tx)? { self.newest_changed()? } else { -1 };
+        Ok(FeedEnd { mirror: feed::mirror_id(self.tx)?, newest, forgotten, changed })
+    }
+
     /// A number that changes with the definitions, and therefore with the columns.
     pub fn layout(&self) -> Result<u64> {
         Ok(BuiltFrom::read(&self.tx.conn)?.layout)
@@ -94,13 +124,9 @@ impl Moment<'_> {
         self.select(query, &condition, [Value::from(keys).to_string()])
     }
 
-    /// The keys of the rows of a table that cannot be published as they are: those with U+0000, and those longer than
-    /// `longest` bytes.
-    pub fn odd_keys(&self, query: &PageQuery, longest: usize) -> Result<Vec<SourceRow>> {
-        let odd = |name: &String| {
-            let name = quoted(name);
-            format!("instr({name}, char(0)) > 0 OR length(CAST({name} AS BLOB)) > {longest}")
-        };
+    /// The keys of the rows of a table that cannot be published as they are: those with U+0000.
+    pub fn odd_keys(&self, query: &PageQuery) -> Result<Vec<SourceRow>> {
+        let odd = |name: &String| format!("instr({}, char(0)) > 0", quoted(name));
         let conditions: Vec<String> = query.key.iter().map(odd).collect();
         self.select(query, &conditions.join(" OR "), [])
     }
@@ -152,6 +178,11 @@ impl Moment<'_> {
     /// The owners' ids and names, as in `owner_name` of the `_full` views.
     pub fn owner_names(&self) -> Result<Vec<SourceRow>> {
         self.rows(&format!("SELECT o.id, {OWNER_NAME} FROM team_members AS o"), [], usize::MAX)
+    }
+
+    pub fn company_names(&self, ids: &[&str]) -> Result<Vec<SourceRow>> {
+        let sql = "SELECT id, name FROM companies WHERE id IN (SELECT value FROM json_each(?1))";
+        self.rows(sql, [Value::from(ids).to_string()], usize::MAX)
     }
 
     fn select(&self, query: &PageQuery, condition: &str, values: impl rusqlite::Params) -> Result<Vec<SourceRow>> {

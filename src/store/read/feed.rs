@@ -6,30 +6,8 @@
 //! - Only retention removes entries at the beginning, so a gap is detected by its number. Of a record that is erased the
 //!   oldest entry of all stays, empty, and an empty one at the end removes it.
 
-use serde::ser::Error as _;
-use serde::{Serialize, Serializer};
-use serde_json::value::RawValue;
-
 use crate::model::Object;
-use crate::store::{ReadTx, Result, Statements};
-
-#[derive(Clone, Debug, Serialize)]
-pub struct FeedEntry {
-    pub seq: i64,
-    /// `contact` or `company`.
-    pub object_type: String,
-    pub record_id: String,
-    /// `insert`, `update` or `remove`; `schema` where a custom column changed, with no record.
-    pub kind: String,
-    /// JSON: `{column: [old, new]}`; of a `schema` entry `{column, op, from, to}`.
-    #[serde(serialize_with = "verbatim")]
-    pub fields: String,
-    pub seen_at: String,
-}
-
-fn verbatim<S: Serializer>(json: &str, serializer: S) -> Result<S::Ok, S::Error> {
-    serde_json::from_str::<&RawValue>(json).map_err(S::Error::custom)?.serialize(serializer)
-}
+use crate::store::{ReadTx, Result, StateKey, Statements};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FeedSpan {
@@ -46,16 +24,9 @@ pub fn span(tx: &ReadTx<'_>) -> Result<FeedSpan> {
     Ok(FeedSpan { newest, forgotten: oldest.map_or(newest, |oldest| oldest - 1) })
 }
 
-pub fn after(tx: &ReadTx<'_>, since: i64, until: i64, most: u32) -> Result<Vec<FeedEntry>> {
-    tx.rows(
-        "SELECT seq, object_type, record_id, kind, fields, seen_at FROM changes
-             WHERE seq > ?1 AND seq <= ?2 ORDER BY seq LIMIT ?3",
-        (since, until, most),
-        |row| {
-            let (seq, object_type, record_id, kind, fields, seen_at) = row.try_into()?;
-            Ok(FeedEntry { seq, object_type, record_id, kind, fields, seen_at })
-        },
-    )
+/// The id of the mirror, which cursors begin with; empty if no current version has opened the file for writing.
+pub fn mirror_id(tx: &ReadTx<'_>) -> Result<String> {
+    Ok(tx.state(&StateKey::MirrorId)?.unwrap_or_default())
 }
 
 /// A change of a custom column.

@@ -1,6 +1,5 @@
 //! Read-only queries: status, history, the change feed and the data dictionary.
 
-pub mod cursor;
 pub mod feed;
 pub mod functions;
 pub mod guide;

@@ -4,16 +4,12 @@
 //! - What the history does not contain is an error, never a guess: a time before it begins, or one at which the record
 //!   was not mirrored.
 
-use std::collections::BTreeMap;
-
 use rusqlite::params;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use crate::model::{Instant, Object};
 use crate::store::{ReadTx, Result, Statements, StoreError, history_view, json_at};
-
-const CHANGES: u32 = 5;
 
 #[derive(Clone, Debug, Serialize)]
 pub struct RecordView {
@@ -26,8 +22,6 @@ pub struct RecordView {
     #[serde(serialize_with = "by_column")]
     pub values: Vec<(String, Value)>,
     pub pending_edits: Vec<PendingEditLine>,
-    /// The last entries of its history up to that time, the newest first.
-    pub changes: Vec<RecordChange>,
 }
 
 fn by_column<S: Serializer>(values: &[(String, Value)], serializer: S) -> std::result::Result<S::Ok, S::Error> {
@@ -41,15 +35,6 @@ pub struct PendingEditLine {
     pub after: Value,
     /// `queued`, `held`, `sending` or `conflict`.
     pub state: String,
-}
-
-#[derive(Clone, Debug, Serialize)]
-pub struct RecordChange {
-    pub seq: i64,
-    pub seen_at: String,
-    pub kind: String,
-    /// Before and after, by column.
-    pub fields: BTreeMap<String, (Value, Value)>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -72,9 +57,9 @@ pub fn record(tx: &ReadTx<'_>, object: Object, id: &str, at: Option<Instant>) ->
         params![object, id],
     )?;
     if now.is_none() && removed.is_none() {
-        let known = changes(tx, object, id, None, 1)?;
+        let known = "SELECT EXISTS (SELECT 1 FROM changes WHERE object_type = ?1 AND record_id = ?2)";
         // Pruned, or never mirrored.
-        if known.is_empty() || at.is_none() {
+        if at.is_none() || !tx.value(known, params![object, id])? {
             return Err(RecordError::Unknown { object, id: id.into() });
         }
     }
@@ -100,7 +85,6 @@ pub fn record(tx: &ReadTx<'_>, object: Object, id: &str, at: Option<Instant>) ->
         removed_at: removed.map(|(removed_at, _)| removed_at).filter(|_| at.is_none()),
         values: values.filter(|(_, value)| !value.is_null()).collect(),
         pending_edits: if at.is_none() { pending(tx, object, id)? } else { Vec::new() },
-        changes: changes(tx, object, id, at, CHANGES)?,
     })
 }
 
@@ -157,18 +141,5 @@ fn pending(tx: &ReadTx<'_>, object: Object, id: &str) -> Result<Vec<PendingEditL
         "SELECT edit_id AS edit, column_name AS \"column\", after, state FROM pending_edits
              WHERE object_type = ?1 AND record_id = ?2 ORDER BY edit_id, column_name",
         params![object, id],
-    )
-}
-
-fn changes(tx: &ReadTx<'_>, object: Object, id: &str, until: Option<Instant>, most: u32) -> Result<Vec<RecordChange>> {
-    let until = until.map(|at| at.to_string());
-    tx.rows(
-        "SELECT seq, seen_at, kind, fields FROM changes
-             WHERE object_type = ?1 AND record_id = ?2 AND (?3 IS NULL OR seen_at <= ?3) ORDER BY seq DESC LIMIT ?4",
-        params![object, id, until, most],
-        |row| {
-            let (seq, seen_at, kind, fields): (_, _, _, String) = row.try_into()?;
-            Ok(RecordChange { seq, seen_at, kind, fields: serde_json::from_str(&fields).unwrap_or_default() })
-        },
     )
 }

@@ -62,13 +62,11 @@ pub(super) fn views(conn: &Connection, files: &AppliedFiles) -> Result<Vec<Broke
             let sql = format!("SELECT 1 FROM main.{} LIMIT 0", quoted(&view.name));
             let why = conn.prepare(&sql).err().map(|error| objects::sqlite_message(&error))?;
             let is_unknown_here = UNKNOWN_HERE.iter().any(|start| why.starts_with(start));
-            let broken = match files.file_of(&view.name) {
-                Some(file) => {
-                    BrokenObject { kind: "file".into(), name: file.into(), why: format!("{}: {why}", view.name) }
-                }
-                None => BrokenObject { kind: view.kind, name: view.name, why },
+            let (kind, name, why) = match files.file_of(&view.name) {
+                Some(file) => ("file".into(), file.into(), format!("{}: {why}", view.name)),
+                None => (view.kind, view.name, why),
             };
-            (!is_unknown_here).then_some(broken)
+            (!is_unknown_here).then_some(BrokenObject { kind, name, why })
         })
         .collect())
 }

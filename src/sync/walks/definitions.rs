@@ -11,7 +11,8 @@ use super::short_list::{FetchedPage, ShortList};
 use crate::api::{ListQuery, PageSize, SortBy};
 use crate::model::{Definition, FieldKey, Instant, Object, Purpose, Record, Resource, Ru};
 use crate::store::{
-    Goal, LastRead, ListedItems, ReadOf, Redefined, RefusedRemovals, RemovalDecision, RemovalShare, Tally, WholeListKind,
+    Goal, LastRead, ListedItems, ReadOf, Redefined, RefusedRemovals, RemovalDecision, RemovalShare, Tally,
+    WholeListKind,
 };
 use crate::sync::error::SyncError;
 use crate::sync::plan::Step;
@@ -197,7 +198,8 @@ fn refused_items(run: &Run<'_>, resource: Resource, refused: Option<RemovalShare
 pub(in crate::sync) async fn refresh_team(run: &Run<'_>) -> Result<(), SyncError> {
     let (began, steady) = (run.now(), run.steady_time());
     let list = whole_list(run, ListQuery::new(Resource::TeamMembers)).await?;
-    let fresh = LastRead { steady: Some(steady), cost: Some(Ru::new(list.pages)), ..LastRead::between(began, run.now()) };
+    let fresh =
+        LastRead { steady: Some(steady), cost: Some(Ru::new(list.pages)), ..LastRead::between(began, run.now()) };
     let (guard, steady) = (run.removal_guard(), run.steady_time());
     let writing = run.write(move |tx| {
         let known = tx.team_ids()?;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crm_mirror::app::status;
 use crm_mirror::budget::{Hold, Ledger, Limits};
 use crm_mirror::model::{Clock, ElapsedClock, Instant, Object, Purpose, Ru, ServiceTime};
-use crm_mirror::store::{Reader, StateKey, StoreError, cursor};
+use crm_mirror::store::{Reader, StateKey, StoreError, feed};
 use crm_mirror::sync::checks::identity::Identity;
 use crm_mirror::sync::step_failures::StepFailures;
 use rusqlite::{Connection, OptionalExtension};
@@ -61,8 +61,7 @@ fn read(mirrored: &Mirrored, reader: &Reader) {
     let status = status::at_moment(&moment, &mirrored.config, now).expect("the status");
     serde_json::to_string(&status).expect("the status as JSON");
     let _ = status.readiness(&mirrored.config, now, None);
-    let behind = cursor::behind(&moment, 0).expect("a cursor");
-    let _ = cursor::verify(&moment, &behind).expect("whether it is valid");
+    feed::mirror_id(&moment).expect("the mirror's id");
     moment.takes_edits().expect("whether edits are accepted");
     for object in Object::ALL {
         moment.count_rows(object).expect("how many rows there are");
