@@ -636,14 +636,12 @@ INSERT INTO mirror_columns VALUES('outbox','object_type',1,NULL,NULL,'text','mir
 INSERT INTO mirror_columns VALUES('outbox','queued_at',17,NULL,NULL,'text','mirror','UTC');
 INSERT INTO mirror_columns VALUES('outbox','record_id',2,NULL,NULL,'text','mirror',NULL);
 INSERT INTO mirror_columns VALUES('outbox','released_at',20,NULL,NULL,'text','mirror','UTC; when a person let it pass `write_back.max_edits`');
-INSERT INTO mirror_columns VALUES('outbox','repeats',23,NULL,NULL,'integer','mirror','the finished edit that it tries again');
 INSERT INTO mirror_columns VALUES('outbox','source',4,NULL,NULL,'text','mirror','sql, edit, socket, undo or assistant');
 INSERT INTO mirror_columns VALUES('outbox','state',3,NULL,NULL,'text','mirror','queued, held, sending, applied, conflict, rejected, dropped or replaced');
 INSERT INTO mirror_columns VALUES('outbox','status',13,NULL,NULL,'integer','mirror','the HTTP status of the last answer; NULL where none came');
 INSERT INTO mirror_columns VALUES('outbox','theirs',15,NULL,NULL,'text','mirror','in a conflict, what the edited columns hold at the service, JSON, {column: value}');
 INSERT INTO mirror_columns VALUES('outbox','tried_at',19,NULL,NULL,'text','mirror','when a request with it was first sent, whatever came of it; UTC by a clock that nobody sets');
 INSERT INTO mirror_columns VALUES('outbox','undoes',21,NULL,NULL,'integer','mirror','the applied edit that it takes back, the last one of several');
-INSERT INTO mirror_columns VALUES('outbox','undone_by',22,NULL,NULL,'integer','mirror','the last edit that was to take it back');
 INSERT INTO mirror_columns VALUES('outbox_events','at',2,NULL,NULL,'text','mirror','UTC');
 INSERT INTO mirror_columns VALUES('outbox_events','from_state',3,NULL,NULL,'text','mirror','NULL where the edit was made');
 INSERT INTO mirror_columns VALUES('outbox_events','id',0,NULL,NULL,'integer','mirror',NULL);
@@ -710,17 +708,17 @@ CREATE TABLE state (
     name TEXT PRIMARY KEY NOT NULL,
     value TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
-INSERT INTO state VALUES('built_from','{"revision":"1-646076e8","layout":3,"objects":89,"options":{"keep_archived":false,"indexes":[],"folder":null,"exclude":[]},"files":{"digest":"44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a","views":{},"refused":{}},"erased":[],"erasure_chances":0,"rewrites":0}');
+INSERT INTO state VALUES('built_from','{"revision":"1-6071a902","layout":3,"objects":83,"options":{"keep_archived":false,"indexes":[],"folder":null,"exclude":[]},"files":{"digest":"44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a","views":{},"refused":{}},"erased":[],"erasure_chances":0,"rewrites":0}');
 INSERT INTO state VALUES('held:company','{"rows":3,"details_current":3}');
 INSERT INTO state VALUES('held:contact','{"rows":6,"details_current":6}');
 INSERT INTO state VALUES('history_marks','[{"clock":[1772625600000000,0,1772625600000000,[0,0]],"changes":0,"audits":0,"runs":1}]');
 INSERT INTO state VALUES('identity','{"base_url":"http://127.0.0.1:8080/v1","key":"dcd8083289ec23aa"}');
-INSERT INTO state VALUES('last_writer','{"nonce":"39c81027ae904aeba856d8d61c483cc5","before":"0ecf29dde2e947bfb98d868f607b66c8","requests":0,"file":{"inode":11273536,"born":"1796016356110204796","volume":12456518060607628355,"boot":1195622461},"log":{"inode":11273537,"born":"1796016356159223897","volume":12456518060607628355,"boot":1195622461},"closed":false}');
-INSERT INTO state VALUES('ledger','{"since":"2026-03-04T00:00:00.000000000Z","used":19,"total":19,"window":1,"clock":[1772629200000000,3600000000,1772629200000000,[0,3600000000]],"set_back":{"secs":0,"nanos":0},"hold":null}');
+INSERT INTO state VALUES('last_writer','{"nonce":"d7b308dd2281447c82946679db143a06","before":"6bf66d71973c43a48d76d61960e1abdb","requests":0,"file":{"inode":10117153,"born":"1796017571308401330","volume":12456518060607628355,"boot":1195622461},"log":{"inode":10117169,"born":"1796017571309092731","volume":12456518060607628355,"boot":1195622461},"closed":false}');
+INSERT INTO state VALUES('ledger','{"since":"2026-03-04T00:00:00.000000Z","used":19,"total":19,"window":1,"clock":[1772629200000000,3600000000,1772629200000000,[0,3600000000]],"set_back":{"secs":0,"nanos":0},"hold":null}');
 INSERT INTO state VALUES('mirror_id','"c9a2990f70bdca2c913b8b4c"');
 INSERT INTO state VALUES('searched:company','["r.cf_account_code","d.cf_strategy"]');
 INSERT INTO state VALUES('searched:contact','["r.cf_nickname","r.cf_customer_ref","d.cf_background","r.cf_tier_2"]');
-INSERT INTO state VALUES('service_time','{"at_least":"2026-03-04T13:00:00.000000000Z","date":"2026-03-04T13:00:00.000000000Z","wall":"2026-03-04T13:00:00.000000000Z","monotonic":{"boot":0,"micros":3600000000}}');
+INSERT INTO state VALUES('service_time','{"at_least":"2026-03-04T13:00:00.000000Z","date":"2026-03-04T13:00:00.000000Z","wall":"2026-03-04T13:00:00.000000Z","monotonic":{"boot":0,"micros":3600000000}}');
 INSERT INTO state VALUES('write_back','false');
 CREATE TABLE doubts (
     object_type TEXT NOT NULL, -- contact, company; contact_key, company_key; of lists that are read whole: team_member,
@@ -796,8 +794,6 @@ CREATE TABLE reads (
     position TEXT NOT NULL, -- where the walk goes on, as JSON: a hint
     PRIMARY KEY (object, purpose, part)
 ) STRICT, WITHOUT ROWID;
-INSERT INTO reads VALUES('company','progress','','"whole"',0,NULL,'{"work":"details","since":"2026-03-04T12:00:00.000000000Z","rows":0,"total":3}');
-INSERT INTO reads VALUES('contact','progress','','"whole"',0,NULL,'{"work":"details","since":"2026-03-04T13:00:00.000000000Z","rows":5,"total":1}');
 CREATE TABLE unshown_columns (
     object_type TEXT NOT NULL, -- contact or company
     record_id TEXT NOT NULL,
@@ -932,9 +928,7 @@ CREATE TABLE outbox (
     finished_at TEXT, -- UTC; when it was applied, rejected, dropped or replaced
     tried_at TEXT, -- when a request with it was first sent, whatever came of it; UTC by a clock that nobody sets
     released_at TEXT, -- UTC; when a person let it pass `write_back.max_edits`
-    undoes INTEGER REFERENCES outbox (id), -- the applied edit that it takes back, the last one of several
-    undone_by INTEGER REFERENCES outbox (id), -- the last edit that was to take it back
-    repeats INTEGER REFERENCES outbox (id) -- the finished edit that it tries again
+    undoes INTEGER REFERENCES outbox (id) -- the applied edit that it takes back, the last one of several
 ) STRICT;
 CREATE TABLE outbox_events (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -1006,8 +1000,6 @@ CREATE INDEX outbox_tried ON outbox (tried_at) WHERE tried_at IS NOT NULL;
 CREATE INDEX outbox_ended ON outbox (state, finished_at) WHERE finished_at IS NOT NULL;
 CREATE INDEX outbox_merged ON outbox (merged_into) WHERE merged_into IS NOT NULL;
 CREATE INDEX outbox_undoes ON outbox (undoes) WHERE undoes IS NOT NULL;
-CREATE INDEX outbox_undone ON outbox (undone_by) WHERE undone_by IS NOT NULL;
-CREATE INDEX outbox_repeats ON outbox (repeats) WHERE repeats IS NOT NULL;
 CREATE INDEX outbox_events_of ON outbox_events (outbox_id);
 CREATE VIEW pending_edits (
     edit_id, -- the edit's id in outbox
@@ -1212,20 +1204,8 @@ WHERE NOT EXISTS (
 CREATE TRIGGER contacts_full_update INSTEAD OF UPDATE ON contacts_full BEGIN -- of crm-mirror
 SELECT RAISE(ABORT, 'writing back is off: set enabled = true below [write_back] in the configuration of crm-mirror, and run crm-mirror sync'); END
 ;
-CREATE TRIGGER contacts_full_insert INSTEAD OF INSERT ON contacts_full BEGIN -- of crm-mirror
-SELECT RAISE(ABORT, 'a contact cannot be made here: the service can only update one'); END
-;
-CREATE TRIGGER contacts_full_delete INSTEAD OF DELETE ON contacts_full BEGIN -- of crm-mirror
-SELECT RAISE(ABORT, 'a contact cannot be removed here: the service can only update one'); END
-;
 CREATE TRIGGER companies_full_update INSTEAD OF UPDATE ON companies_full BEGIN -- of crm-mirror
 SELECT RAISE(ABORT, 'writing back is off: set enabled = true below [write_back] in the configuration of crm-mirror, and run crm-mirror sync'); END
-;
-CREATE TRIGGER companies_full_insert INSTEAD OF INSERT ON companies_full BEGIN -- of crm-mirror
-SELECT RAISE(ABORT, 'a company cannot be made here: the service can only update one'); END
-;
-CREATE TRIGGER companies_full_delete INSTEAD OF DELETE ON companies_full BEGIN -- of crm-mirror
-SELECT RAISE(ABORT, 'a company cannot be removed here: the service can only update one'); END
 ;
 CREATE TRIGGER outbox_leave_out_empty BEFORE INSERT ON outbox WHEN NEW.fields IS NULL BEGIN -- of crm-mirror
 SELECT RAISE(IGNORE); END
