@@ -129,7 +129,7 @@ fn carry_out(changes: Vec<CheckedValue>, world: &mut World, object: Object, id: 
     });
     let shown = RecordProjection::Confirmation(&submitted);
     let record = world.table(resource).get(id);
-    record.map_or_else(String::new, |record| render::record(world, resource, record, shown, None))
+    record.map_or_else(String::new, |record| render::record(world, resource, record, shown, Vec::new()))
 }
 
 fn body(request: &IncomingRequest) -> Result<Map<String, Value>, Answer> {

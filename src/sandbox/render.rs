@@ -30,7 +30,7 @@ pub(crate) fn record(
     resource: Resource,
     record: &WorldRecord,
     projection: RecordProjection<'_>,
-    related: Option<(&str, String)>,
+    related: Vec<(&str, String)>,
 ) -> String {
     let is_list = projection == RecordProjection::List;
     let is_shown = |field: &&Field| match (field.projection, projection) {
@@ -70,7 +70,7 @@ pub(crate) fn record(
             (None, _) => {}
         }
     }
-    members.extend(related.map(|(name, source)| (name.into(), Some(source.into()))));
+    members.extend(related.into_iter().map(|(name, source)| (name.into(), Some(source.into()))));
     let has_group = |name: &str| resource.object().is_some_and(|object| object.has_group(name));
     let outside = members.iter().filter(|(name, _)| !name.split_once('.').is_some_and(|(group, _)| has_group(group)));
     object(outside.map(|(name, source)| match source {
@@ -112,7 +112,7 @@ impl World {
     }
 
     fn text(&self, resource: Resource, id: &str, projection: RecordProjection<'_>) -> Option<String> {
-        Some(record(self, resource, self.table(resource).get(id)?, projection, None))
+        Some(record(self, resource, self.table(resource).get(id)?, projection, Vec::new()))
     }
 
     /// [`World::detail_text`], parsed; null if Rust cannot parse it as JSON.
@@ -144,22 +144,31 @@ pub(crate) fn includes(object: Object, value: &str) -> Result<BTreeSet<Resource>
     Ok(includes)
 }
 
-/// What the includes of an answer add to a record. The reference does not specify how.
+/// What the includes of an answer add to a record. The reference does not specify the inner structure of these members.
 pub(crate) fn related(
     world: &World,
     includes: &BTreeSet<Resource>,
     record: &WorldRecord,
-) -> Option<(&'static str, String)> {
-    let linked = |resource, pointer| record.text(pointer).and_then(|id| world.list_json(resource, &id)).into();
-    let is_of = |contact: &&WorldRecord| contact.text("companyId").is_some_and(|id| *id == *record.id);
-    let related = includes.iter().map(|resource| match resource {
-        Resource::TeamMembers => ("owner".to_string(), linked(*resource, "ownerId")),
-        Resource::Companies => ("company".to_string(), linked(*resource, "companyId")),
-        _ => {
-            let total = world.table(*resource).iter().filter(is_of).count();
-            ("contactSummary".to_string(), json!({ "total": total }))
-        }
-    });
-    let related: Map<String, Value> = related.collect();
-    (!related.is_empty()).then(|| ("related", Value::from(related).to_string()))
+) -> Vec<(&'static str, String)> {
+    let mut members = Vec::new();
+    let mut related = Map::new();
+    for resource in includes {
+        let (name, pointer) = match resource {
+            Resource::TeamMembers => ("owner", "ownerId"),
+            Resource::Companies => ("company", "companyId"),
+            Resource::Contacts | Resource::CustomFields => {
+                let contacts = world.table(*resource).iter();
+                let is_of = |contact: &&WorldRecord| contact.text("companyId").is_some_and(|id| *id == *record.id);
+                let total = contacts.filter(is_of).count();
+                members.push(("contactSummary", json!({"total": total}).to_string()));
+                continue;
+            }
+        };
+        let found = record.text(pointer).and_then(|id| world.list_json(*resource, &id));
+        related.insert(name.into(), found.unwrap_or_default());
+    }
+    if !related.is_empty() {
+        members.push(("related", Value::from(related).to_string()));
+    }
+    members
 }
