@@ -23,7 +23,7 @@ use crate::store::{
 };
 use crate::sync::checks::decide_doubts::undecided;
 use crate::sync::checks::identity::Identity;
-use crate::sync::progress::{self, ObjectProgress};
+use crate::sync::progress::{self, LongWork, ObjectProgress};
 use crate::sync::walks::sweep::Sweep;
 
 const RUNS: u32 = 5;
@@ -222,8 +222,11 @@ fn running(tx: &ReadTx<'_>, config: &Config, last: Option<&RecordedRun>) -> Resu
     let Some(run) = last.filter(|run| run.outcome.is_none()) else { return Ok(None) };
     let Some(pid) = lock::current_writer(&config.database) else { return Ok(None) };
     let mut progress = Vec::new();
-    for object in Object::ALL {
-        let of_object = progress::of_object(tx, object)?;
+    // What others leave alone is no progress of theirs.
+    let reads = ["sync", "resync"].contains(&&*run.kind);
+    for object in Object::ALL.into_iter().filter(|_| reads) {
+        let reads_details = config.sync.details && tx.has_details(object)?;
+        let of_object = progress::of_object(tx, object)?.filter(|is| is.work != LongWork::Details || reads_details);
         progress.extend(of_object.map(|progress| RunProgress { object: object.resource(), progress }));
     }
     Ok(Some(RunningRun {

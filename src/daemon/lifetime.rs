@@ -18,7 +18,7 @@ use super::inputs_and_effects::DaemonAnswer;
 use super::runner::{self, Runner};
 use super::socket::{self, ControlSocket};
 use super::state_machine::PastRuns;
-use super::status_reply::DaemonStatus;
+use super::status_reply::{DaemonStatus, OPENING};
 use super::systemd::{self, DaemonSignals};
 use super::watches::{self, CronTicks};
 use super::{control, http_server, notification, page};
@@ -149,6 +149,10 @@ async fn until_open(
                     let (published, mut publishing) = (control.clone(), JoinSet::new());
                     publishing.spawn(keep_published(move || plan(&published.config()), control.clock.clone()));
                     *served = Some((socket, [serving, tokio::spawn(page::serve(control.clone()))], publishing));
+                    if known.take().is_some() {
+                        wait_for(control, OPENING);
+                    }
+                    failures = 0;
                     continue;
                 }
                 Err((reason, hint, is_taken)) => ("control socket", (reason, Some(hint), is_taken)),

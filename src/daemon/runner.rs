@@ -315,10 +315,11 @@ async fn store_pause(
     control: Control,
     client: Option<oneshot::Sender<DaemonAnswer>>,
 ) {
-    let written = async move { store?.write(pause_in_effect(control)).await };
+    // It goes on when nobody waits for it any more.
+    let written = tokio::spawn(async move { store?.write(pause_in_effect(control)).await });
     let failed = match tokio::time::timeout(ANSWER_WITHIN, written).await {
-        Ok(written) => written.err().map(|error| error_chain(&error)),
-        // The writer goes on with it.
+        Ok(Ok(written)) => written.err().map(|error| error_chain(&error)),
+        Ok(Err(ended)) => Some(ended.to_string()),
         Err(_) => Some("another process is using the database".into()),
     };
     if let Some(reason) = &failed {

@@ -32,6 +32,11 @@ pub struct Timetable {
     pub delay: Duration,
 }
 
+/// In the precision in which times are shown.
+fn in_micros(duration: Duration) -> Duration {
+    Duration::from_micros(duration.as_micros() as u64)
+}
+
 impl Timetable {
     /// The timetable of a configuration. `part`, from 0 to 1, is this mirror's part of the longest delay.
     pub fn new(sync: &SyncConfig, part: f64) -> Timetable {
@@ -39,7 +44,7 @@ impl Timetable {
         Timetable {
             sync: sync.clone(),
             poll: (sync.schedule == ChangesSchedule::Auto).then_some(poll),
-            delay: MAX_DELAY.mul_f64(part.clamp(0.0, 1.0)),
+            delay: in_micros(MAX_DELAY.mul_f64(part.clamp(0.0, 1.0))),
         }
     }
 
@@ -59,7 +64,7 @@ impl Timetable {
     pub fn next_run(&self, kind: ScheduleKind, after: Instant) -> Option<Instant> {
         if let (ScheduleKind::Changes, Some(poll)) = (kind, self.poll) {
             // Runs follow each other at intervals that differ: many mirrors do not ask in the same second.
-            return Some(after.plus(poll.interval)).filter(|due| *due > after);
+            return Some(after.plus(in_micros(poll.interval))).filter(|due| *due > after);
         }
         let due = self.line(kind)?.next_after(after.minus(self.delay), &self.sync.time_zone)?;
         Some(due.plus(self.delay))

@@ -61,9 +61,11 @@ impl Instant {
             let nanos = nanos.fold(0, |sum, digit| sum * 10 + i32::from(digit - b'0'));
             let ahead = match zone {
                 "" | "Z" | "z" => SignedDuration::ZERO,
+                // Nothing but hours and minutes: the calendar library reads seconds and names of zones, too.
                 _ => {
                     let zoned = format!("{whole}{zone}");
-                    let zoned = Pieces::parse(&zoned).ok().filter(|read| read.time_zone_annotation().is_none())?;
+                    let is_offset = zone.len() <= 6 && zone.starts_with(['+', '-']);
+                    let zoned = Pieces::parse(&zoned).ok().filter(|_| is_offset)?;
                     SignedDuration::from(zoned.to_numeric_offset().filter(|ahead| ahead.seconds().abs() < 86_400)?)
                 }
             };

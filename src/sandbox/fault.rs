@@ -63,7 +63,7 @@ pub enum Fault {
     RefusedCursor,
     /// The previous page of this resource is served again, with its cursor.
     RepeatedPage,
-    /// `nextCursor` is the cursor of the request.
+    /// `nextCursor` is the cursor of the request; that of a list's only page leads to it again.
     SameCursor,
     /// No rows, and a cursor to the page that has them.
     EmptyPageWithCursor,

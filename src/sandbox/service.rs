@@ -167,7 +167,9 @@ impl Asked<'_> {
                 rows.clear();
                 (next, total) = (None, total.map(|_| 0));
             }
-            Some(Fault::SameCursor) => next = cursor.map(str::to_string).or(next),
+            Some(Fault::SameCursor) => {
+                next = cursor.map(str::to_string).or(next).or_else(|| Some(binding.token(&place, 0)));
+            }
             Some(Fault::Unordered) => rows.reverse(),
             Some(Fault::RowOutsideFilter) => {
                 rows.extend(world.table(resource).iter().find(|record| !query.matches(record)).map(shown));

@@ -37,10 +37,13 @@ pub(super) fn apply_page(
     let mut new_rows = (!tx.is_copied(object)?).then(|| tx.records().new_rows(object, asked));
     let mut ids = HashSet::with_capacity(page.records.len());
     for record in &page.records {
-        // Its version decides about another copy, as about that of any answer.
         if !ids.insert(&record.id) {
             noted.tally.warnings += 1;
             Anomaly::DuplicateId.enter(tx, object.resource(), now)?;
+            // The answer that shows the newer copy is as new as that: it must not decide for the older one.
+            if page.records.iter().any(|other| other.id == record.id && other.updated_at > record.updated_at) {
+                continue;
+            }
         }
         let inserted = new_rows.as_mut().map_or(Ok(false), |rows| rows.insert(record))?;
         let applied = match inserted {

@@ -15,7 +15,7 @@ use super::walks::sweep::Sweep;
 use crate::budget::Limits;
 use crate::error_chain::error_chain;
 use crate::model::{Instant, Object, Resource, Ru};
-use crate::store::{Goal, LastRead, ReadTx, RunOutcome, StateKey, StoreError, WholeListKind};
+use crate::store::{Goal, LastRead, ReadTx, RunOutcome, StateKey, StoreError, WholeListKind, unread};
 use crate::sync::checks::{audit, compare, decide_doubts, identity, owed_counts};
 use crate::sync::walks::{back_fill, changes, definitions, details, service_clock, sweep};
 
@@ -203,8 +203,8 @@ impl Run<'_> {
     /// fails.
     fn pass_over(&self, step: Step, error: SyncError, cost: StepCost) -> Result<(), SyncError> {
         let is_progress = cost.is_progress(error.refusals());
-        // A step that the service refuses for a while, and that got ahead before, goes on there.
-        let goes_on = error.refusals() > 0 && is_progress;
+        // A step that the service refuses for a while, and that got ahead before, goes on there, if it can.
+        let goes_on = error.refusals() > 0 && is_progress && !step.begins_again();
         if let Some(resource) = step.resource().filter(|_| error.concerns_one_resource() && !goes_on) {
             if !error.is_not_due() {
                 tracing::info!(%resource, "{resource} could not be mirrored in this run: {}", error_chain(&error));
@@ -308,7 +308,8 @@ impl Run<'_> {
             // Items that a list did not have wait for another one, and what was refused is due: its delay is its step's.
             let needs = |list| tx.needs_list(list, steady, accepted);
             let [of_contacts, of_companies] = Object::ALL.map(|object| needs(WholeListKind::Definitions(object)));
-            let definitions = of_contacts? || of_companies? || was_refused(tx, Resource::CustomFields)?;
+            let definitions = of_contacts? || of_companies? || unread::has_unread_keys(tx)?;
+            let definitions = definitions || was_refused(tx, Resource::CustomFields)?;
             let definitions = (tx.goals().last_read(Goal::Definitions)?, definitions);
             let team = needs(WholeListKind::Team)? || was_refused(tx, Resource::TeamMembers)?;
             let team = (tx.goals().last_read(Goal::Team)?, team);

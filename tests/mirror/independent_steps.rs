@@ -191,7 +191,29 @@ async fn list_whose_last_page_repeats_its_own_cursor_has_ended() {
         crm.wait(7 * 3_600);
         assert!(mirror.run(&crm, &Job::sync().of(&[Resource::TeamMembers])).await.is_err());
         assert_eq!(mirror.count("team_members"), members);
+        // Without a count nothing shows that it has ended: its rows are taken, and no other is removed.
+        let uncounted = Rule::new(Fault::Status(503)).on(Resource::TeamMembers).with_param("count");
+        crm.sandbox.faults().add(uncounted.forever());
+        for _ in 0..3 {
+            crm.wait(7 * 3_600);
+            mirror.run(&crm, &Job::sync().of(&[Resource::TeamMembers])).await.unwrap();
+            assert_eq!(mirror.count("team_members"), members);
+        }
     }
+}
+
+/// A lookup and a comparison that show all that was announced end there, too.
+#[tokio::test]
+async fn page_that_leads_to_itself_ends_lookups_and_comparisons() {
+    let (crm, mirror) = settled(150, false).await;
+    crm.sandbox.faults().add(Rule::new(Fault::SameCursor).on(Resource::Contacts).forever());
+    crm.sandbox.with_world(|world| assert!(world.remove(Object::Contact, "c00010")));
+    for (job, rows) in [(Job::verify(), 150), (Job::sync(), 150), (Job::audit(), 149), (Job::resync(), 149)] {
+        crm.wait(600);
+        assert!(mirror.run(&crm, &job).await.is_ok(), "{job:?}");
+        assert_eq!(mirror.count("contacts"), rows, "{job:?}");
+    }
+    mirror.assert_exact_lists(&crm);
 }
 
 /// Whatever the service says to a cursor, the walk goes on by value.

@@ -25,6 +25,28 @@ async fn row_committed_late_beside_one_that_changes_again_is_found_in_the_same_r
     mirror.assert_exact_lists(&crm);
 }
 
+/// By an app server half a second behind: the row moves within what is counted, so the counts are equal.
+#[tokio::test]
+async fn row_that_is_stamped_back_among_many_changes_is_found_by_the_next_run() {
+    let (crm, mut mirror) = settled(plain_world(1_600)).await;
+    mirror.settings.details = false;
+    let stamped = |n: usize, back: u64, name: &str| {
+        crm.sandbox.with_world(|world| {
+            let at = world.now().minus(Duration::from_millis(back));
+            assert!(world.edit_at(Object::Contact, &format!("c{n:05}"), &json!({ "name": name }), Some(at)));
+        });
+    };
+    (0..300).for_each(|n| stamped(n, (299 - n as u64) * 20, "Bulk"));
+    crm.wait(1);
+    mirror.sync(&crm).await;
+    stamped(200, 1_500, "Late");
+    crm.wait(4);
+    crm.sandbox.clear_log();
+    mirror.sync(&crm).await;
+    mirror.assert_exact_lists(&crm);
+    assert!(crm.charged() <= 4, "{} RU", crm.charged());
+}
+
 /// A poll every five seconds after a bulk change, with a change before each.
 #[tokio::test]
 async fn steady_changes_after_a_bulk_change_cost_their_pages_and_a_count() {

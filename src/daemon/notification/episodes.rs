@@ -57,7 +57,7 @@ fn conditions(reply: &StatusReply, config: &Config, told: &Told, now: Instant) -
         let text = format!("the budget is spent; the window ends at {}", format::moment(status.ru.refills_at));
         found.push(Episode::new(Subject::BudgetSpent, "", text, "raise `budget.limit`, or poll less often"));
     }
-    found.extend(stale(reply, config, told, now));
+    found.extend(["", SHORT_LISTS].into_iter().filter_map(|about| stale(about, reply, config, told, now)));
     found.extend(incomplete(reply, config, told, now));
     for object in &status.objects {
         found.extend(removals(object, config));
@@ -151,13 +151,19 @@ fn overdue(object: &ObjectStatus, reply: &StatusReply, config: &Config, now: Ins
     ages::overdue(&config.sync, object.object, object.changes_as_of.unwrap_or(reply.begun(now)), poll, now)
 }
 
+/// The lists of team members and definitions: what keeps them from being read may keep nothing else.
+const SHORT_LISTS: &str = "short lists";
+
 /// What keeps objects from being read is told once, whichever they are and whenever each of them is late.
-fn stale(reply: &StatusReply, config: &Config, told: &Told, now: Instant) -> Option<Episode> {
+fn stale(about: &str, reply: &StatusReply, config: &Config, told: &Told, now: Instant) -> Option<Episode> {
     let (status, daemon) = (&reply.status, reply.daemon.as_ref());
     let trouble = daemon.and_then(|daemon| daemon.trouble.as_ref());
     let paused = daemon.and_then(|daemon| daemon.paused_since);
-    let is_told = told.since(Subject::Stale, "").is_some();
+    let is_told = told.since(Subject::Stale, about).is_some();
     let late = |object: &&ObjectStatus| {
+        if object.object.object().is_none() == about.is_empty() {
+            return false;
+        }
         let copying = object.sweep.is_some_and(|sweep| sweep.first_copy) && trouble.is_none();
         let [unexplained, held, excused] = LATE;
         let allowed = match status.hold_until {
@@ -177,7 +183,7 @@ fn stale(reply: &StatusReply, config: &Config, told: &Told, now: Instant) -> Opt
         (None, None, Some(trouble)) => (public_reason(trouble.exit), "status"),
         (None, None, None) => ("no run completed", "status"),
     };
-    Some(Episode::new(Subject::Stale, "", format!("{names} last read {read}: {why}"), config.command(verb)))
+    Some(Episode::new(Subject::Stale, about, format!("{names} last read {read}: {why}"), config.command(verb)))
 }
 
 #[cfg(test)]

@@ -31,7 +31,7 @@ impl Subject {
     const fn rule(self) -> (u64, &'static [Subject]) {
         match self {
             // Less may pass until the run that is due has ended.
-            Subject::Stale => (300, &[Subject::KeyRefused, Subject::BudgetSpent]),
+            Subject::Stale => (300, &[Subject::KeyRefused, Subject::BudgetSpent, Subject::Stale]),
             Subject::Incomplete => (900, &[Subject::KeyRefused, Subject::BudgetSpent, Subject::Stale]),
             // The next runs repair what they can.
             Subject::Differences => (43_200, &[Subject::RefusedRemovals]),
@@ -58,7 +58,9 @@ impl Episode {
 
     pub(super) fn is_explained_by(&self, other: &Episode) -> bool {
         let (_, explained_by) = self.subject.rule();
-        explained_by.contains(&other.subject) && (other.about.is_empty() || other.about == self.about)
+        let is_of_all = other.about.is_empty() && (other.subject, &other.about) != (self.subject, &self.about);
+        explained_by.contains(&other.subject)
+            && (is_of_all || other.about == self.about && other.subject != self.subject)
     }
 }
 

@@ -22,6 +22,8 @@ async function get(path) {
   const response = await fetch(path, { cache: "no-store", signal: AbortSignal.timeout(20_000) });
   const body = await response.json();
   if (!response.ok) throw new Error(body.error);
+  // Not that of the reading, which is old where the file does not answer.
+  setClock(response.headers.get("date"));
   return body;
 }
 
@@ -33,7 +35,6 @@ async function refresh() {
   try {
     known.status = await get("/status");
     known.unreachable = null;
-    setClock(known.status.read_at);
   } catch (error) {
     known.unreachable = error.name === "TypeError" || error.name === "TimeoutError" ? "" : error.message;
   }

@@ -38,6 +38,8 @@ const MAX_RECORDS: u32 = 200;
 const MAX_READINGS: u32 = 3;
 /// After so many readings, about a week, its records are read again: the service may have changed.
 const READINGS_OF_A_ROUND: u32 = 34;
+/// Instead of readings: the column was filled again.
+const FILLED: u32 = READINGS_OF_A_ROUND;
 
 fn wait_after(requests: u32, failures: u32) -> Duration {
     // Two attempts with three requests each would exceed five in an hour.
@@ -68,6 +70,13 @@ pub fn waiting_details(tx: &ReadTx<'_>, object: Object, steady: Instant) -> Resu
 pub fn failed_owed(tx: &ReadTx<'_>, object: Object) -> Result<Option<(Instant, u32)>> {
     let owed = tx.doubt((object.as_str(), "", "failed"))?;
     Ok(owed.and_then(|owed| Some((owed.not_before?, owed.tries))))
+}
+
+/// Whether a record had a custom key for which the definitions were not read yet.
+pub fn has_unread_keys(tx: &ReadTx<'_>) -> Result<bool> {
+    let keys: Vec<String> =
+        tx.column("SELECT record_id FROM doubts WHERE why = 'unknown key' AND tries = 0 LIMIT 1", [])?;
+    Ok(!keys.is_empty())
 }
 
 impl UnreadTx<'_> {
@@ -233,7 +242,8 @@ impl UnreadTx<'_> {
 
     /// What must be read again, now that the definitions were read and their columns updated: records whose last answer lacked
     /// the key of an active field. If more did than are read at once, their column is filled again, but only after most of
-    /// those that were read had the key: a service that omits it would be asked for the same values again and again.
+    /// those that were read had the key: a service that omits it would be asked for the same values again and again. A
+    /// back-fill shows no record without a value: those still lack the key after it, and are not read for it.
     pub fn take_lacking(&self, object: Object) -> Result<LackedValues> {
         let (layout, keys) = (self.tx.layout(), key_type(object));
         let (mut out, mut again) = (LackedValues::default(), Vec::new());
@@ -250,15 +260,19 @@ impl UnreadTx<'_> {
             let of_field = (keys.as_str(), field.definition.as_str(), "lacked");
             let known = self.tx.doubt(of_field)?.unwrap_or_default();
             let before: u32 = known.version.and_then(|records| records.parse().ok()).unwrap_or_default();
+            let was_filled = known.tries == FILLED;
             // Some of them may have been removed meanwhile.
-            let had_it = before > 0 && records + before.min(MAX_RECORDS).div_ceil(2) <= before;
-            let readings = if had_it { 0 } else { known.tries };
-            if had_it && before > MAX_RECORDS {
+            let had_it = !was_filled && before > 0 && records + before.min(MAX_RECORDS).div_ceil(2) <= before;
+            let is_filled = was_filled && records <= before;
+            let readings = if had_it || was_filled { 0 } else { known.tries };
+            let fills = had_it && before > MAX_RECORDS;
+            if fills {
                 out.fields.push(FieldToBackFill { definition: field.definition.clone(), is_new: false });
-            } else if readings < MAX_READINGS {
+            } else if !is_filled && readings < MAX_READINGS {
                 again.push(field.column.as_str());
             }
-            let (tries, version) = ((readings + 1) % READINGS_OF_A_ROUND, Some(records.to_string()));
+            let tries = if fills || is_filled { FILLED } else { (readings + 1) % READINGS_OF_A_ROUND };
+            let version = Some(records.to_string());
             self.tx.knowledge().set_doubt(of_field, &Doubt { tries, version, ..Doubt::default() })?;
         }
         out.records = self.column(

@@ -13,7 +13,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 
 use super::compare::Audit;
-use crate::api::{ListQuery, SortBy};
+use crate::api::SortBy;
 use crate::model::{Instant, Object, RecordId, TimeBounds, TimeField, TimeRange};
 use crate::store::Goal;
 use crate::sync::checks::compare;
@@ -84,10 +84,11 @@ impl Audit<'_> {
         let rows = self.run.read(move |tx| tx.count_rows(object)).await?;
         let pages = rows.div_ceil(LEAF);
         let edges = (pages / 2).clamp(2, MAX_EDGES);
-        if pages <= edges + BESIDE_EDGES {
-            return self.compare_listed(TimeRange::WHOLE).await;
+        if pages <= edges + BESIDE_EDGES && self.could_list(TimeRange::WHOLE).await? {
+            return Ok(());
         }
-        self.compare_newest().await?;
+        let unseen = self.compare_newest(TimeRange::dated(TimeField::UpdatedAt, None, None)).await?;
+        self.unseen.extend(unseen);
         // The value does not matter, as long as the edge differs from that of the last audit.
         let shift = (self.run.now().as_secs().rem_euclid(97)) as f64 / 97.0;
         let mut by_creation = self.ranges(TimeField::CreatedAt, 2, shift).await?;
@@ -160,30 +161,34 @@ impl Audit<'_> {
         divided.await
     }
 
-    /// Compares the records that changed last row by row, for 1 RU: one that is missing beside one that lingers leaves the
-    /// counts equal, and most of what happens, happens there.
-    async fn compare_newest(&mut self) -> Result<(), SyncError> {
+    /// Compares the records of a range that changed last row by row, for 1 RU: one that is missing beside one that lingers, or
+    /// one that changed again, leaves the counts equal, and most of what happens, happens there. Returns those that were not
+    /// shown.
+    pub(super) async fn compare_newest(&mut self, range: TimeRange) -> Result<HashSet<RecordId>, SyncError> {
         let object = self.object;
-        let query = ListQuery::new(object.resource()).sort(SortBy::UpdatedDesc).is_null("updatedAt", false);
+        let query = range.list(object.resource()).sort(SortBy::UpdatedDesc);
         let fetched = match self.run.engine.page(&query, compare::purpose(self.run), "audit").await {
             // The counts are made all the same.
-            Err(error) if error.is_unreadable() => return Ok(()),
+            Err(error) if error.is_unreadable() => return Ok(HashSet::new()),
             fetched => fetched?,
         };
         let page = &fetched.page;
         let oldest = page.records.iter().filter_map(|record| record.updated_at).min();
+        let (low, high) = range.bounds.dates();
         // Older records are not all on the page.
-        let from = oldest.map(|oldest| oldest.whole_second().plus(SECOND)).filter(|_| page.next.is_some());
-        let shown = TimeRange::dated(TimeField::UpdatedAt, from, None);
+        let oldest =
+            oldest.map(|oldest| if page.next.is_some() { Some(oldest.whole_second().plus(SECOND)) } else { low });
         let mut unseen = match oldest {
-            Some(_) => self.run.read(move |tx| tx.ids_of_range(object, shown)).await?,
+            Some(from) => {
+                let shown = TimeRange::dated(TimeField::UpdatedAt, from, high);
+                self.run.read(move |tx| tx.ids_of_range(object, shown)).await?
+            }
             None => HashSet::new(),
         };
         self.compare_page(fetched, &mut unseen).await?;
-        self.unseen.extend(unseen);
-        // They are of no range.
+        // They are of no range that is counted.
         self.entered = self.findings.clone();
-        Ok(())
+        Ok(unseen)
     }
 
     /// Divides an object's records into ranges of about equal size.
@@ -238,18 +243,14 @@ impl Audit<'_> {
         range: TimeRange,
         lists_leaves: bool,
     ) -> Result<(), SyncError> {
-        let (object, is_whole) = (self.object, range == TimeRange::WHOLE);
-        if !self.run.may_count(object)
-            || is_whole
-            || lists_leaves && compare::count_here(self.run, object, range).await? <= LEAF
-        {
-            match self.compare_listed(range).await {
-                Err(error) if !is_whole && (error.is_refused() || matches!(error, SyncError::NotAdvancing { .. })) => {
-                    // What it found until then is of no range that is entered.
-                    self.entered = self.findings.clone();
-                }
-                listed => return listed,
-            }
+        let object = self.object;
+        if range == TimeRange::WHOLE {
+            return self.compare_listed(range).await;
+        }
+        let is_listed =
+            !self.run.may_count(object) || lists_leaves && compare::count_here(self.run, object, range).await? <= LEAF;
+        if is_listed && self.could_list(range).await? {
+            return Ok(());
         }
         match self.compare(vec![range]).await {
             Err(error) if error.allows_another() => {
@@ -258,6 +259,18 @@ impl Audit<'_> {
                 self.compare_listed(range).await
             }
             compared => compared.map(drop),
+        }
+    }
+
+    /// Lists a range and compares it; `false` if the service's cursors do not lead to its end.
+    async fn could_list(&mut self, range: TimeRange) -> Result<bool, SyncError> {
+        match self.compare_listed(range).await {
+            Err(error) if error.is_refused() || matches!(error, SyncError::NotAdvancing { .. }) => {
+                // What it found until then is of no range that is entered.
+                self.entered = self.findings.clone();
+                Ok(false)
+            }
+            listed => listed.map(|()| true),
         }
     }
 
@@ -362,11 +375,17 @@ impl Audit<'_> {
                 }
                 fetched => fetched?,
             };
-            let Some(fetched) = fetched else { return Ok(listed) };
+            let Some(fetched) = fetched else {
+                // Only a total shows that nothing follows a page that leads to itself.
+                self.not_shown += u64::from(list.place.repeats && listed.announced == 0);
+                return Ok(listed);
+            };
             if list.place.pages == 1 {
                 (listed.there, listed.announced) = (0, fetched.page.total.unwrap_or(0));
             }
-            listed.there += fetched.page.records.len() as u64 + u64::from(fetched.page.unusable);
+            if !list.place.repeats {
+                listed.there += fetched.page.records.len() as u64 + u64::from(fetched.page.unusable);
+            }
             self.compare_page(fetched, &mut listed.unseen).await?;
         }
     }

@@ -72,19 +72,23 @@ impl Audit<'_> {
             let at_once = accepted || retries_refusals(&job, by_person);
             let share = tx.removal_share(object, nominated.len() as u64, steady)?;
             let refusal = tx.refused_removals(object)?;
+            let refusal = refusal.map(|refusal| Ok::<_, StoreError>((refusal, tx.count_rows(object)?))).transpose()?;
             Ok((nominated, tx.due_doubts(object, steady, at_once, by_person)?, share, refusal, (accepted, at_once)))
         });
         let (nominated, due, share, refusal, (accepted, at_once)) = reading.await?;
+        // A total that has some of them again: a few lookups tell whether the outage is over.
+        let is_back = |rows: u64| self.total.is_some_and(|(there, _)| there + nominated.len() as u64 > rows);
+        let (is_refused, standing) = (refusal.is_some(), refusal.filter(|(_, rows)| !at_once && !is_back(*rows)));
         let guard = RemovalGuard { accepted, ..self.run.removal_guard() };
         self.look_at_older(due.older).await?;
         // It stands until a person decides, or lists show the records again.
-        if let Some(refusal) = refusal.filter(|_| !at_once && !nominated.is_empty()) {
+        if let Some((refusal, _)) = standing.filter(|_| !nominated.is_empty()) {
             if !matches!(self.run.job, Job::Sync { .. } | Job::Push) {
                 self.run.report_outage(object.resource(), refusal);
             }
             return Ok(Settlement { refused: true, ..Settlement::default() });
         }
-        if refusal.is_some() && nominated.is_empty() {
+        if is_refused && nominated.is_empty() {
             self.run.write(move |tx| tx.claims().unset(Goal::RefusedRemovals(object))).await?;
         }
         let settlement = Settlement { unproven: nominated.len() as u64, ..Settlement::default() };

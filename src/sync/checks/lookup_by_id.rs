@@ -108,7 +108,8 @@ pub(in crate::sync) async fn nominate(run: &Run<'_>, object: Object, ids: Vec<Re
     Ok(())
 }
 
-/// Every row of a list of some ids, up to the first page that has any but the witness.
+/// Every row of a list of some ids, up to the first page that has any but the witness, and to the end if it has all that was
+/// announced.
 async fn list_by(
     run: &Run<'_>,
     query: ListQuery,
@@ -118,18 +119,23 @@ async fn list_by(
     let mut list = ShortList::new(run, query, Purpose::Audit, "confirm removals of");
     let (asked, answer) = (run.store().requests().begin(), AnswerTime { shows: None, steady: run.steady_time() });
     let mut found = FoundRecords { pages: Vec::new(), asked, is_cut: false, answer };
-    while let Some(fetched) = list.page().await? {
+    loop {
+        let fetched = match list.page().await {
+            // What it has shown is known all the same.
+            Err(error) if error.is_refused() && !found.pages.is_empty() => break,
+            fetched => fetched?,
+        };
+        let Some(fetched) = fetched else { break };
         if list.place.pages == 1 {
             (found.pages, found.answer) = (Vec::new(), answer);
         }
         let answer = service_clock::answer_time(run, &fetched.answer, &fetched.page.records);
-        found.is_cut = fetched.page.next.is_some();
         found.add(vec![fetched], answer);
-        if found.records().any(|record| Some(&record.id) != witness) {
+        if found.is_all(ids) != Some(true) && found.records().any(|record| Some(&record.id) != witness) {
             break;
         }
     }
-    found.is_cut |= !found.is_all(ids).unwrap_or(found.pages.len() == 1);
+    found.is_cut = list.goes_on() || !found.is_all(ids).unwrap_or(found.pages.len() == 1);
     Ok(found)
 }
 

@@ -40,6 +40,10 @@ pub(in crate::sync) async fn carry_out_count(run: &Run<'_>, object: Object, walk
     let mut found = 0;
     for range in owed.ranges.clone() {
         let mut audit = Audit::new(run, object);
+        if !is_sweep {
+            // A count does not show that a row has changed again within it. What has left it meanwhile is of the next walk.
+            audit.compare_newest(range).await?;
+        }
         audit.compare_or_list(range, is_sweep).await?;
         if audit.unlisted > 0 {
             let waiting = UnprovenRanges { waits_until: Some(steady.plus(DAY)), ..owed };

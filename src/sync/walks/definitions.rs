@@ -26,7 +26,7 @@ pub(crate) const LISTS: Ru = Ru::new(4);
 struct WholeList {
     records: Vec<Record>,
     asked_at: Instant,
-    /// Whether every item could be parsed.
+    /// Whether every item could be parsed, and nothing else can follow.
     complete: bool,
     pages: u64,
 }
@@ -58,28 +58,24 @@ async fn whole_list(run: &Run<'_>, query: ListQuery) -> Result<WholeList, SyncEr
         if page.unusable > 0 {
             run.note_anomaly(Anomaly::UnusableItem, resource).await?;
         }
-        let is_new = |record: &Record| !whole.records.iter().any(|known| known.id == record.id);
-        let (repeats, rows) = (list.place.repeats && !page.records.iter().any(is_new), page.records.len());
         whole.add(WholeList { records: page.records, complete: page.unusable == 0, pages: 1, ..begin });
-        if repeats && has_ended(run, &list.query, whole.records.len(), rows).await? {
-            break;
-        }
         if let Some(anomaly) = list.place.anomaly {
             run.note_anomaly(anomaly, resource).await?;
         }
     }
+    if list.place.repeats {
+        let counting = list.query.clone().limit(PageSize::ONE).count_exact();
+        let total = match run.engine.page(&counting, Purpose::Definitions, "count").await {
+            Err(error) if error.allows_another() => None,
+            arrived => arrived?.page.total,
+        };
+        if total.is_some_and(|total| total != whole.records.len() as u64) {
+            return Err(SyncError::NotAdvancing { resource });
+        }
+        // Its rows are there, and nothing proves that no other is.
+        whole.complete &= total.is_some();
+    }
     Ok(whole)
-}
-
-/// Whether a list has ended that repeats its last page: it has no more than these rows. Where the service does not
-/// count, a page that is not full was the last.
-async fn has_ended(run: &Run<'_>, query: &ListQuery, rows: usize, last_page: usize) -> Result<bool, SyncError> {
-    let counting = query.clone().limit(PageSize::ONE).count_exact();
-    let total = match run.engine.page(&counting, Purpose::Definitions, "count").await {
-        Err(error) if error.allows_another() => None,
-        arrived => arrived?.page.total,
-    };
-    Ok(total.map_or(last_page < usize::from(query.page_size().get()), |total| total == rows as u64))
 }
 
 /// Reads the definitions of both objects, active and archived, and updates the columns.

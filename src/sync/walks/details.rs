@@ -5,6 +5,7 @@
 //! detail that cannot be read affects its record only: [`FailedDetails`] bounds what such requests cost.
 
 use std::collections::{HashSet, VecDeque};
+use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
@@ -169,18 +170,30 @@ async fn read_batch<'r>(
         rows,
         given_up: false,
     };
-    let (mut under_way, mut ended) = (FuturesUnordered::new(), Ok(()));
+    let (mut under_way, mut arrived, mut ended) = (FuturesUnordered::new(), VecDeque::new(), Ok(()));
     loop {
-        while under_way.len() < run.engine.workers()
-            && let Some(id) = batch.next(under_way.len())
+        while under_way.len() + arrived.len() < run.engine.workers()
+            && let Some(id) = batch.next(under_way.len() + arrived.len())
         {
             under_way.push(async move {
                 let answer = run.engine.client.detail(object, &id, purpose).await;
                 (id, answer)
             });
         }
-        let Some((id, answer)) = under_way.next().await else { break };
-        match batch.take(&id, answer).await {
+        let next = arrived.pop_front();
+        let Some((id, answer)) = (if next.is_some() { next } else { under_way.next().await }) else { break };
+        let taken = {
+            // Those under way go on meanwhile: what this one requests may wait for their end.
+            let mut taking = pin!(batch.take(&id, answer));
+            loop {
+                tokio::select! {
+                    biased;
+                    taken = &mut taking => break taken,
+                    Some(other) = under_way.next() => arrived.push_back(other),
+                }
+            }
+        };
+        match taken {
             Ok(()) => {
                 batch.rows += 1;
                 let (resource, rows, ru) = (object.resource(), batch.rows, run.spent());

@@ -1,5 +1,6 @@
-//! Lists that are read in one go, page by page, as the cursors lead. Repeated cursors, and pages without new rows that have
-//! a next cursor, are followed a limited number of times.
+//! Lists that are read in one go, page by page, as the cursors lead. A page that leads to itself and shows no new rows is the
+//! last; a total has to show that nothing follows. Other repeated cursors, and pages without new rows that have a next cursor,
+//! are followed a limited number of times.
 
 use std::collections::HashSet;
 
@@ -69,13 +70,18 @@ pub(in crate::sync) struct ListPlace {
     /// The first records of the pages so far: a page that begins like an earlier one has no new rows.
     first: HashSet<RecordId>,
     idle: u32,
-    /// Whether the last page leads to itself.
+    /// Whether it ended with a page that leads to itself: only a total shows that nothing follows.
     pub(in crate::sync) repeats: bool,
     /// What was wrong with the last page, if it did not advance.
     pub(in crate::sync) anomaly: Option<Anomaly>,
 }
 
 impl<'r> ShortList<'r> {
+    /// Whether more pages follow.
+    pub(in crate::sync) const fn goes_on(&self) -> bool {
+        self.place.next.is_some()
+    }
+
     pub(in crate::sync) fn new(
         run: &'r Run<'r>,
         query: ListQuery,
@@ -126,11 +132,14 @@ impl ListPlace {
     fn take(&mut self, page: &ListPage) {
         self.pages += 1;
         self.anomaly = None;
-        self.repeats = page.next.is_some() && page.next == self.next;
-        self.next.clone_from(&page.next);
+        let before = std::mem::replace(&mut self.next, page.next.clone());
         let Some(next) = &page.next else { return };
         let first = page.records.first().map(|record| &record.id);
         let has_new_rows = first.is_some_and(|first| self.first.insert(first.clone()));
+        self.repeats = self.next == before && !has_new_rows;
+        if self.repeats {
+            self.next = None;
+        }
         self.anomaly = if !self.followed.insert(next.clone()) {
             Some(Anomaly::RepeatedCursor)
         } else if has_new_rows {
