@@ -166,7 +166,7 @@ impl Audit<'_> {
     /// shown.
     pub(super) async fn compare_newest(&mut self, range: TimeRange) -> Result<HashSet<RecordId>, SyncError> {
         let object = self.object;
-        let query = range.list(object.resource()).sort(SortBy::UpdatedDesc);
+        let query = range.sorted(object.resource(), SortBy::UpdatedDesc);
         let fetched = match self.run.engine.page(&query, compare::purpose(self.run), "audit").await {
             // The counts are made all the same.
             Err(error) if error.is_unreadable() => return Ok(HashSet::new()),

@@ -37,6 +37,11 @@ impl TimeRange {
             TimeField::CreatedAt => SortBy::CreatedAsc,
             TimeField::UpdatedAt => SortBy::UpdatedAsc,
         };
+        self.sorted(resource, sort)
+    }
+
+    /// The query that lists the range in this order.
+    pub fn sorted(&self, resource: Resource, sort: SortBy) -> ListQuery {
         let query = bounded(ListQuery::new(resource).sort(sort), self.field, self.bounds);
         match self.within {
             Some(within) => bounded(query, self.field.other(), within),
