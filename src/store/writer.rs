@@ -77,7 +77,8 @@ impl Store {
     }
 
     pub fn open_with(path: &Path, options: StoreOptions) -> Result<Store> {
-        let path = &beside(path, "");
+        // A link may lead to another file later: only what lies beside this one has its name.
+        let (configured, path) = (path, &beside(path, ""));
         let [log, index] = wal::files_beside(path);
         let removes_log = options.leaves_no_wal && !(log.exists() && index.exists());
         let (conn, lock) = open::writer(path)?;
@@ -118,8 +119,7 @@ impl Store {
         if let Some(wait) = options.lock_wait {
             writer.conn.busy_timeout(wait).doing("set how long to wait for a lock")?;
         }
-        let (path, file) = (Arc::new(path.to_path_buf()), FileId::of(path));
-        let (place, held) = (path.clone(), lock.clone());
+        let (place, file, held) = (path.clone(), FileId::of(path), lock.clone());
         let (queue, mut work) = mpsc::channel::<WriterJob>(QUEUE);
         let thread = std::thread::Builder::new()
             .name("mirror-writer".into())
@@ -144,8 +144,8 @@ impl Store {
                     tracing::error!(%error, "The WAL of a file that was replaced is in the way: {error}");
                 }
             })
-            .map_err(StoreError::using(&path))?;
-        let thread = Arc::new(Mutex::new(Some(thread)));
+            .map_err(StoreError::using(path))?;
+        let (path, thread) = (Arc::new(configured.to_path_buf()), Arc::new(Mutex::new(Some(thread))));
         Ok(Store { queue, layout, path, file, lock, requests, is_replaced, thread })
     }
 

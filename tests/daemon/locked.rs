@@ -1,13 +1,14 @@
 //! The database locked by another process, as by a shell in a transaction: the daemon answers, reports the correct
 //! state, and stops in time. A mirror that another process writes, or that is missing, is waited for.
 
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crm_mirror::model::Resource;
+use crm_mirror::model::{Object, Resource};
 use crm_mirror::sandbox::{RequestLine, World};
 
 use crate::alerts_publish::Published;
@@ -268,8 +269,8 @@ fn replaced_file_is_reopened() {
     let paused = daemon.post("/pause", &json!({})).with(202).json();
     assert_eq!(paused["stored"], false, "{paused}");
     fixture.service.sandbox.with_world(|world| {
-        let ids = world.ids(crm_mirror::model::Resource::Contacts);
-        world.edit(crm_mirror::model::Object::Contact, &ids[3], &json!({ "name": "Changed" }));
+        let ids = world.ids(Resource::Contacts);
+        world.edit(Object::Contact, &ids[3], &json!({ "name": "Changed" }));
     });
     let spent = daemon.job("/sync", &json!({}))["summary"]["ru"]["spent"].as_u64().unwrap();
     assert_eq!((spent > 0, used()), (true, before + spent), "the budget does not begin anew");
@@ -278,12 +279,44 @@ fn replaced_file_is_reopened() {
     let id = fixture.column("SELECT id FROM contacts ORDER BY id LIMIT 1").remove(0);
     fixture.edit(&id, "CFO");
     daemon.sync();
-    assert_eq!(fixture.service.sandbox.log().patches(crm_mirror::model::Object::Contact), 0);
+    assert_eq!(fixture.service.sandbox.log().patches(Object::Contact), 0);
     assert!(daemon.stop().contains("was replaced by another file"));
     let daemon = fixture.start();
     assert!(daemon.status()["daemon"]["paused_since"].is_string());
     assert_eq!(daemon.post("/pause", &json!({})).with(200).json()["stored"], true);
     daemon.stop();
+}
+
+/// The mirror is the file at the end of a link, also of one that is set to another file.
+#[test]
+fn file_that_a_link_leads_to_is_followed() {
+    let fixture = DaemonFixture::with(20, 2).set("CRM_MIRROR_WRITE_BACK__ENABLED", "true");
+    let [link, former, socket] = ["mirror.db", "first.db", "mirror.db.sock"].map(|name| fixture.place.path(name));
+    let fixture = fixture.set("CRM_MIRROR_DAEMON__SOCKET", socket.to_str().unwrap());
+    symlink("first.db", &link).unwrap();
+    let daemon = fixture.start();
+    daemon.sync();
+    fixture.place.run("backup second.db").done();
+    std::fs::remove_file(&link).unwrap();
+    symlink("second.db", &link).unwrap();
+    let ids = fixture.service.sandbox.with_world(|world| {
+        let ids = world.ids(Resource::Contacts);
+        world.edit(Object::Contact, &ids[3], &json!({ "name": "Changed" }));
+        ids
+    });
+    let used = || daemon.status()["ru"]["used"].as_u64().unwrap();
+    let before = used();
+    let spent = daemon.job("/sync", &json!({}))["summary"]["ru"]["spent"].as_u64().unwrap();
+    assert_eq!((spent > 0, used()), (true, before + spent), "the budget does not begin anew");
+    let changed = "SELECT count(*) FROM contacts WHERE name = 'Changed'";
+    assert_eq!(fixture.column(changed), ["1"]);
+    let at_former = rusqlite::Connection::open(&former).unwrap().query_row(changed, [], |row| row.get::<_, i64>(0));
+    assert_eq!(at_former.unwrap(), 0, "nothing is written to the other file");
+    fixture.edit(&ids[4], "CFO");
+    socket::until("the edit", || (fixture.service.sandbox.log().patches(Object::Contact) == 1).then_some(()));
+    socket::until("the answer", || (fixture.column("SELECT state FROM outbox") == ["applied"]).then_some(()));
+    daemon.stop();
+    fixture.assert_exact();
 }
 
 /// What the file and its lock file say of the process that writes it.
@@ -310,7 +343,7 @@ fn edits_of_a_file_that_takes_the_place_of_the_mirror_are_held_whatever_wal_is_l
             (fixture.column("SELECT state FROM outbox") == ["applied"]).then_some(())
         });
         fixture.service.sandbox.with_world(|world| {
-            world.edit(crm_mirror::model::Object::Contact, &id, &json!({ "position": "Set back" }));
+            world.edit(Object::Contact, &id, &json!({ "position": "Set back" }));
         });
         daemon.sync();
         let is_empty = || std::fs::metadata(fixture.place.path("mirror.db-wal")).unwrap().len() == 0;
@@ -326,7 +359,7 @@ fn edits_of_a_file_that_takes_the_place_of_the_mirror_are_held_whatever_wal_is_l
         verb(&fixture, &format!("edit contact {id} position=COO")).code(74);
         daemon.sync();
         assert_eq!(fixture.column("SELECT state FROM outbox"), ["held"]);
-        assert_eq!(fixture.service.sandbox.log().patches(crm_mirror::model::Object::Contact), 0);
+        assert_eq!(fixture.service.sandbox.log().patches(Object::Contact), 0);
         let [stored, locked] = writers(&fixture);
         assert_eq!(stored, locked);
         fixture.assert_consistent();
