@@ -12,7 +12,6 @@ use tokio_postgres::types::{ToSql, Type};
 
 use super::database::in_parts;
 use super::row::{PgRow, PublishedRows};
-use super::schema::owed;
 use super::sides::Sides;
 use super::state::TargetState;
 use super::tables::{PgType, Publication, PublishedTable};
@@ -80,7 +79,7 @@ async fn compare(sides: &mut Sides<'_>, repairs: bool) -> Result<Comparison, Pub
         let is_open = sides.publication.table(table.name).is_some_and(|table| sides.state.is_loaded(table));
         // A row that is listed as refused need not differ.
         if repairs && (differences > 0 || is_open && sides.database.refused().await?.0 > 0) {
-            sides.load(&owed([table.name])).await?;
+            sides.state.owed.insert(table.name.into());
             sides.send_all().await?;
             let mut again = Comparison::default();
             compare_table(sides, table, &mut again).await?;

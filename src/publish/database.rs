@@ -272,12 +272,18 @@ pub(super) struct RowStatement<'a> {
 
 impl Database {
     /// Inserts rows, or replaces those with the same key if they differ, in the table itself or its shadow `name`.
-    pub(super) async fn upsert(&self, table: &PublishedTable, name: &str, rows: &[PgRow]) -> Result<(), PublishError> {
+    pub(super) async fn upsert(
+        &self,
+        next: &mut TargetState,
+        table: &PublishedTable,
+        name: &str,
+        rows: &[PgRow],
+    ) -> Result<(), PublishError> {
         let of_column = |place: usize| rows.iter().map(|row| row[place].as_deref()).collect();
         let arrays = (0..table.columns.len()).map(of_column).collect();
         let names = rows.iter().map(|row| row_name(table, row)).collect();
         let statement = sql::upsert(&self.schema, table, name);
-        self.write(&RowStatement { statement, table: table.name, names, arrays }).await
+        self.write(next, &RowStatement { statement, table: table.name, names, arrays }).await
     }
 
     /// Reads the keys of the next rows after one, and the key to go on after; `None` after the last page.
@@ -294,14 +300,19 @@ impl Database {
         Ok((keys, next))
     }
 
-    pub(super) async fn delete_keys(&self, table: &PublishedTable, keys: &[Vec<String>]) -> Result<(), PublishError> {
+    pub(super) async fn delete_keys(
+        &self,
+        next: &mut TargetState,
+        table: &PublishedTable,
+        keys: &[Vec<String>],
+    ) -> Result<(), PublishError> {
         let of_column = |place: usize| keys.iter().map(|key| Some(key[place].as_str())).collect();
         let arrays = (0..table.key.len()).map(of_column).collect();
         // As `row_name` has it.
         let named = if table.name == "custom_multi_values" { 2 } else { table.key.len() };
         let names = keys.iter().map(|key| key[..named].join(" ")).collect();
         let statement = sql::delete_keys(&self.schema, table);
-        self.write(&RowStatement { statement, table: table.name, names, arrays }).await
+        self.write(next, &RowStatement { statement, table: table.name, names, arrays }).await
     }
 
     /// Executes a statement for any rows of a table. If the database refuses one of them, the table is owed.
@@ -320,8 +331,9 @@ impl Database {
         Ok(())
     }
 
-    /// Executes a statement, lists the rows that the database refuses, and removes the others from the list.
-    pub(super) async fn write(&self, rows: &RowStatement<'_>) -> Result<(), PublishError> {
+    /// Executes a statement, lists the rows that the database refuses, and removes the others from the list. Their table is
+    /// owed: they may refer to what is written later.
+    pub(super) async fn write(&self, next: &mut TargetState, rows: &RowStatement<'_>) -> Result<(), PublishError> {
         let write_part = |part: Range<usize>| async move {
             let arrays: Vec<&[Option<&str>]> = rows.arrays.iter().map(|array| &array[part.clone()]).collect();
             let params = arrays.iter().map(|array| (array as &(dyn ToSql + Sync), Type::TEXT_ARRAY));
@@ -339,6 +351,7 @@ impl Database {
             refused.iter().map(|(place, error)| (rows.names[*place].as_str(), error.server_message())).collect();
         let (names, reasons): (Vec<&str>, Vec<&str>) = refused.iter().map(|(name, why)| (*name, why.as_str())).unzip();
         if !names.is_empty() {
+            next.owed.insert(rows.table.into());
             let insert = sql::private(&self.schema, sql::INSERT_REFUSED);
             let table: Param<'_> = (&rows.table, Type::TEXT);
             self.execute(NOTING, &insert, &[table, (&names, Type::TEXT_ARRAY), (&reasons, Type::TEXT_ARRAY)]).await?;

@@ -1,12 +1,11 @@
-//! Sends changes: small tables that differ, then batches of records, new entries of the feed and joined names, each in one
-//! transaction with the cursor.
+//! Sends changes: batches of records, new entries of the feed and joined names, each in one transaction with the cursor; then
+//! loads what is owed, such as small tables that differ.
 
 use std::collections::BTreeMap;
 
 use tokio_postgres::types::Type;
 
 use super::database::{Param, RowStatement};
-use super::schema::owed;
 use super::sides::{self, ChangedRows, Sides, Unsent};
 use super::state::{PRUNED, TargetState};
 use super::tables::Publication;
@@ -28,20 +27,12 @@ struct Batch {
 }
 
 /// The names of records that others point to, by id; `None` for one that has none or does not exist.
-type JoinedNames = BTreeMap<String, Option<String>>;
+pub(super) type JoinedNames = BTreeMap<String, Option<String>>;
 
 impl Sides<'_> {
     /// Returns the number of records that were sent, and of entries of the feed.
     pub(super) async fn send_all(&mut self) -> Result<(u64, u64), PublishError> {
         let (mut records, mut entries, mut is_last) = (0, 0, false);
-        // Records may refer to their new rows. Rows that are gone are deleted once nothing refers to them: the digests stay.
-        let small = |moment: &Moment<'_>, publication: &Publication, state: &TargetState| {
-            let mut all = sides::small(moment, publication)?;
-            all.retain(|name, small| differs(state, name, small));
-            Ok(all)
-        };
-        let small = self.read(small).await?;
-        self.load(&owed(small.into_keys())).await?;
         while !is_last {
             let sent = match self.send_batch().await {
                 Ok(sent) => sent,
@@ -73,10 +64,7 @@ impl Sides<'_> {
         if let Some(last) = batch.changes.records.last() {
             next.changed = last.seq;
         }
-        for (table, (_, digest)) in &batch.changes.small {
-            next.digests.insert((*table).into(), digest.clone());
-            next.owed.insert((*table).into());
-        }
+        next.owed.extend(batch.changes.small.keys().map(|table| (*table).into()));
         if publication.table("changes").is_some() {
             next.digests.insert(PRUNED.into(), batch.forgotten.to_string());
         }
@@ -85,7 +73,7 @@ impl Sides<'_> {
         }
         let owed = next.owed.clone();
         self.database.begin(&mut next).await?;
-        self.send_records(&batch).await?;
+        self.send_records(&mut next, &batch).await?;
         self.send_names(&mut next, ("company_id", "company_name"), &batch.companies, false).await?;
         self.send_changes(&mut next, &batch).await?;
         if let Some((owners, _)) = &batch.owners {
@@ -100,7 +88,7 @@ impl Sides<'_> {
     }
 
     /// Sends the records: existing rows are written, missing ones are deleted.
-    async fn send_records(&self, batch: &Batch) -> Result<(), PublishError> {
+    async fn send_records(&self, next: &mut TargetState, batch: &Batch) -> Result<(), PublishError> {
         let database = self.database;
         for ChangedRows { table, key, object, gone, rows } in batch.changes.changes.values() {
             let Some(of) = self.publication.table(table) else { continue };
@@ -115,15 +103,15 @@ impl Sides<'_> {
             }
             let arrays = vec![gone.iter().map(|id| Some(id.as_str())).collect()];
             let statement = sql::delete_records(&database.schema, table, key, *object);
-            database.write(&RowStatement { statement, table, names, arrays }).await?;
-            database.upsert(of, table, &self.converted(of, rows)).await?;
+            database.write(next, &RowStatement { statement, table, names, arrays }).await?;
+            database.upsert(next, of, table, &self.converted(of, rows)).await?;
         }
         Ok(())
     }
 
     async fn send_changes(&self, next: &mut TargetState, batch: &Batch) -> Result<(), PublishError> {
         let (database, Some(table)) = (self.database, self.publication.table("changes")) else { return Ok(()) };
-        database.upsert(table, table.name, &self.converted(table, &batch.changes.entries)).await?;
+        database.upsert(next, table, table.name, &self.converted(table, &batch.changes.entries)).await?;
         if batch.forgotten == self.state.pruned() {
             return Ok(());
         }
@@ -136,7 +124,7 @@ impl Sides<'_> {
 
     /// Updates a joined name where it differs, in the tables that have it: the feed has no entry for the name of another
     /// record. Where the names are all that there are, others are cleared.
-    async fn send_names(
+    pub(super) async fn send_names(
         &self,
         next: &mut TargetState,
         (pointer, column): (&str, &str),
@@ -187,7 +175,11 @@ fn differs(state: &TargetState, name: &str, (_, digest): &(Vec<SourceRow>, Strin
     state.digests.get(name) != Some(digest)
 }
 
-fn read_owners(moment: &Moment<'_>, state: &TargetState) -> Result<Option<(JoinedNames, String)>, StoreError> {
+/// The names of all owners, with their digest, if it is not that of the published ones.
+pub(super) fn read_owners(
+    moment: &Moment<'_>,
+    state: &TargetState,
+) -> Result<Option<(JoinedNames, String)>, StoreError> {
     let owners = moment.owner_names()?;
     let digest = value::digest(format!("{owners:?}").as_bytes());
     let has_changed = state.digests.get("owner_names") != Some(&digest);

@@ -9,7 +9,7 @@
 //! columns, indexes, constraints, triggers and views that people built, as far as they can be built again. If a view cannot follow,
 //! or something else needs the old table, it stays under another name.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use futures_util::SinkExt as _;
@@ -19,12 +19,12 @@ use tokio_postgres::types::Type;
 use super::compare::extra;
 use super::database::{COPYING, Database, Param};
 use super::ddl::{self, LEFT_BEHIND, LEFT_BEHIND_TABLE};
-use super::row::{PublishedRows, copy_line};
+use super::row::{PgRow, PublishedRows, copy_line};
 use super::schema::Reloads;
-use super::sides::Sides;
-use super::state::{APPEARANCE, Lost};
+use super::sides::{self, Sides};
+use super::state::{APPEARANCE, Lost, TargetState};
 use super::tables::PublishedTable;
-use super::{PublishError, sql};
+use super::{PublishError, follow, sql};
 use crate::model::{Layout, SqlValue};
 
 impl Sides<'_> {
@@ -51,7 +51,8 @@ impl Sides<'_> {
         Ok(BTreeMap::new())
     }
 
-    /// One attempt, by COPY or by statements that can leave out a row. Returns the rows by table.
+    /// One attempt, by COPY or by statements that can leave out a row. What is refused is tried once more after everything
+    /// else, which it may refer to, and only listed then. Returns the rows by table.
     async fn load_by(&mut self, reloads: &Reloads, by_copy: bool) -> Result<BTreeMap<&'static str, u64>, PublishError> {
         let (database, publication) = (self.database, self.publication.clone());
         let tables = publication.tables.iter().filter(|table| !publication.blocked.contains(table.name));
@@ -63,16 +64,13 @@ impl Sides<'_> {
         database.begin(&mut next).await?;
         let existing = database.tables().await?;
         let (mut rows, mut replaced) = (BTreeMap::new(), Vec::new());
-        for (table, reload) in tables {
+        for &(table, reload) in &tables {
             database.forget_refused(table.name, "true", &[]).await?;
-            let loaded = if reload.replaces {
-                replaced.push(table);
-                self.fill_shadow(table, by_copy).await
-            } else {
-                let has_policies = existing.get(table.name).is_some_and(|there| there.has_row_security);
-                self.merge(table, by_copy && !has_policies).await
-            };
-            let loaded = loaded.map_err(|error| error.of_table(table.name))?;
+            // Row-level security refuses COPY into the table itself.
+            let has_policies = existing.get(table.name).is_some_and(|there| there.has_row_security);
+            let how = (reload.replaces, by_copy && (reload.replaces || !has_policies));
+            replaced.extend(reload.replaces.then_some(table));
+            let loaded = self.fill(&mut next, table, how).await.map_err(|error| error.of_table(table.name))?;
             if table.is_chosen {
                 rows.insert(table.name, loaded);
             }
@@ -87,6 +85,17 @@ impl Sides<'_> {
             next.lost.retain(|lost| lost.table != table.name);
             next.lost.extend(lost);
         }
+        if let Some((owners, digest)) = self.read(|moment, _, state| Ok(follow::read_owners(moment, state)?)).await? {
+            next.digests.insert("owner_names".into(), digest);
+            self.send_names(&mut next, ("owner_id", "owner_name"), &owners, true).await?;
+        }
+        for (table, _) in &tables {
+            if next.owed.contains(table.name) {
+                database.forget_refused(table.name, "true", &[]).await?;
+                self.fill(&mut next, table, (false, false)).await.map_err(|error| error.of_table(table.name))?;
+                next.owed.remove(table.name);
+            }
+        }
         database.advance(&mut next).await?;
         database.commit().await?;
         self.state = next;
@@ -94,32 +103,61 @@ impl Sides<'_> {
         Ok(rows)
     }
 
-    /// Brings a table to the mirror's rows: deletes those that the mirror does not have, and writes those that differ. An
-    /// empty one is copied, but with row-level security, which refuses COPY. Returns the number of rows.
-    async fn merge(&self, table: &PublishedTable, mut by_copy: bool) -> Result<u64, PublishError> {
+    /// Brings a table, or the one that takes its place, to the mirror's rows: deletes those that the mirror does not have, and
+    /// writes those that differ. An empty one is copied. Returns the number of rows.
+    async fn fill(
+        &self,
+        next: &mut TargetState,
+        table: &PublishedTable,
+        (replaces, mut by_copy): (bool, bool),
+    ) -> Result<u64, PublishError> {
         let (database, name) = (self.database, table.name);
-        let mut after = None;
-        loop {
-            let (keys, next) = database.page_of_keys(table, after.as_deref()).await?;
-            by_copy &= keys.is_empty() && after.is_none();
-            let extra = self.read(move |moment, publication, state| Ok(extra(moment, publication, state, name, keys)?));
-            database.delete_keys(table, &extra.await?).await?;
-            after = next;
-            if after.is_none() {
-                return self.copy(table, name, by_copy).await;
+        if replaces {
+            database.run(DOING, &sql::create_shadow(&database.schema, table)).await?;
+            if !self.state.is_loaded(table) {
+                return Ok(0);
             }
         }
+        let (whole, mut after, mut is_clean) = (self.whole(next, table).await?, None, replaces);
+        while !is_clean {
+            let (mut keys, following) = database.page_of_keys(table, after.as_deref()).await?;
+            by_copy &= keys.is_empty() && after.is_none();
+            if let Some(rows) = &whole {
+                let here: BTreeSet<PgRow> = rows.iter().map(|row| table.key_of(row)).collect();
+                keys.retain(|key| !here.contains(&key.iter().cloned().map(Some).collect::<PgRow>()));
+            } else {
+                let extra =
+                    self.read(move |moment, publication, state| Ok(extra(moment, publication, state, name, keys)?));
+                keys = extra.await?;
+            }
+            database.delete_keys(next, table, &keys).await?;
+            after = following;
+            is_clean = after.is_none();
+        }
+        let place = if replaces { sql::shadow_name(name) } else { name.into() };
+        self.copy(next, table, &place, by_copy, whole).await
     }
 
-    /// Writes the table that takes the place of another. Returns the number of rows.
-    async fn fill_shadow(&self, table: &PublishedTable, by_copy: bool) -> Result<u64, PublishError> {
-        self.database.run(DOING, &sql::create_shadow(&self.database.schema, table)).await?;
-        let is_loaded = self.state.is_loaded(table);
-        if is_loaded { self.copy(table, &sql::shadow_name(table.name), by_copy).await } else { Ok(0) }
+    /// The rows of a small table, of which the state gets the digest.
+    async fn whole(&self, next: &mut TargetState, table: &PublishedTable) -> Result<Option<Vec<PgRow>>, PublishError> {
+        if !table.is_small() {
+            return Ok(None);
+        }
+        let read = table.clone();
+        let (rows, digest) = self.read(move |moment, _, _| Ok(sides::whole(moment, &read)?)).await?;
+        next.digests.insert(table.name.into(), digest);
+        Ok(Some(self.converted(table, &rows)))
     }
 
-    /// Writes all rows of the mirror to a table, or to its shadow.
-    async fn copy(&self, table: &PublishedTable, shadow: &str, by_copy: bool) -> Result<u64, PublishError> {
+    /// Writes all rows of the mirror, those of `whole` or of all pages, to a table, or to its shadow.
+    async fn copy(
+        &self,
+        next: &mut TargetState,
+        table: &PublishedTable,
+        shadow: &str,
+        by_copy: bool,
+        mut whole: Option<Vec<PgRow>>,
+    ) -> Result<u64, PublishError> {
         let (database, name) = (self.database, table.name);
         let mut sink = if by_copy { Some(database.copy_into(table, shadow).await?) } else { None };
         let (mut written, mut after) = (0, None::<Vec<SqlValue>>);
@@ -130,7 +168,10 @@ impl Sides<'_> {
                 let (rows, next) = published.page(moment, after.as_deref())?;
                 Ok((published.converted(&rows), next))
             });
-            let (rows, next) = page.await?;
+            let (rows, following) = match whole.take() {
+                Some(rows) => (rows, None),
+                None => page.await?,
+            };
             written += rows.len() as u64;
             match &mut sink {
                 Some(sink) => {
@@ -138,9 +179,9 @@ impl Sides<'_> {
                     rows.iter().for_each(|row| copy_line(row, &mut lines));
                     database.in_time(COPYING, sink.send(lines.into())).await?;
                 }
-                None => database.upsert(table, shadow, &rows).await?,
+                None => database.upsert(next, table, shadow, &rows).await?,
             }
-            after = next;
+            after = following;
             if after.is_none() {
                 break;
             }

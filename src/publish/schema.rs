@@ -28,11 +28,6 @@ pub(super) struct Reload {
     pub(super) replaces: bool,
 }
 
-/// Tables of the right shape that are loaded.
-pub(super) fn owed(tables: impl IntoIterator<Item = &'static str>) -> Reloads {
-    tables.into_iter().map(|table| (table, Reload { why: OWED.into(), replaces: false })).collect()
-}
-
 impl Sides<'_> {
     /// Brings every table to its columns that steps lead to. A table with a column that needs values is owed, in the same
     /// transaction, and loaded once the changes were sent. Returns the tables that must be loaded first: replaced by new ones
@@ -121,7 +116,8 @@ impl Sides<'_> {
         let publication = self.publication.clone();
         let tables =
             publication.open_tables().filter(|of| self.state.owed.contains(of.name) && self.state.is_loaded(of));
-        self.load(&owed(tables.map(|of| of.name))).await.map(drop)
+        let owed = tables.map(|of| (of.name, Reload { why: OWED.into(), replaces: false })).collect();
+        self.load(&owed).await.map(drop)
     }
 
     /// Reports what the database refuses of a table that can be written nevertheless.

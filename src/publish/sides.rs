@@ -183,14 +183,15 @@ pub(super) fn expect_layout(moment: &Moment<'_>, layout: u64) -> Result<(), Publ
 }
 
 pub(super) fn small(moment: &Moment<'_>, publication: &Publication) -> Result<SmallTables, StoreError> {
-    let mut out = BTreeMap::new();
-    for table in publication.open_tables().filter(|table| table.is_small()) {
-        let query = table.query();
-        let rows = moment.whole(&query)?;
-        let digest = value::digest(format!("{:?} {rows:?}", query.columns).as_bytes());
-        out.insert(table.name, (rows, digest));
-    }
-    Ok(out)
+    let tables = publication.open_tables().filter(|table| table.is_small());
+    tables.map(|table| Ok((table.name, whole(moment, table)?))).collect()
+}
+
+pub(super) fn whole(moment: &Moment<'_>, table: &PublishedTable) -> Result<(Vec<SourceRow>, String), StoreError> {
+    let query = table.query();
+    let rows = moment.whole(&query)?;
+    let digest = value::digest(format!("{:?} {rows:?}", query.columns).as_bytes());
+    Ok((rows, digest))
 }
 
 /// The tables with rows of a record, the column with its id, and whether they contain both objects.
