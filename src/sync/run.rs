@@ -62,6 +62,8 @@ pub(super) struct RunResults {
     pub(super) errors: BTreeMap<Step, SyncError>,
     /// The objects that the service did not count: they are not counted again in this run.
     pub(super) uncounted: BTreeSet<Object>,
+    /// The objects whose lookups by id failed with a count, and are made without one.
+    pub(super) uncounted_lookups: BTreeSet<Object>,
     /// The counts that walks owed and that this run has made, by what they divide records by.
     pub(super) counted: BTreeMap<(Object, TimeField), UnprovenRanges>,
     /// The witness of each object, which is part of every lookup by id; `Some(None)` if the service lists no record.

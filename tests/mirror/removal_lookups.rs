@@ -53,6 +53,30 @@ fn state(mirror: &Mirror) -> serde_json::Value {
     serde_json::from_str(text.trim_matches('\'')).unwrap()
 }
 
+/// Lookups that fail with a count and not without one: the first shows that, for all those of the run.
+#[tokio::test]
+async fn lookups_whose_count_fails_are_counted_once_in_a_run() {
+    let (crm, mirror) = settled(400, false).await;
+    let edit_all = |name: &str, at| {
+        crm.sandbox.with_world(|world| {
+            for n in 0..400 {
+                world.edit_at(Object::Contact, &format!("c{n:05}"), &json!({ "name": name }), Some(at));
+            }
+        });
+    };
+    edit_all("Here", crm.clock.now());
+    mirror.scheduled(&crm, &contacts_only(Job::sync())).await;
+    edit_all("There", crm.clock.now().minus(HOUR));
+    let counts = Rule::new(Fault::Status(503)).on(Resource::Contacts).with_param("count").with_param("filter[id]");
+    crm.sandbox.faults().add(counts.forever());
+    crm.wait(600);
+    crm.sandbox.clear_log();
+    mirror.run(&crm, &contacts_only(Job::resync())).await.unwrap();
+    let log = crm.sandbox.log();
+    let failed = log.entries().iter().filter(|entry| entry.status == Some(503)).count();
+    assert_eq!((failed, lookups(&crm) - failed), (5, 21), "one request with all its attempts, and no other");
+}
+
 /// The service answers for a while as if it had no contacts: the removal waits, and nobody has to accept it.
 #[tokio::test]
 async fn removal_during_an_outage_of_all_lists_is_decided_without_a_user() {

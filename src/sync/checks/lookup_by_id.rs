@@ -69,14 +69,12 @@ pub(in crate::sync) struct Confirmation<'r> {
     pub(in crate::sync) unproven: Vec<RecordId>,
     /// How many lookups in a row decided about no record.
     in_vain: u32,
-    /// Whether no lookup with a count has failed.
-    counts: bool,
 }
 
 impl<'r> Confirmation<'r> {
     pub(in crate::sync) fn new(run: &'r Run<'r>, object: Object) -> Confirmation<'r> {
         let gone = ConfirmedRemovals::none(object);
-        Confirmation { run, object, gone, found: Vec::new(), unproven: Vec::new(), in_vain: 0, counts: true }
+        Confirmation { run, object, gone, found: Vec::new(), unproven: Vec::new(), in_vain: 0 }
     }
 
     pub(in crate::sync) fn has_found(&self, ids: &[RecordId]) -> bool {
@@ -168,7 +166,8 @@ impl Confirmation<'_> {
                 self.unproven.append(&mut ids);
                 continue;
             }
-            let counts = self.counts && self.run.may_count(self.object);
+            let counts =
+                self.run.may_count(self.object) && !self.run.results().uncounted_lookups.contains(&self.object);
             let found = match self.look_up(&ids, witness.as_ref(), counts).await {
                 // The service limits the length of the whole list, not only of each value; or one of the records cannot be
                 // read.
@@ -179,12 +178,14 @@ impl Confirmation<'_> {
                 }
                 // The count may be what fails.
                 Err(error) if counts && error.class().is_some() && error.allows_another() && !error.is_unreadable() => {
-                    (self.counts, not_counted) = (false, Some(error));
+                    self.run.results().uncounted_lookups.insert(self.object);
+                    not_counted = Some(error);
                     open.push(ids);
                     continue;
                 }
                 Err(error) if is_of_ids(&error) => {
-                    (self.counts, not_counted) = (true, None);
+                    self.run.results().uncounted_lookups.remove(&self.object);
+                    not_counted = None;
                     self.unproven.append(&mut ids);
                     continue;
                 }
