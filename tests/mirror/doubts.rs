@@ -259,6 +259,13 @@ async fn answers_that_contradict_each_other_cost_a_bounded_number_of_lookups() {
     // The changes walk keeps showing the version before.
     crm.sandbox.faults().add(Rule::new(Fault::AsOf(stale)).on(Resource::Contacts).with_param("sort").forever());
     crm.sandbox.clear_log();
+    // The first one, too, has the others wait.
+    for _ in 0..8 {
+        crm.wait(8);
+        mirror.scheduled(&crm, &contacts_only(Job::sync())).await;
+        let delayed = mirror.count("doubts WHERE why = 'older' AND tries = 1 AND not_before IS NOT NULL");
+        assert_eq!((lookups(&crm), delayed), (1, 1));
+    }
     for _ in 0..90 {
         crm.wait(40);
         mirror.scheduled(&crm, &contacts_only(Job::sync())).await;

@@ -67,6 +67,17 @@ impl<'r> Audit<'r> {
     /// Compares the records of a page with their rows, and applies them if requested. Other pages of its answer may show
     /// how new it is.
     pub(super) async fn compare_records(&mut self, fetched: FetchedPage, answer: AnswerTime) -> Result<(), SyncError> {
+        self.compare_answer(fetched, answer, false).await
+    }
+
+    /// Compares the records of a page. That they were looked up is noted with what the page shows: a doubt that it refutes keeps
+    /// its delay, and a kill before that has them looked up again at once.
+    pub(super) async fn compare_answer(
+        &mut self,
+        fetched: FetchedPage,
+        answer: AnswerTime,
+        is_of_lookup: bool,
+    ) -> Result<(), SyncError> {
         let (object, repair, settings) = (self.object, self.repair, self.run.engine.settings);
         let details = self.run.engine.reads_details(object);
         self.findings.compared += fetched.page.records.len() as u64;
@@ -78,6 +89,9 @@ impl<'r> Audit<'r> {
                 tx.knowledge().answered(answer);
             }
             for record in page.records {
+                if repair && is_of_lookup {
+                    tx.knowledge().were_looked_up(object, std::slice::from_ref(&record.id), answer.steady)?;
+                }
                 let how = tx.records().compare_list(object, &record)?;
                 let mut older = how.shows_older(answer);
                 if repair {

@@ -153,21 +153,18 @@ impl Audit<'_> {
             let (some, others) = split_lookup(rest);
             let mut confirmation = Confirmation::new(self.run, object);
             ended = confirmation.confirm(some).await;
-            let (looked_up, gone) = (some.to_vec(), confirmation.gone.ids().to_vec());
+            let gone = confirmation.gone.ids().to_vec();
             let missed = gone.clone();
             // Those that are not there any more are decided about as any that were missed.
             self.run.write(move |tx| tx.knowledge().forget_versions(object, &gone)).await?;
             lookup_by_id::nominate(self.run, object, missed).await?;
             let has_seen = confirmation.found.iter().any(|found| found.records().next().is_some());
             self.keep_found(confirmation.found).await?;
-            // Last: a kill before it has them looked up again at once.
-            self.run.write(move |tx| tx.knowledge().were_looked_up(object, &looked_up, steady)).await?;
             let is_decided = some.iter().any(|id| !self.older.contains(id));
             in_vain = if has_seen && is_decided { 0 } else { in_vain + 1 };
             rest = others;
         }
-        let rest = rest.to_vec();
-        self.run.write(move |tx| tx.knowledge().were_looked_up(object, &rest, steady)).await?;
+        self.run.write(move |tx| tx.knowledge().were_looked_up(object, &older, steady)).await?;
         ended
     }
 
@@ -222,7 +219,7 @@ impl Audit<'_> {
     pub(in crate::sync) async fn keep_found(&mut self, found: Vec<FoundRecords>) -> Result<(), SyncError> {
         for FoundRecords { pages, answer, .. } in found {
             for page in pages {
-                self.compare_records(page, answer).await?;
+                self.compare_answer(page, answer, true).await?;
             }
         }
         Ok(())
