@@ -12,7 +12,7 @@ use crate::app::summary::Summary;
 use crate::budget::Limits;
 use crate::model::{Clock, Instant, Object};
 use crate::store::{MirrorTx, Store, StoreError, StoreOptions};
-use crate::sync::step_failures::StepFailures;
+use crate::sync::step_failures::{StepFailures, limits_of};
 use crate::sync::{BudgetMeter, Engine, Findings, Forecast, Job, RunObserver, SyncError, SyncSettings};
 
 /// The longest hold that a run waits for; a longer one suspends it.
@@ -152,10 +152,10 @@ impl Mirror {
 
     /// When the schedule next attempts the steps at which the last run failed, and whether others were answered; `None` if
     /// there are none.
-    pub async fn next_attempt_of_failed_steps(&self) -> Option<(Instant, bool)> {
+    pub async fn next_attempt_of_failed_steps(&self, job: &Job) -> Option<(Instant, bool)> {
         let known = self.parts();
         let failures = known.store.read(StepFailures::load).await.ok()?;
-        let wait = failures.shortest_wait(known.meter.ledger().steady_time(), known.meter.limits())?;
+        let wait = failures.shortest_wait(known.meter.ledger().steady_time(), &limits_of(job, known.meter.limits()))?;
         Some((self.clock.now().plus(wait), !failures.are_of_everything()))
     }
 

@@ -277,13 +277,13 @@ async fn kind(mirror: &Mirror, job: &Job, error: &SyncError) -> FailureKind {
             FailureKind::Key
         }
         other if other.class() == Some(ErrorClass::StopAll) => FailureKind::Key,
-        other if *job != Job::Push && other.concerns_one_resource() => {
-            let next_try = mirror.next_attempt_of_failed_steps().await;
+        other if other.concerns_one_resource() => {
             let attempted = !matches!(other, SyncError::NotDue { .. });
-            next_try.map_or(FailureKind::Passing, |(next_try, partial)| match partial {
-                true => FailureKind::Partial { next_try, attempted },
-                false => FailureKind::Service { next_try },
-            })
+            match mirror.next_attempt_of_failed_steps(job).await {
+                Some((next_try, false)) => FailureKind::Service { next_try },
+                Some((next_try, true)) if *job != Job::Push => FailureKind::Partial { next_try, attempted },
+                _ => FailureKind::Passing,
+            }
         }
         _ => FailureKind::Passing,
     }

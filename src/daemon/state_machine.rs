@@ -128,7 +128,7 @@ pub struct StateMachine {
     trouble: Option<Trouble>,
     /// Since when another program keeps the mirror locked, and the runs in a row that gave up for it.
     locked: Option<(Instant, u32)>,
-    /// When the budget allows edits again, after a push that exhausted it.
+    /// When the budget allows edits again, or a key that nothing answered, after a push that ended so.
     edits_wait_until: Option<Instant>,
     /// What is left of suspended runs and failed ones, and when it is resumed: each job once.
     resumed: Vec<(Instant, Job)>,

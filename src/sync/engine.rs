@@ -130,6 +130,11 @@ impl Engine {
         due <= now || passed >= due.since(fresh.began)
     }
 
+    /// The key and address that it asks with.
+    pub(super) fn seen_by(&self) -> String {
+        format!("{} {}", self.client.key_fingerprint(), self.client.base_url())
+    }
+
     pub(super) fn workers(&self) -> usize {
         self.settings.concurrency.max(1) as usize
     }

@@ -10,7 +10,7 @@ use super::job::Job;
 use super::plan::{self, Knowledge, ObjectKnowledge, Step};
 use super::run::{Run, RunReport, RunResults, accepts_removals};
 use super::run_line::RunLine;
-use super::step_failures::{StepCost, StepEnd, StepFailures, lacks_scope};
+use super::step_failures::{StepCost, StepEnd, StepFailures, lacks_scope, limits_of};
 use super::walks::sweep::Sweep;
 use crate::budget::Limits;
 use crate::error_chain::error_chain;
@@ -100,7 +100,7 @@ impl Engine {
     /// Records the end of a run, and completes its report.
     async fn enter_end(&self, mut results: RunResults, error: Option<String>) -> Result<RunReport, SyncError> {
         let (ended, retention, meter) = (self.clock.now(), self.settings.retention, self.meter.clone());
-        let date = self.client.service_date();
+        let (date, seen_by) = (self.client.service_date(), self.seen_by());
         let with_details = Object::ALL.map(|object| self.reads_details(object).then_some(object));
         let clock = self.meter.ledger().clock;
         // During a hold nothing is attempted: what is refused again is passed over once, for what follows it.
@@ -115,7 +115,7 @@ impl Engine {
             let of_reads = results.skipped.iter().map(|(resource, scope)| (resource.as_str(), *scope));
             let of_edits = results.unwritable.values().map(|scope| (*scope, *scope));
             of_reads.chain(of_edits).try_for_each(|(what, scope)| tx.claims().set_missing_scope(what, Some(scope)))?;
-            StepFailures::load(tx)?.after_run(&results.steps, steady).store(tx)?;
+            StepFailures::load_seen_by(tx, &seen_by)?.after_run(&results.steps, steady).store(tx, &seen_by)?;
             let RunResults { mut report, skipped, unwritable, .. } = results;
             tx.end_run(report.run, ended, report.outcome, &report.tally, error.as_deref())?;
             // The clock may have been set during the run, and this process may not begin another one.
@@ -140,15 +140,18 @@ impl Run<'_> {
         let mut known = Knowledge::default();
         service_clock::recall_service_time(self).await?;
         // A person tries at once, and so does a new key.
-        if !self.by_person && identity::is_known(self).await? {
-            _ = self.failures.set(self.read(StepFailures::load).await?);
+        if !self.by_person {
+            let seen_by = self.engine.seen_by();
+            _ = self.failures.set(self.read(move |tx| StepFailures::load_seen_by(tx, &seen_by)).await?);
             self.skip_unreadable().await?;
         }
         loop {
             self.learn(&mut known).await?;
             let Some(step) = plan::next_step(&known, self.job) else { break };
             let before = self.cost();
-            let taken = match self.not_due(step) {
+            // Edits have delays of their own, and a known workspace costs no request.
+            let delayed = step != Step::Identity || *self.job != Job::Push;
+            let taken = match self.not_due(step).filter(|_| delayed) {
                 Some(error) => Err(error),
                 None => self.take_step(step).await,
             };
@@ -221,6 +224,8 @@ impl Run<'_> {
         }
         if error.is_not_due() {
             self.note_end(step, StepEnd::NotDue);
+        } else if step == Step::Identity && error.refusals() == 0 && error.allows_another() {
+            self.record_failure(step, error_chain(&error), cost.wasted());
         }
         let Some(suspension) = error.suspension() else { return Err(error) };
         // Edits have delays of their own. The budget may end before the last attempt of a request each time.
@@ -285,10 +290,12 @@ impl Run<'_> {
         }
     }
 
-    /// The error of a step that the schedule does not attempt again yet. Edits have delays of their own.
+    /// The error of a step that the schedule does not attempt again yet.
     pub(super) fn not_due(&self, step: Step) -> Option<SyncError> {
-        let failure = self.failures.get()?.of(step).filter(|_| step != Step::Identity || *self.job != Job::Push)?;
-        let wait = failure.wait(self.steady_time(), self.engine.meter.limits())?;
+        let failure = self.failures.get()?.of(step)?;
+        let limits = self.engine.meter.limits();
+        let limits = if step == Step::Identity { limits_of(self.job, limits) } else { *limits };
+        let wait = failure.wait(self.steady_time(), &limits)?;
         Some(SyncError::NotDue { error: failure.error.clone(), due_at: self.now().plus(wait) })
     }
 
@@ -418,7 +425,7 @@ fn of_object(
     let total_interval = limits.time_to_earn(Ru::GET, TOTAL_SHARE).max(TOTAL_INTERVAL);
     Ok(ObjectKnowledge {
         copied,
-        copy_waits: !copied && can_be_copied(tx, object)?,
+        copy_waits: !copied && can_be_copied(tx, object, &failures)?,
         sweeping: under_way && (reading || (accepted || refusal.is_none()) && is_due),
         sweep_wanted: tx.goals().is_set(Goal::WantedSweep(object))? || tx.goals().is_set(Goal::AskedSweep(object))?,
         sweep_reading: reading,
@@ -429,8 +436,7 @@ fn of_object(
     })
 }
 
-fn can_be_copied(tx: &ReadTx<'_>, object: Object) -> Result<bool, StoreError> {
-    let failures = StepFailures::load(tx)?;
+fn can_be_copied(tx: &ReadTx<'_>, object: Object, failures: &StepFailures) -> Result<bool, StoreError> {
     let is_readable = !was_refused(tx, object.resource())?;
     Ok(is_readable && [Step::Fill(object), Step::Sweep(object)].iter().all(|step| failures.of(*step).is_none()))
 }

@@ -3,7 +3,8 @@
 //!
 //! An endpoint that fails for ever must neither slow down what works nor be requested in every run. So the schedule
 //! continues, and a scheduled run that comes to such a step before its next attempt is due lets it fail at once: with the
-//! error of the last attempt, and without a request. A run of a person attempts it.
+//! error of the last attempt, and without a request. A run of a person attempts it, and so does the first run with another key
+//! or address: what fails has the delays of the key and address that saw it.
 //!
 //! # Invariants
 //! - A step that keeps failing is attempted at most 24 times a day by the schedule, after the first hours, and takes no more
@@ -17,6 +18,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::engine::FAILING_SHARE;
+use super::job::Job;
 use super::plan::Step;
 use crate::budget::{LONGEST_HOLD, Limits};
 use crate::model::{Instant, Resource, Ru, growing};
@@ -34,6 +36,9 @@ pub struct StepFailures(Vec<StepFailure>);
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepFailure {
     step: Step,
+    /// The key and address, entered when it is stored.
+    #[serde(default)]
+    seen_by: String,
     failures: u32,
     /// The last one, by the ledger's steady clock, or the end of the hold that it met.
     failed_at: Instant,
@@ -42,6 +47,11 @@ pub struct StepFailure {
     /// Whether the last run came to the step. A step behind another failure is not attempted before that one succeeds,
     /// and a step that is no longer needed never is.
     reached: bool,
+}
+
+/// What pays for the failure of everything that a job meets: for edits nothing, as their own delays know no budget.
+pub fn limits_of(job: &Job, limits: &Limits) -> Limits {
+    if *job == Job::Push { Limits { limit: Ru::new(u64::MAX), ..*limits } } else { *limits }
 }
 
 impl StepFailure {
@@ -110,14 +120,19 @@ impl StepFailures {
         Ok(tx.state(&StateKey::StepFailures)?.unwrap_or_default())
     }
 
-    /// Stores the failures, if they differ from the stored ones.
-    pub(super) fn store(&self, tx: &MirrorTx<'_>) -> Result<(), StoreError> {
-        if *self == StepFailures::load(tx)? {
-            return Ok(());
-        }
+    /// Those that a key and address have seen.
+    pub(super) fn load_seen_by(tx: &ReadTx<'_>, seen_by: &str) -> Result<StepFailures, StoreError> {
+        let mut known = StepFailures::load(tx)?;
+        known.0.retain(|failure| failure.seen_by == seen_by);
+        Ok(known)
+    }
+
+    /// Stores the failures, of this key and address only.
+    pub(super) fn store(mut self, tx: &MirrorTx<'_>, seen_by: &str) -> Result<(), StoreError> {
+        self.0.iter_mut().for_each(|failure| failure.seen_by = seen_by.to_string());
         match self.0.is_empty() {
             true => tx.clear_state(&StateKey::StepFailures),
-            false => tx.set_state(&StateKey::StepFailures, self),
+            false => tx.set_state(&StateKey::StepFailures, &self),
         }
     }
 
@@ -152,8 +167,8 @@ impl StepFailures {
             let failures = self.of(*step).map_or(0, |known| known.failures).saturating_add(1);
             self.0.retain(|known| known.step != *step);
             if let StepEnd::Failed { error, cost } = end {
-                let (error, cost) = (error.clone(), *cost);
-                self.0.push(StepFailure { step: *step, failures, failed_at: steady, cost, error, reached: true });
+                let (step, seen_by, error, cost) = (*step, String::new(), error.clone(), *cost);
+                self.0.push(StepFailure { step, seen_by, failures, failed_at: steady, cost, error, reached: true });
             }
         }
         self
@@ -214,6 +229,8 @@ mod tests {
         assert_eq!((days(1, 100), days(1 + 4 * 1_440, 100)), (Some(4), None));
         assert_eq!((days(1, 200), days(1 + 2 * 1_440, 200)), (Some(2), None), "a larger budget pays sooner");
         assert_eq!(days(1, 13), Some(8), "a smaller one pays for what it lets a run spend");
+        let edits = often.shortest_wait(at(1), &limits_of(&Job::Push, &a_day(100)));
+        assert_eq!(edits, Some(4 * FIRST), "edits wait for no budget");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::exit::Exit;
-use crm_mirror::model::{Clock as _, DataType, Object, Resource};
+use crm_mirror::model::{Clock as _, DataType, Object, Resource, Ru};
 use crm_mirror::sandbox::{Fault, NewField, Rule, World};
 use crm_mirror::sync::Job;
 use serde_json::json;
@@ -321,6 +321,35 @@ async fn service_that_fails_altogether_is_asked_at_growing_intervals_by_every_pr
         mirror.scheduled(&crm, &Job::sync()).await;
         assert_eq!(mirror.count("state WHERE name = 'step_failures'"), 0, "{fault:?}");
         mirror.assert_exact(&crm);
+    }
+}
+
+/// A key that nothing answers is tried at once and then at growing intervals, and so is the next one. A small budget delays what
+/// is read longer, but no edit.
+#[tokio::test]
+async fn key_that_was_never_answered_is_tried_at_growing_intervals() {
+    for (job, attempts) in [(Job::sync(), 3), (Job::Push, 7)] {
+        let (crm, mut mirror) = mirrored().await;
+        (mirror.tries, mirror.limits.limit, mirror.limits.charge_failed) = (1, Ru::new(40), true);
+        crm.wait(86_400);
+        crm.sandbox.faults().add(Rule::new(Fault::Status(503)).forever());
+        for _ in 0..2 {
+            mirror.key = Some(crm.sandbox.full_key());
+            crm.sandbox.clear_log();
+            for minute in 0..70 {
+                let before = crm.sandbox.log().len();
+                let failed = mirror.try_scheduled(&crm, &job).await.unwrap_err();
+                let asked = crm.sandbox.log().len() > before;
+                assert_eq!((asked, asked || minute > 0), (!failed.is_not_due(), true), "{job:?}: {failed}");
+                crm.wait(60);
+            }
+            assert_eq!(crm.sandbox.log().len(), attempts, "{job:?}");
+        }
+        crm.sandbox.faults().clear();
+        crm.wait(86_400);
+        mirror.scheduled(&crm, &Job::sync()).await;
+        assert_eq!(mirror.count("state WHERE name = 'step_failures'"), 0);
+        mirror.assert_exact_lists(&crm);
     }
 }
 

@@ -135,8 +135,11 @@ impl StateMachine {
     }
 
     fn failed(&mut self, job: &Job, kind: FailureKind, reason: String, exit: u8, now: Instant) {
-        let passing_push = *job == Job::Push && kind == FailureKind::Passing;
-        if let Some(known) = self.trouble.as_mut().filter(|known| passing_push && !known.only_pushes) {
+        let is_push = *job == Job::Push && kind != FailureKind::Key;
+        if let (true, FailureKind::Service { next_try }) = (is_push, kind) {
+            self.edits_wait_until = Some(next_try);
+        }
+        if let Some(known) = self.trouble.as_mut().filter(|known| is_push && !known.only_pushes) {
             // Edits have delays of their own, and move none of other runs.
             known.runs += 1;
             return;

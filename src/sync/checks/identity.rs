@@ -23,6 +23,7 @@ use crate::store::{MirrorTx, StateKey, StoreError};
 use crate::sync::checks::lookup_by_id::is_of_ids;
 use crate::sync::error::SyncError;
 use crate::sync::job::Job;
+use crate::sync::plan::Step;
 use crate::sync::run::Run;
 use crate::sync::walks::service_clock;
 use crate::sync::walks::short_list::{FetchedPage, ShortList};
@@ -69,22 +70,17 @@ fn accept(tx: &MirrorTx<'_>, now: Instant) -> Result<u64, StoreError> {
     tx.edits().hold_for_another_workspace(now)
 }
 
-fn identity(run: &Run<'_>) -> Identity {
-    let client = &run.engine.client;
-    Identity { base_url: client.base_url().as_str().to_string(), key: client.key_fingerprint().to_string() }
-}
-
-/// Whether the key and the address are those that the mirror was read with.
-pub(in crate::sync) async fn is_known(run: &Run<'_>) -> Result<bool, SyncError> {
-    let known: Option<Identity> = run.read(|tx| tx.state(&StateKey::Identity)).await?;
-    Ok(known == Some(identity(run)))
-}
-
 /// Makes sure that the key sees the mirrored workspace, for 1 RU if the key or the address is new.
 pub(in crate::sync) async fn check_identity(run: &Run<'_>) -> Result<(), SyncError> {
-    let now = identity(run);
-    if is_known(run).await? {
+    let client = &run.engine.client;
+    let now = Identity { base_url: client.base_url().to_string(), key: client.key_fingerprint().to_string() };
+    let known: Option<Identity> = run.read(|tx| tx.state(&StateKey::Identity)).await?;
+    if known.as_ref() == Some(&now) {
         return Ok(());
+    }
+    // This request is no edit, and has no delays but these.
+    if let Some(error) = run.not_due(Step::Identity) {
+        return Err(error);
     }
     // Without a known identity there may still be records, because the entry may be lost. What is recognised needs no
     // acceptance: nothing is forgotten then.
@@ -93,10 +89,10 @@ pub(in crate::sync) async fn check_identity(run: &Run<'_>) -> Result<(), SyncErr
             true
         }
         (Err(SyncError::NotRecognised { asked, met, unread }), _) if unread.is_empty() => {
-            return Err(not_recognised(run, now, asked, met).await?);
+            return Err(not_recognised(run, asked, met).await?);
         }
         (Err(SyncError::OtherWorkspace { asked, met }), _) => {
-            return Err(not_recognised(run, now, asked, met).await?);
+            return Err(not_recognised(run, asked, met).await?);
         }
         // A key that may only write: the version that an update replaces is all the evidence that there can be.
         (Err(SyncError::NoScope { .. }), _) if *run.job == Job::Push => {
@@ -130,10 +126,9 @@ pub(in crate::sync) async fn check_identity(run: &Run<'_>) -> Result<(), SyncErr
 }
 
 /// Handles a check that did not recognise the workspace: the second one means a different workspace.
-async fn not_recognised(run: &Run<'_>, identity: Identity, asked: usize, met: usize) -> Result<SyncError, SyncError> {
+async fn not_recognised(run: &Run<'_>, asked: usize, met: usize) -> Result<SyncError, SyncError> {
     let first_moment = SyncError::NotRecognised { asked, met, unread: Vec::new() };
-    let steady = run.steady_time();
-    let seen_by = format!("{} {}", identity.key, identity.base_url);
+    let (steady, seen_by) = (run.steady_time(), run.engine.seen_by());
     let first = run.write(move |tx| tx.knowledge().not_recognised(&seen_by, steady)).await?;
     Ok(match steady.since(first) >= MOMENTS_APART {
         true => SyncError::OtherWorkspace { asked, met },

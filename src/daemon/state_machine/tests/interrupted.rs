@@ -3,6 +3,23 @@
 use super::*;
 use crate::config::ChangesSchedule;
 
+/// Edits that a push did not come to, because nothing answers this key.
+#[test]
+fn edits_wait_as_long_as_a_key_that_nothing_answers() {
+    for troubled in [false, true] {
+        let mut state = running(if troubled { Job::sync() } else { Job::Push });
+        if troubled {
+            state.on(failed(FailureKind::Service { next_try: at(9_000) }), at(0));
+            assert_eq!(started(&state.on(Input::EditsDue, at(1)))[0].0, "push");
+        }
+        state.on(failed(FailureKind::Service { next_try: at(240) }), at(2));
+        for second in [62, 122, 239] {
+            assert_eq!(started(&state.on(Input::EditsDue, at(second))), [], "{troubled}, second {second}");
+        }
+        assert_eq!(started(&state.on(Input::EditsDue, at(240)))[0].0, "push", "{troubled}");
+    }
+}
+
 /// The end of a run that had read nothing.
 fn not_begun(why: Suspension) -> Input {
     let end = RunEnd::Suspended(why);
