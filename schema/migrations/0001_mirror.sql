@@ -415,13 +415,13 @@ CREATE TABLE filled_records (
     PRIMARY KEY (object_type, id)
 ) STRICT, WITHOUT ROWID;
 
--- One edit of one record. Made by UPDATE on contacts_full and companies_full, by `crm-mirror edit`, through the control socket, or by an assistant.
+-- One edit of one record. Made by UPDATE on contacts_full and companies_full, by `crm-mirror edit`, or by an assistant.
 CREATE TABLE outbox (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     object_type TEXT NOT NULL, -- contact or company
     record_id TEXT NOT NULL,
     state TEXT NOT NULL DEFAULT 'queued', -- queued, held, sending, applied, conflict, rejected, dropped or replaced
-    source TEXT NOT NULL, -- sql, edit, socket, undo or assistant
+    source TEXT NOT NULL, -- sql, edit, undo or assistant
     fields TEXT NOT NULL, -- JSON, {column: [before, after]} as the mirror's columns have them; an unknown before is an object
     base_etag TEXT, -- the version of the record that the edit was made on
     body TEXT, -- the request's body, byte for byte; set before it is first sent

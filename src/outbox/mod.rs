@@ -36,4 +36,4 @@ pub use edit_tx::IdempotencyKeys;
 pub use push::{OutboxError, Pusher};
 pub use push_progress::{PushTally, Pushed};
 pub use queue::{EditRequest, EditSource, QueueError, propose, queue};
-pub use typed_values::{Given, Members};
+pub use typed_values::Given;

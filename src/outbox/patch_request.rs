@@ -1,8 +1,8 @@
 //! Decides on the next request of a record, and builds its body. Pure.
 //!
 //! # Invariants
-//! - Edits of one record are sent strictly in order. An edit that is being sent or in conflict blocks every later edit
-//!   of the same record, whatever its columns: a person who resolves the conflict finds the later edits unsent.
+//! - Edits of one record are sent strictly in order, what is being sent first. One that is being sent or in conflict
+//!   blocks the later ones, whatever their columns: a person who resolves the conflict finds them unsent.
 //! - Edits that wait for the same reason are merged into one request. An edit that the service refused together with
 //!   others is sent alone.
 //! - Nothing of an edit is sent that later edits of its request replace: it ends as `replaced`. So a request has the last
@@ -62,9 +62,11 @@ pub fn next(
     };
     let mut edits = edits.iter().filter(|edit| edit.merged_into.is_none() && edit.state != EditState::Held);
     let Some(first) = edits.next() else { return RecordStep::Nothing };
-    match first.state {
-        EditState::Sending => return RecordStep::Resume(first.id),
-        EditState::Queued => {}
+    // What is being sent comes first, although one that was retried or released since may be older.
+    let sent = [first].into_iter().chain(edits.clone()).find(|edit| edit.state == EditState::Sending);
+    match (first.state, sent) {
+        (EditState::Queued | EditState::Sending, Some(sent)) => return RecordStep::Resume(sent.id),
+        (EditState::Queued, None) => {}
         _ => return RecordStep::Nothing,
     }
     let Some(held) = held else { return RecordStep::Gone(first.id) };

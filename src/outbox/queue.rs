@@ -1,5 +1,5 @@
-//! Puts an edit into the outbox, for `crm-mirror edit` and for the control socket, and those that a program proposes. The
-//! triggers of the views queue edits made with SQL.
+//! Puts an edit into the outbox, for `crm-mirror edit`, and those that a program proposes. The triggers of the views queue
+//! edits made with SQL.
 //!
 //! An edit is validated in the transaction that queues it, against the current record and definitions.
 
@@ -28,7 +28,6 @@ pub struct EditRequest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EditSource {
     Edit,
-    Socket,
     Assistant,
 }
 
@@ -37,7 +36,6 @@ impl EditSource {
     const fn texts(self) -> (&'static str, &'static str) {
         match self {
             EditSource::Edit => ("edit", "changed with `crm-mirror edit`"),
-            EditSource::Socket => ("socket", "changed through the control socket"),
             EditSource::Assistant => ("assistant", "proposed by an assistant"),
         }
     }
@@ -81,11 +79,11 @@ pub enum QueueError {
 }
 
 /// Validates an edit against the current record and definitions.
-pub fn prepare(tx: &MirrorTx<'_>, request: &EditRequest) -> Result<Prepared, QueueError> {
+pub fn prepare(tx: &ReadTx<'_>, request: &EditRequest) -> Result<Prepared, QueueError> {
     let (object, record) = (request.object, &request.record);
     let fields = fields(tx, request)?;
     let columns: Vec<&str> = fields.iter().map(|(field, _)| &*field.column).collect();
-    let seen = tx.edits().mirrored(object, record, &columns)?;
+    let seen = editable::seen(tx, object, record, &columns)?;
     let seen = seen.ok_or_else(|| QueueError::NoRecord { object, record: record.clone() })?;
     if let Some(asked) = request.if_match.as_ref().filter(|asked| seen.etag.as_ref() != Some(asked)) {
         return Err(QueueError::OtherVersion {
@@ -98,7 +96,7 @@ pub fn prepare(tx: &MirrorTx<'_>, request: &EditRequest) -> Result<Prepared, Que
     for (field, value) in &fields {
         validate::field(field, value).map_err(QueueError::Refused)?;
     }
-    let pending = editable::pending_columns(tx, object, record)?;
+    let pending = editable::pending_columns(tx, object, record, false)?;
     let (mut changes, mut taken_back, mut body) = (EditedFields::new(), EditedFields::new(), Map::new());
     let mut changed: Vec<(&Editable, Value)> = Vec::new();
     for (field, value) in &fields {

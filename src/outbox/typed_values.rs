@@ -1,10 +1,5 @@
 //! Converts the input of users and programs to the form of a column. [`validate`](super::validate) checks it.
 
-use std::collections::BTreeMap;
-use std::fmt;
-
-use serde::de::{Error, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use crate::model::custom::DataType;
@@ -35,35 +30,6 @@ impl Given {
             (Given::Text(text), Some(data_type)) => typed(data_type, &field.options, text),
             (Given::Text(text), None) => Value::from(text.as_str()),
         }
-    }
-}
-
-/// The members of an object, each once: of two values for a field, none is the one that was meant.
-#[derive(Debug)]
-pub struct Members(pub BTreeMap<String, Value>);
-
-impl<'de> Deserialize<'de> for Members {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Members, D::Error> {
-        struct MembersVisitor;
-        impl<'de> Visitor<'de> for MembersVisitor {
-            type Value = Members;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members, A::Error> {
-                let mut members = BTreeMap::new();
-                while let Some((name, value)) = map.next_entry::<String, Value>()? {
-                    if members.contains_key(&name) {
-                        return Err(A::Error::custom(format!("`{name}` is there twice")));
-                    }
-                    members.insert(name, value);
-                }
-                Ok(Members(members))
-            }
-        }
-        deserializer.deserialize_map(MembersVisitor)
     }
 }
 

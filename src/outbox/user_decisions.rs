@@ -8,7 +8,7 @@
 //! - An undo is sent only if the record still has the values of the edit, and to the workspace that the edit was applied
 //!   in. It reverts what was applied, no value that somebody else set in between, and no edit that waits.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 use serde_json::Value;
@@ -16,8 +16,8 @@ use serde_json::Value;
 use super::edit_tx::IdempotencyKeys;
 use super::field_verdict::{self, FieldState};
 use super::patch_request;
-use crate::model::{Edit, EditState, EditedFields, Instant, Object, RecordId, is_unknown};
-use crate::store::outbox_report::{self, EditLine};
+use crate::model::{Edit, EditState, Editable, EditedFields, Instant, Object, RecordId, is_unknown};
+use crate::store::outbox_report::{self, AppliedEdit, EditLine};
 use crate::store::queue::{self as stored, NewEdit};
 use crate::store::{EditStep, MirrorTx, StoreError, editable};
 
@@ -198,7 +198,7 @@ impl DecidedEdit<'_, '_> {
     /// Queues a finished edit again, with the values before that its author was shown. The last edit of a field counts, so
     /// it does not take the place of one that waits.
     fn again(&self) -> Result<Decided, DecideError> {
-        let pending = editable::pending_columns(self.tx, self.line.object, &self.record)?;
+        let pending = editable::pending_columns(self.tx, self.line.object, &self.record, true)?;
         if self.line.fields.keys().any(|column| pending.contains(column)) {
             let why = "has a field that a waiting edit changes: `crm-mirror outbox list` shows it";
             return Err(DecideError::Wrong { edit: self.line.id, why });
@@ -243,64 +243,70 @@ pub struct UndoEdit {
 /// Plans an undo: one edit per record, from the values of the last edit to the values before the first of those that
 /// followed each other. Nothing is queued.
 pub fn plan_undo(tx: &MirrorTx<'_>, edits: &[i64]) -> Result<Vec<UndoEdit>, DecideError> {
-    let mut ids = edits.to_vec();
-    ids.sort_unstable();
-    ids.dedup();
-    let mut undo: BTreeMap<(Object, RecordId), UndoEdit> = BTreeMap::new();
-    let editable = Object::ALL.map(|object| tx.edits().editable(object));
-    let editable = editable.into_iter().collect::<Result<Vec<_>, _>>()?;
-    for id in ids {
+    let mut applied: BTreeMap<(Object, RecordId), Vec<AppliedEdit>> = BTreeMap::new();
+    for id in edits.iter().copied().collect::<BTreeSet<i64>>() {
         let line = outbox_report::edit_line(tx, id)?.ok_or(DecideError::NoEdit(id))?;
+        let wrong = |why| DecideError::Wrong { edit: id, why };
         if line.state != EditState::Applied {
-            let why = match line.in_doubt {
+            return Err(wrong(match line.in_doubt {
                 true => "may have been applied, but not confirmed as it was made: set its fields with another edit",
                 false => "was not applied: there is nothing to undo",
-            };
-            return Err(DecideError::Wrong { edit: id, why });
+            }));
         }
-        if let Some(why) = outbox_report::cannot_be_undone(tx, id)? {
-            return Err(DecideError::Wrong { edit: id, why });
-        }
-        let record = RecordId::new(line.record.as_str());
-        let of_record = undo.entry((line.object, record.clone())).or_insert_with(|| UndoEdit {
-            edit: None,
-            undoes: Vec::new(),
-            object: line.object,
-            record,
-            fields: EditedFields::new(),
-            changed: Vec::new(),
-            waiting: Vec::new(),
+        let edit = outbox_report::applied_by(tx, line)?.map_err(wrong)?;
+        applied.entry((edit.line.object, RecordId::new(edit.line.record.as_str()))).or_default().push(edit);
+    }
+    let mut undo = Vec::new();
+    for ((object, record), mut edits) in applied {
+        // An edit that was retried was applied after later ones.
+        edits.sort_by_key(|edit| edit.step);
+        let editable = tx.edits().editable(object)?;
+        let mut fields = reverting(&edits, &editable);
+        let pending = editable::pending_columns(tx, object, &record, true)?;
+        let waiting: Vec<String> = fields.keys().filter(|column| pending.contains(*column)).cloned().collect();
+        fields.retain(|column, (written, restored)| {
+            !pending.contains(column) && !field_verdict::same(editable.get(column), written, restored)
         });
-        of_record.undoes.push(id);
-        for (column, (before, after)) in line.fields {
-            let before = if is_unknown(&before) { Value::Null } else { before };
-            let field = editable[line.object as usize].get(&column);
+        // What was reverted already is left as it is.
+        if fields.is_empty() && waiting.is_empty() {
+            continue;
+        }
+        let columns: Vec<&str> = fields.keys().map(String::as_str).collect();
+        let now = tx.edits().mirrored(object, &record, &columns)?;
+        let states = field_verdict::field_states(&fields, &editable, &now.map(|now| now.values).unwrap_or_default());
+        let changed = fields.keys().zip(states).filter(|(_, state)| *state == FieldState::Theirs);
+        let changed = changed.map(|(column, _)| column.clone()).collect();
+        let undoes = edits.iter().map(|edit| edit.line.id).collect();
+        undo.push(UndoEdit { edit: None, undoes, object, record, fields, changed, waiting });
+    }
+    Ok(undo)
+}
+
+/// The changes that revert these edits of a record, which are in the order in which they were applied.
+fn reverting(edits: &[AppliedEdit], editable: &BTreeMap<String, Editable>) -> EditedFields {
+    let known = |value: &Value| if is_unknown(value) { Value::Null } else { value.clone() };
+    let mut fields = EditedFields::new();
+    for (place, edit) in edits.iter().enumerate() {
+        for (column, (before, after)) in &edit.line.fields {
+            let (field, before) = (editable.get(column), known(before));
             let alike = |value: &Value| field_verdict::alike(field, &before, value);
-            match of_record.fields.get_mut(&column) {
-                Some((written, restored)) if alike(written) || alike(restored) => *written = after,
+            let was_there = || {
+                let mut earlier = edits[..place].iter().filter_map(|earlier| earlier.line.fields.get(column));
+                earlier.any(|(before, _)| field_verdict::alike(field, &known(before), after))
+            };
+            match fields.get_mut(column) {
+                // It has reverted these, and edits before them, which are not to come back.
+                Some((written, _)) if edit.line.undoes.is_some() && alike(written) && !was_there() => {
+                    fields.remove(column);
+                }
+                Some((written, restored)) if alike(written) || alike(restored) => written.clone_from(after),
                 // Somebody else, or an edit that is not among these, set it in between: what came after is reverted.
-                _ => _ = of_record.fields.insert(column, (after, before)),
+                _ if edit.has_changed => _ = fields.insert(column.clone(), (after.clone(), before)),
+                _ => {}
             }
         }
     }
-    let mut undo: Vec<UndoEdit> = undo.into_values().collect();
-    for of_record in &mut undo {
-        let editable = &editable[of_record.object as usize];
-        let pending = editable::pending_columns(tx, of_record.object, &of_record.record)?;
-        of_record.waiting = of_record.fields.keys().filter(|column| pending.contains(*column)).cloned().collect();
-        of_record.fields.retain(|column, (written, restored)| {
-            !pending.contains(column) && !field_verdict::same(editable.get(column), written, restored)
-        });
-        let columns: Vec<&str> = of_record.fields.keys().map(String::as_str).collect();
-        let now = tx.edits().mirrored(of_record.object, &of_record.record, &columns)?;
-        let now = now.map(|record| record.values).unwrap_or_default();
-        let states = field_verdict::field_states(&of_record.fields, editable, &now);
-        let changed = of_record.fields.keys().zip(states).filter(|(_, state)| *state == FieldState::Theirs);
-        of_record.changed = changed.map(|(column, _)| column.clone()).collect();
-    }
-    // What was reverted already is left as it is.
-    undo.retain(|of_record| !of_record.fields.is_empty() || !of_record.waiting.is_empty());
-    Ok(undo)
+    fields
 }
 
 /// Queues the undo of applied edits. A person requested exactly these, so the limit on new edits does not apply.

@@ -8,10 +8,11 @@ use super::*;
 use crate::model::{DelayScope, Etag, RetryDelay};
 use crate::outbox::edit_fixture::{
     CONTACT, after, contact, delayed, edit_of, ended, list, now, on_mirror, open, open_edit, queue_edit, send_now,
-    show, step,
+    show, step, with_edits,
 };
+use crate::outbox::edit_tx::NextStep;
 use crate::store::delays::OutboxOutlook;
-use EditState::{Applied, Conflict, Dropped, Held, Queued, Sending};
+use EditState::{Applied, Conflict, Dropped, Held, Queued, Rejected, Sending};
 
 fn fields(values: &[(&str, Value, Value)]) -> EditedFields {
     values.iter().map(|(column, before, after)| ((*column).to_string(), (before.clone(), after.clone()))).collect()
@@ -207,6 +208,114 @@ async fn undo_of_edits_that_cancel_each_other_has_nothing_to_send() {
         undo(tx, &edits, now()).unwrap()
     });
     assert_eq!(undone.await, []);
+}
+
+/// An edit of the position that is applied with this reason.
+fn applied(tx: &MirrorTx<'_>, before: &str, after: &str, undoes: Option<i64>, why: &str) -> i64 {
+    let fields = fields(&[("position", json!(before), json!(after))]);
+    let record = contact();
+    let edit = NewEdit { object: CONTACT, record: &record, source: "edit", fields: &fields, base_etag: None, undoes };
+    let id = stored::insert(tx, &edit, "a test", now()).unwrap().edit.unwrap();
+    assert!(tx.edits().take_step(id, &EditStep::new(Queued, Applied, why), now()).unwrap());
+    id
+}
+
+#[tokio::test]
+async fn undo_brings_back_nothing_that_another_undo_reverted() {
+    const SHOWN: &str = outbox_report::SHOWN;
+    // The edits, each with what it reverts; those that are undone, and the change that does it.
+    type Case = (&'static [(&'static str, &'static str, Option<i64>, &'static str)], &'static [i64], &'static str);
+    let cases: [Case; 10] = [
+        (&[("A", "B", None, ""), ("B", "C", None, ""), ("C", "A", Some(2), "")], &[2, 3], ""),
+        (
+            &[("A", "B", None, ""), ("B", "C", None, ""), ("C", "A", Some(2), ""), ("A", "Z", None, "")],
+            &[2, 3, 4],
+            "ZA",
+        ),
+        (&[("A", "B", None, ""), ("B", "C", None, ""), ("C", "B", Some(2), "")], &[1, 2, 3], "BA"),
+        (&[("A", "B", None, ""), ("B", "A", Some(1), ""), ("A", "B", Some(2), "")], &[1, 2, 3], "BA"),
+        (
+            &[("A", "B", None, ""), ("B", "C", None, ""), ("C", "B", Some(2), ""), ("B", "C", Some(3), "")],
+            &[1, 2, 3, 4],
+            "CA",
+        ),
+        // An undo of values that the record had already reverts nothing, but what it is for is over.
+        (&[("A", "B", None, ""), ("B", "A", Some(1), SHOWN)], &[1, 2], ""),
+        (&[("A", "B", None, ""), ("B", "C", None, ""), ("C", "A", Some(2), SHOWN)], &[2, 3], ""),
+        (&[("A", "B", None, ""), ("B", "A", Some(1), SHOWN), ("A", "Z", None, "")], &[1, 2, 3], "ZA"),
+        (&[("A", "B", None, ""), ("B", "A", Some(1), SHOWN)], &[2], ""),
+        (&[("A", "B", None, ""), ("B", "A", Some(1), "")], &[2], "AB"),
+    ];
+    for (edits, undone, expected) in cases {
+        let planned = on_mirror(move |tx| {
+            edits.iter().for_each(|(before, after, undoes, why)| _ = applied(tx, before, after, *undoes, why));
+            plan_undo(tx, undone).unwrap()
+        });
+        let changes: Vec<String> = planned
+            .await
+            .iter()
+            .flat_map(|of_record| of_record.fields.values())
+            .map(|(from, to)| [from, to].map(|value| value.as_str().unwrap()).concat())
+            .collect();
+        assert_eq!(changes.concat(), expected, "{edits:?} {undone:?}");
+    }
+}
+
+#[tokio::test]
+async fn undo_follows_the_order_in_which_the_service_has_the_edits() {
+    let planned = on_mirror(|tx| {
+        let retried = edit_of(tx, "position", "B");
+        step(tx, retried, Queued, Rejected);
+        applied(tx, "A", "C", None, "");
+        applied(tx, "C", "A", None, "");
+        decide(tx, retried, Decision::Retry, now()).unwrap();
+        step(tx, retried, Queued, Applied);
+        plan_undo(tx, &outbox_report::applied_since(tx, now()).unwrap()).unwrap().remove(0)
+    })
+    .await;
+    assert_eq!((planned.undoes, planned.fields), (vec![2, 3, 1], fields(&[("position", json!("B"), json!("A"))])));
+}
+
+#[tokio::test]
+async fn undo_in_conflict_is_not_made_again() {
+    let (waiting, edits, retried) = on_mirror(|tx| {
+        let refused = edit_of(tx, "position", "R");
+        step(tx, refused, Queued, Rejected);
+        applied(tx, "A", "B", None, "");
+        let undone = undo(tx, &[2], now()).unwrap().remove(0).edit.unwrap();
+        step(tx, undone, Queued, Conflict);
+        let again = undo(tx, &outbox_report::applied_since(tx, now()).unwrap(), now()).unwrap();
+        let waiting: Vec<_> = again.into_iter().map(|of_record| (of_record.edit, of_record.waiting)).collect();
+        let edits = outbox_report::edits(tx, true).unwrap().len();
+        (waiting, edits, decide(tx, refused, Decision::Retry, now()).map(drop))
+    })
+    .await;
+    assert_eq!((waiting, edits), (vec![(None, vec!["position".to_string()])], 3));
+    assert!(retried.unwrap_err().to_string().contains("a waiting edit changes"));
+}
+
+#[tokio::test]
+async fn undo_that_changed_nothing_is_not_made_again() {
+    let since = on_mirror(|tx| {
+        let edit = applied(tx, "A", "B", None, "");
+        applied(tx, "B", "A", Some(edit), outbox_report::SHOWN);
+        let since = outbox_report::applied_since(tx, now()).unwrap();
+        (undo(tx, &since, now()).unwrap(), outbox_report::edits(tx, true).unwrap().len())
+    });
+    assert_eq!(since.await, (Vec::new(), 2));
+}
+
+#[tokio::test]
+async fn retried_edit_waits_until_a_later_one_that_is_being_sent_has_ended() {
+    let next = on_mirror(|tx| {
+        let retried = edit_of(tx, "position", "B");
+        step(tx, retried, Queued, Rejected);
+        let later = edit_of(tx, "language", "B");
+        send_now(tx, &[later], "{}");
+        decide(tx, retried, Decision::Retry, now()).unwrap();
+        with_edits(tx, 100, |edits| edits.next_request(&IdempotencyKeys::system(), false).unwrap())
+    });
+    assert_eq!(next.await, NextStep::Read(Some(2)));
 }
 
 #[tokio::test]

@@ -20,6 +20,8 @@ use crate::model::{decimal, field_value};
 /// Fields of a contact that a body must not contain, not even unchanged.
 const IDENTITY: [&str; 2] = ["email", "mobile"];
 
+const NAMED_OPTIONS: usize = 12;
+
 /// Converts a column value to the value for the body, if the field accepts it.
 pub fn field(field: &Editable, value: &Value) -> Result<Value, String> {
     let is_select = matches!(field.data_type, Some(DataType::SingleSelect | DataType::MultiSelect));
@@ -27,7 +29,12 @@ pub fn field(field: &Editable, value: &Value) -> Result<Value, String> {
         _ if value.as_str().is_some_and(|text| text.contains('\0')) => "takes no text with the character U+0000".into(),
         Some(Value::Null) if !field.clearable => "cannot be cleared: its definition requires a value".into(),
         Some(wire) => return Ok(wire),
-        None if is_select => format!("{}: {}", field.accepts(), field.options.join(", ")),
+        None if is_select => {
+            let more = field.options.len().saturating_sub(NAMED_OPTIONS);
+            let named = field.options[..field.options.len() - more].join(", ");
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            format!("{}: {named}{more}", field.accepts())
+        }
         None => field.accepts(),
     };
     Err(format!("`{}` {why}", field.column))

@@ -145,6 +145,9 @@ fn refusal_shows_the_options() {
     };
     assert_eq!(options(1), "takes the value of one of its options, see select_labels: 1");
     assert_eq!(options(3), "takes the value of one of its options, see select_labels: 1, 2, 3");
+    let all = "takes the value of one of its options, see select_labels: 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12";
+    assert_eq!(options(12), all);
+    assert_eq!(options(20_000), format!("{all} and 19988 more"));
 }
 
 #[test]

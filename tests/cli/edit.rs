@@ -78,7 +78,9 @@ fn dry_run_shows_the_request_and_queues_nothing() {
     let (_service, place, contact, _) = mirrored();
     let etag = place.ask(&format!("SELECT replace(etag, '\"', '') FROM contacts WHERE id = '{contact}'"));
     let args = ["contact", &contact, "position=CTO", "cf_lifetime_value=12.5", "cf_newsletter:=null", "cf_children=3"];
-    // A dry run needs no write-back.
+    // A dry run needs no write-back, and no lock.
+    let held = rusqlite::Connection::open(place.path("mirror.db")).unwrap();
+    held.execute_batch("BEGIN IMMEDIATE").unwrap();
     let place = place.unset("CRM_MIRROR_WRITE_BACK__ENABLED");
     let document = edit(&place, &[&args[..], &["--dry-run"]].concat()).done().json();
     assert_eq!(document, edit(&place, &[&args[..], &["--dry-run", "--json"]].concat()).done().json());

@@ -427,7 +427,7 @@ async fn edit_through_the_writer_is_validated_and_queued() {
     let now = crm.clock.now();
     let (queued, refused) = store
         .write_durably(move |tx| {
-            let queue = |request| outbox::queue(tx, request, EditSource::Socket, now);
+            let queue = |request| outbox::queue(tx, request, EditSource::Edit, now);
             Ok((queue(&good), queue(&bad)))
         })
         .await
@@ -438,7 +438,7 @@ async fn edit_through_the_writer_is_validated_and_queued() {
     assert_eq!(self::queued(&mirror), [("a".to_string(), json!({"position": ["CEO", "CTO"], "cf_boolean": [1, 0]}))]);
     assert_eq!(
         mirror.one("SELECT concat_ws('|', source, queued_at, why) FROM outbox, outbox_events"),
-        format!("'socket|{now}|changed through the control socket'")
+        format!("'edit|{now}|changed with `crm-mirror edit`'")
     );
 }
 

@@ -136,7 +136,7 @@ async fn dictionary_names_every_value_of_an_enumeration() {
         ("sync_runs", "outcome", RunOutcome::VARIANTS.to_vec()),
         ("sync_runs", "trigger", [Trigger::VARIANTS, &["demo"]].concat()),
         ("outbox", "state", EditState::VARIANTS.to_vec()),
-        ("outbox", "source", vec!["sql", "edit", "socket", "undo", "assistant"]),
+        ("outbox", "source", vec!["sql", "edit", "undo", "assistant"]),
         ("pending_edits", "state", open),
         ("audits", "dimension", dimensions.to_vec()),
         ("service_oddities", "resource", resources.to_vec()),

@@ -636,7 +636,7 @@ INSERT INTO mirror_columns VALUES('outbox','object_type',1,NULL,NULL,'text','mir
 INSERT INTO mirror_columns VALUES('outbox','queued_at',17,NULL,NULL,'text','mirror','UTC');
 INSERT INTO mirror_columns VALUES('outbox','record_id',2,NULL,NULL,'text','mirror',NULL);
 INSERT INTO mirror_columns VALUES('outbox','released_at',20,NULL,NULL,'text','mirror','UTC; when a person let it pass `write_back.max_edits`');
-INSERT INTO mirror_columns VALUES('outbox','source',4,NULL,NULL,'text','mirror','sql, edit, socket, undo or assistant');
+INSERT INTO mirror_columns VALUES('outbox','source',4,NULL,NULL,'text','mirror','sql, edit, undo or assistant');
 INSERT INTO mirror_columns VALUES('outbox','state',3,NULL,NULL,'text','mirror','queued, held, sending, applied, conflict, rejected, dropped or replaced');
 INSERT INTO mirror_columns VALUES('outbox','status',13,NULL,NULL,'integer','mirror','the HTTP status of the last answer; NULL where none came');
 INSERT INTO mirror_columns VALUES('outbox','theirs',15,NULL,NULL,'text','mirror','in a conflict, what the edited columns hold at the service, JSON, {column: value}');
@@ -911,7 +911,7 @@ CREATE TABLE outbox (
     object_type TEXT NOT NULL, -- contact or company
     record_id TEXT NOT NULL,
     state TEXT NOT NULL DEFAULT 'queued', -- queued, held, sending, applied, conflict, rejected, dropped or replaced
-    source TEXT NOT NULL, -- sql, edit, socket, undo or assistant
+    source TEXT NOT NULL, -- sql, edit, undo or assistant
     fields TEXT NOT NULL, -- JSON, {column: [before, after]} as the mirror's columns have them; an unknown before is an object
     base_etag TEXT, -- the version of the record that the edit was made on
     body TEXT, -- the request's body, byte for byte; set before it is first sent

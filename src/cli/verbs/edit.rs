@@ -72,7 +72,7 @@ pub fn run(global: &Global, args: &EditArgs) -> Result<Exit, Failure> {
         if_match: args.if_match.as_deref().map(Etag::from),
     };
     if args.dry_run {
-        output::json(&write_beside(&config.database, |tx| queue::prepare(tx, &request))?)?;
+        output::json(&queue::prepare(&Reader::open(&config.database)?.begin()?, &request)?)?;
         return Ok(Exit::Done);
     }
     let queued = write_beside(&config.database, |tx| {
@@ -91,7 +91,9 @@ pub fn run(global: &Global, args: &EditArgs) -> Result<Exit, Failure> {
         let kept = line.map(|line| kept_back(&tx, &config, &line)).transpose()?.flatten();
         output::note(&match kept {
             Some(why) => why,
-            None if client::reach(&config.socket).is_ok() => "the daemon sends it within seconds".into(),
+            None if client::reach(&config.socket).is_ok() => {
+                "the daemon sends it within seconds, or when a running verification has ended".into()
+            }
             None => "the next `crm-mirror sync` sends it; `crm-mirror push` sends it at once".into(),
         });
     }

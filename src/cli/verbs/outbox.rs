@@ -35,7 +35,7 @@ pub struct OutboxArgs {
 
 #[derive(clap::Args, Clone, Debug)]
 struct ListArgs {
-    /// Also list finished edits: applied, dropped, replaced, and those that were rejected and retried since.
+    /// Also list finished edits: applied, dropped and replaced.
     #[arg(long)]
     all: bool,
 }
@@ -142,7 +142,7 @@ pub fn run(global: &Global, args: &OutboxArgs) -> Result<Exit, Failure> {
         }
     })?;
     if let ([one], false) = (decided.as_slice(), which.all) {
-        return Ok(output::report(json, one, || decided_text(one))?);
+        return Ok(output::report(json, one, || decided_text(one, decision))?);
     }
     let what = format::counted(decided.len() as u64, "edit is", "edits are");
     let mut text = format!("{what} {}", if decision == Decision::Drop { "dropped" } else { "queued" });
@@ -254,8 +254,9 @@ fn undone(of: &UndoEdit) -> String {
     text
 }
 
-fn decided_text(decided: &Decided) -> String {
+fn decided_text(decided: &Decided, decision: Decision) -> String {
     let what = match decided.state {
+        EditState::Sending if decision == Decision::Retry => "is tried again now",
         EditState::Sending => "is resumed: its record is read back, then the same request is sent",
         EditState::Dropped if decided.in_doubt => "is dropped: it may have been applied",
         EditState::Dropped => "is dropped",

@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use rusqlite::Connection;
+use rusqlite::{Connection, params};
 
 use crate::model::editable::Editability;
-use crate::model::{DataType, Editable, Object, RecordId};
+use crate::model::{DataType, Editable, MirroredRecord, Object, RecordId};
 use crate::store::outbox::fields_of;
 use crate::store::table_shapes::From;
-use crate::store::{OPEN, ReadTx, Result, Shapes, Statements, shapes_of};
+use crate::store::{OPEN, ReadTx, Result, Shapes, Statements, known_values, shapes_of};
 
 /// Every column of an object's `_full` view, in order, and whether it can be edited.
 pub(in crate::store) fn columns(
@@ -87,11 +87,18 @@ fn custom_fields(conn: &Connection, object: Object) -> Result<HashMap<String, Ed
     )
 }
 
-pub fn pending_columns(tx: &ReadTx<'_>, object: Object, id: &RecordId) -> Result<BTreeSet<String>> {
+/// The record in the mirror, with those of the columns that exist; `None` if it is not mirrored.
+pub fn seen(tx: &ReadTx<'_>, object: Object, id: &RecordId, columns: &[&str]) -> Result<Option<MirroredRecord>> {
+    known_values::mirrored(tx, &shapes_of(&tx.conn)?, object, id, columns)
+}
+
+/// The columns of the record's waiting and sent edits; `undone`: of its undos in conflict, too.
+pub fn pending_columns(tx: &ReadTx<'_>, object: Object, id: &RecordId, undone: bool) -> Result<BTreeSet<String>> {
     let sql = format!(
         "SELECT DISTINCT f.key FROM outbox AS o CROSS JOIN {} AS f
-         WHERE o.object_type = ?1 AND o.record_id = ?2 AND o.{OPEN} AND o.state <> 'conflict'",
+         WHERE o.object_type = ?1 AND o.record_id = ?2 AND o.{OPEN}
+           AND (o.state <> 'conflict' OR ?3 AND o.undoes IS NOT NULL)",
         fields_of("o")
     );
-    tx.column(&sql, (object, id))
+    tx.column(&sql, params![object, id, undone])
 }

@@ -1,6 +1,6 @@
 //! Puts an edit into the outbox: the statements that turn the values of one UPDATE into an edit of the record. The
-//! triggers of the views execute them in any shell, [`insert`] for `crm-mirror edit` and the control socket. The values
-//! are collected in `outbox_values`.
+//! triggers of the views execute them in any shell, [`insert`] for `crm-mirror edit`. The values are collected in
+//! `outbox_values`.
 //!
 //! # Invariants
 //! - The last edit counts. A value is compared with the value of a waiting or sent edit of the column, and only if
@@ -44,7 +44,7 @@ SELECT :object, :record, :source, :undoes, {NEW_FIELDS}, :base_etag, :now WHERE 
 pub struct NewEdit<'a> {
     pub object: Object,
     pub record: &'a RecordId,
-    /// `edit`, `socket` or `undo`; the triggers queue edits made with SQL.
+    /// `edit`, `undo` or `assistant`; the triggers queue edits made with SQL.
     pub source: &'a str,
     /// `{column: [before, after]}`, also for unchanged columns, which cancel a waiting edit.
     pub fields: &'a EditedFields,

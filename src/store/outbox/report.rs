@@ -20,7 +20,7 @@ pub struct EditLine {
     pub record: String,
     pub name: Option<String>,
     pub state: EditState,
-    /// `sql`, `edit`, `socket` or `undo`.
+    /// `sql`, `edit`, `undo` or `assistant`.
     pub source: String,
     pub fields: EditedFields,
     /// In a conflict, the service's values of the columns.
@@ -78,7 +78,7 @@ pub struct EditCounts {
     /// Edits whose request may have been applied.
     pub sending: u64,
     pub conflict: u64,
-    /// Edits that were rejected, and neither dropped nor retried since.
+    /// Edits that were rejected, and not dropped since.
     pub rejected: u64,
     pub oldest: Option<Instant>,
 }
@@ -112,7 +112,7 @@ static SELECT: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// The condition of an edit that was rejected, and neither dropped nor retried since.
+/// The condition of an edit that was rejected, and not dropped since.
 const REJECTED: &str = "o.state = 'rejected' AND o.finished_at IS NOT NULL";
 
 /// The edits in order: the open ones and those that were rejected, or all. Rows that are not edits are omitted.
@@ -155,15 +155,27 @@ pub fn counts(tx: &ReadTx<'_>) -> Result<EditCounts> {
 /// The history's words for an edit that was applied without a request.
 pub const SHOWN: &str = "the record already has these values";
 
-/// Why an applied edit cannot be undone, to follow its number.
-pub fn cannot_be_undone(tx: &ReadTx<'_>, edit: i64) -> Result<Option<&'static str>> {
-    let sql = "SELECT id <= ?2, why = ?3 FROM outbox_events WHERE outbox_id = ?1 AND to_state = 'applied'";
-    Ok(match tx.find_tuple(sql, params![edit, tx.goals().accepted_after()?, SHOWN])? {
-        Some((_, true)) => Some("changed nothing, as the record had its values already: there is nothing to undo"),
-        Some((true, _)) => {
-            Some("was applied in the workspace before the accepted one: it cannot be undone in this one")
+/// An applied edit that can be undone.
+#[derive(Debug)]
+pub struct AppliedEdit {
+    pub line: EditLine,
+    /// The step that applied it.
+    pub step: i64,
+    /// False for an undo of values that the record had already.
+    pub has_changed: bool,
+}
+
+/// An edit as it was applied; or why it cannot be undone, to follow its number.
+pub fn applied_by(tx: &ReadTx<'_>, line: EditLine) -> Result<std::result::Result<AppliedEdit, &'static str>> {
+    let sql = "SELECT id, id <= ?2, why = ?3 FROM outbox_events WHERE outbox_id = ?1 AND to_state = 'applied'
+         ORDER BY id DESC LIMIT 1";
+    let found = tx.find_tuple(sql, params![line.id, tx.goals().accepted_after()?, SHOWN])?;
+    Ok(match found.unwrap_or_default() {
+        (_, _, true) if line.undoes.is_none() => {
+            Err("changed nothing, as the record had its values already: there is nothing to undo")
         }
-        _ => None,
+        (_, true, _) => Err("was applied in the workspace before the accepted one: it cannot be undone in this one"),
+        (step, false, shown) => Ok(AppliedEdit { line, step, has_changed: !shown }),
     })
 }
 
@@ -172,10 +184,8 @@ pub fn applied_since(tx: &ReadTx<'_>, since: Instant) -> Result<Vec<i64>> {
     let sql = "SELECT id FROM outbox AS o WHERE state = 'applied' AND finished_at >= ?1
          AND (undoes IS NULL OR EXISTS (SELECT 1 FROM outbox AS u WHERE u.id = o.undoes AND u.finished_at >= ?1))
          AND NOT EXISTS (SELECT 1 FROM outbox_events AS e WHERE e.outbox_id = o.id AND e.to_state = 'applied'
-             AND (e.id <= ?2 OR e.why = ?3))";
-    let mut applied: Vec<i64> = tx.column(sql, params![since, tx.goals().accepted_after()?, SHOWN])?;
-    applied.sort_unstable();
-    Ok(applied)
+             AND (e.id <= ?2 OR e.why = ?3 AND o.undoes IS NULL))";
+    tx.column(sql, params![since, tx.goals().accepted_after()?, SHOWN])
 }
 
 pub fn rejected(tx: &ReadTx<'_>) -> Result<u64> {

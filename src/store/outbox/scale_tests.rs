@@ -29,7 +29,7 @@ const OPERATIONS: [(&str, Operation); 20] = [
     ("queue", |tx, id, now| queue(tx, id, now).map(drop)),
     ("edits_of", |tx, id, _| tx.edits_of(CONTACT, id).map(drop)),
     ("edited_records", |tx, _, _| tx.edited_records().map(drop)),
-    ("pending_columns", |tx, id, _| editable::pending_columns(tx, CONTACT, id).map(drop)),
+    ("pending_columns", |tx, id, _| editable::pending_columns(tx, CONTACT, id, true).map(drop)),
     ("new_edits", |tx, _, now| tx.holds_new_edits(now, 100).map(drop)),
     ("any_unreleased", |tx, _, _| tx.edits().any_unreleased(&[1]).map(drop)),
     ("hold_new_edits", |tx, _, now| tx.edits().hold_new_edits("a test", now).map(drop)),
@@ -51,7 +51,7 @@ const OPERATIONS: [(&str, Operation); 20] = [
     ("show", |tx, _, _| report::edit(tx, 1).map(drop)),
     ("counts and undo", |tx, _, now| {
         report::counts(tx)?;
-        report::cannot_be_undone(tx, 1)?;
+        report::edit_line(tx, 1)?.map(|line| report::applied_by(tx, line)).transpose()?;
         report::applied_since(tx, now).map(drop)
     }),
 ];
@@ -117,7 +117,7 @@ const DECISIONS: [(&str, Operation); 14] = [
     ("mark_released", |tx, _, now| tx.edits().mark_released(1, now)),
     ("fix_doubtful_request", |tx, _, _| tx.edits().fix_doubtful_request(1, "{}", "00ff")),
     ("set_edited_fields", |tx, _, _| tx.edits().set_edited_fields(1, &[].into(), None)),
-    ("cannot_be_undone", |tx, _, _| report::cannot_be_undone(tx, 1).map(drop)),
+    ("applied_by", |tx, _, _| report::edit_line(tx, 1)?.map_or(Ok(()), |line| report::applied_by(tx, line).map(drop))),
     ("applied_since", |tx, _, now| report::applied_since(tx, now).map(drop)),
     ("queue", |tx, id, now| queue(tx, id, now).map(drop)),
 ];

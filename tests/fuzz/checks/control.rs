@@ -1,22 +1,25 @@
 //! Bodies of requests on the control socket, and edits. The first byte chooses the path.
 
+use std::collections::BTreeMap;
+
 use crm_mirror::daemon::control::JobBody;
 use crm_mirror::model::{Clock, Etag, Object, RecordId, Resource};
 use crm_mirror::outbox::queue::{self, QueueError};
-use crm_mirror::outbox::{EditRequest, EditSource, Given, Members};
+use crm_mirror::outbox::{EditRequest, EditSource, Given};
 use crm_mirror::store::StoreError;
 use crm_mirror::sync::Job;
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::choice;
 use super::mirrored::mirrored;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct EditBody {
+struct GivenEdit {
     object: Object,
     id: RecordId,
-    fields: Members,
+    fields: BTreeMap<String, Value>,
     if_match: Option<Etag>,
 }
 
@@ -38,9 +41,8 @@ pub fn check(data: &[u8]) {
             }
         }
         _ => {
-            if let Ok(body) = serde_json::from_slice::<EditBody>(body) {
-                let Members(fields) = body.fields;
-                let changes = fields.into_iter().map(|(column, value)| (column, Given::Json(value))).collect();
+            if let Ok(body) = serde_json::from_slice::<GivenEdit>(body) {
+                let changes = body.fields.into_iter().map(|(column, value)| (column, Given::Json(value))).collect();
                 edit(EditRequest { object: body.object, record: body.id, changes, if_match: body.if_match });
             }
         }
@@ -63,14 +65,14 @@ fn edit(request: EditRequest) {
     let mirrored = mirrored();
     let now = mirrored.crm.clock.now();
     let done = mirrored.runtime.block_on(mirrored.store.write(move |tx| {
-        let first = queue::queue(tx, &request, EditSource::Socket, now);
+        let first = queue::queue(tx, &request, EditSource::Edit, now);
         if let Err(QueueError::Store(error)) = &first {
             panic!("{request:?}: {error:?}");
         }
         if let Ok(queued) = first {
             assert_eq!(queued.edit.is_some(), !queued.fields.is_empty(), "{request:?}");
             // The same again changes nothing.
-            let again = queue::queue(tx, &request, EditSource::Socket, now).expect("it was valid");
+            let again = queue::queue(tx, &request, EditSource::Edit, now).expect("it was valid");
             assert_eq!(again.edit, None, "{request:?}");
         }
         Err::<(), _>(StoreError::Interrupted)
