@@ -87,6 +87,7 @@ impl Exit {
             | PublishError::Certificates { .. }
             | PublishError::Database { .. }
             | PublishError::ForeignTable { .. }
+            | PublishError::Encoding { .. }
             | PublishError::Exclude { .. }
             | PublishError::RowSecurity { .. } => Exit::Config,
             PublishError::Busy { .. } | PublishError::Unsettled => Exit::Paused,

@@ -121,11 +121,10 @@ pub fn plain_name(column: &str) -> &str {
     column.strip_prefix("archived_").filter(|rest| rest.starts_with("cf_")).unwrap_or(column)
 }
 
-/// Whether a column is the one of that name, or follows it: the companion of a decimal, the labels of a select field, and
-/// an archived column.
+/// Whether a column is the one of that name, or follows it: the companion of a decimal, and an archived column.
 fn belongs_to(column: &str, name: &str) -> bool {
     let column = plain_name(column);
-    column == name || ["_num", "_label"].iter().any(|suffix| column.strip_suffix(suffix) == Some(name))
+    column == name || column.strip_suffix("_num") == Some(name)
 }
 
 /// Table and column of what a column of an object's views is made from, where another table has that.
@@ -134,9 +133,6 @@ fn made_from(table: &str, column: &str) -> &'static [(&'static str, &'static str
         _ if object_of(table).is_none() => &[],
         "owner_name" => &[("team_members", "first_name"), ("team_members", "last_name")],
         "company_name" => &[("companies", "name")],
-        _ if plain_name(column).starts_with("cf_") && column.ends_with("_label") => {
-            &[("custom_field_options", "label")]
-        }
         _ => &[],
     }
 }
@@ -179,12 +175,11 @@ mod tests {
     #[test]
     fn what_belongs_to_an_excluded_column_follows_it() {
         let excluded = Exclusions::new(&["cf_salary".into(), "contact_details.notes".into(), "contacts.cf_x_2".into()]);
-        for column in ["cf_salary", "cf_salary_num", "archived_cf_salary", "archived_cf_salary_num", "cf_salary_label"]
-        {
+        for column in ["cf_salary", "cf_salary_num", "archived_cf_salary", "archived_cf_salary_num"] {
             assert!(excluded.takes("companies", column), "{column}");
         }
         assert!(excluded.takes("contacts", "notes") && !excluded.takes("companies", "notes"));
-        assert!(!excluded.takes("contacts", "cf_salary_2"));
+        assert!(!excluded.takes("contacts", "cf_salary_2") && !excluded.takes("contacts", "cf_salary_label"));
         assert!(excluded.takes_key("contacts", "Salary") && excluded.takes_key("contacts", "x"));
         assert!(!excluded.takes_key("companies", "x") && !excluded.takes_key("companies", "sal"));
         let notes = Object::Contact.fields().iter().position(|field| field.column == "notes").unwrap();

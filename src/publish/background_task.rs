@@ -53,7 +53,7 @@ where
         // A mirror that cannot be read now is checked again later.
         let Some(found) = found else { continue };
         let now = clock.reading();
-        if !pace.is_due(&now) {
+        if !pace.is_due(&found, &now) {
             continue;
         }
         let is_elsewhere = found.progress.target.as_ref().is_some_and(|target| *target != target_of(&url, &settings));
@@ -90,6 +90,10 @@ fn report(ended: &Result<PublishReport, PublishError>, failures: u32) {
                     counted(found.left(), "value", "values")
                 );
             }
+            if report.reloaded.is_some() && !report.left_behind.is_empty() {
+                let count = counted(report.left_behind.len() as u64, "object was", "objects were");
+                tracing::warn!("{count} left behind in the published schema; {HIDDEN}");
+            }
             for blocked in report.blocked.iter().filter(|_| failures == 0) {
                 tracing::warn!("{} is not published, and will be tried again; {HIDDEN}", blocked.table);
             }
@@ -114,8 +118,12 @@ struct PublishPace {
 }
 
 impl PublishPace {
-    fn is_due(&self, now: &ClockReading) -> bool {
-        self.failed.is_none_or(|(failures, at)| now.since(&at) >= growing(DELAYS, failures))
+    /// A success of another process ends the delay.
+    fn is_due(&self, found: &PublishDue, now: &ClockReading) -> bool {
+        self.failed.is_none_or(|(failures, at)| {
+            let has_succeeded = found.progress.failures == 0 && found.progress.published_at > Some(at.wall);
+            has_succeeded || now.since(&at) >= growing(DELAYS, failures)
+        })
     }
 
     fn failures(&self) -> u32 {
@@ -189,20 +197,29 @@ mod tests {
     }
 
     #[test]
-    fn failed_attempt_is_repeated_after_a_growing_delay() {
+    fn failed_attempt_is_repeated_after_a_growing_delay_or_a_success_elsewhere() {
         // The wall clock stands still or is set back, and measures nothing.
         let after = |seconds: u64| {
             let monotonic = Some(MonotonicReading { boot: 1, micros: seconds * 1_000_000 });
             ClockReading { wall: Instant::EPOCH, monotonic }
         };
+        let noted = |failures, published_at| {
+            let progress = PublishProgress { failures, published_at, ..PublishProgress::default() };
+            PublishDue { progress, ..due("a") }
+        };
+        let failing = noted(1, None);
         let mut pace = PublishPace::default();
         let mut delay = |is_busy| {
             pace.fail(is_busy, after(0));
-            let due = |seconds: &u64| pace.is_due(&after(*seconds));
+            let due = |seconds: &u64| pace.is_due(&failing, &after(*seconds));
             ((1..=601).find(due), pace.failures())
         };
         assert_eq!(delay(true), (Some(5), 0));
         assert_eq!([1, 2, 3].map(|_| delay(false)), [(Some(5), 1), (Some(10), 2), (Some(20), 3)]);
+        let (before, later) = (Some(Instant::EPOCH), Some(Instant::EPOCH.plus(Duration::from_secs(1))));
+        for (failures, published_at, is_due) in [(0, before, false), (1, later, false), (0, later, true)] {
+            assert_eq!(pace.is_due(&noted(failures, published_at), &after(0)), is_due, "{failures} {published_at:?}");
+        }
     }
 
     #[test]

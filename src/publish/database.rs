@@ -62,7 +62,14 @@ impl Database {
     pub(super) async fn connect(url: &PublishUrl, schema: &str) -> Result<Database, PublishError> {
         let (client, connection, place) = url.connect().await?;
         let (schema, checks_at_once) = (schema.into(), AtomicBool::new(false));
-        Ok(Database { client, connection, place, schema, checks_at_once })
+        let database = Database { client, connection, place, schema, checks_at_once };
+        let encoding = database.query("read the encoding", "SHOW server_encoding", &[]).await?;
+        match encoding.into_iter().flatten().flatten().next() {
+            Some(encoding) if encoding != "UTF8" => {
+                Err(PublishError::Encoding { place: database.place.clone(), encoding })
+            }
+            _ => Ok(database),
+        }
     }
 
     /// Waits for an answer, and gives up the connection if there is none: what follows fails at once.

@@ -78,6 +78,8 @@ pub enum PublishError {
     ForeignTable { schema: String, table: String },
     #[error("the table `{table}` of the schema `{schema}` has row-level security and cannot be replaced by a new one")]
     RowSecurity { schema: String, table: &'static str },
+    #[error("the database at {place} stores {encoding}, not UTF-8")]
+    Encoding { place: String, encoding: String },
     /// A column of `publish.exclude` does not exist: a spelling mistake would publish a column that was meant to be
     /// excluded.
     #[error("`publish.exclude` contains `{column}`, {reason}")]
@@ -203,6 +205,7 @@ impl PublishError {
                 }
             },
             PublishError::ForeignTable { .. } => "set `publish.schema` to a different schema",
+            PublishError::Encoding { .. } => "create the database with ENCODING 'UTF8'",
             PublishError::Exclude { .. } => "`crm-mirror describe contacts_full` lists the columns",
             PublishError::Busy { .. } => "the daemon publishes automatically; wait until it has finished",
             PublishError::Unsettled => "run the command again",

@@ -74,13 +74,14 @@ pub(super) fn create_shadow(schema: &str, table: &PublishedTable) -> String {
 pub(super) const CREATE_STATE: &str = "CREATE TABLE IF NOT EXISTS {state} (id bigint PRIMARY KEY, \
     \"cursor\" text NOT NULL, generation bigint NOT NULL, details text NOT NULL, published_at timestamptz NOT NULL)";
 
+/// A name may be longer than an entry of a B-tree, and it may be the reason for the refusal: its digest is indexed.
 pub(super) const CREATE_REFUSED: &str = "CREATE TABLE IF NOT EXISTS {refused} (table_name text NOT NULL, \
-    row_name text NOT NULL, reason text NOT NULL, refused_at timestamptz NOT NULL, PRIMARY KEY (table_name, row_name))";
+    row_name text NOT NULL, reason text NOT NULL, refused_at timestamptz NOT NULL, \
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY); CREATE INDEX ON {refused} USING hash (row_name)";
 
-/// Lists refused rows: `$1` the table, `$2` the rows' names, `$3` the reasons.
+/// Lists refused rows, which are not listed yet: `$1` the table, `$2` the rows' names, `$3` the reasons.
 pub(super) const INSERT_REFUSED: &str = "INSERT INTO {refused} (table_name, row_name, reason, refused_at) \
-    SELECT $1, u.name, u.reason, now() FROM unnest($2::text[], $3::text[]) AS u(name, reason) \
-    ON CONFLICT (table_name, row_name) DO NOTHING";
+    SELECT $1, u.name, u.reason, now() FROM unnest($2::text[], $3::text[]) AS u(name, reason)";
 
 /// Reads the first `$1` refused rows, each with the number of all.
 pub(super) const SELECT_REFUSED: &str = "SELECT table_name, row_name, reason, \

@@ -323,24 +323,21 @@ mod tests {
 
     #[test]
     fn what_is_made_from_a_column_follows_it() {
-        let entries =
-            ["cf_salary", "contact_details.notes", "last_name", "companies.name", "custom_field_options.label"];
+        let entries = ["cf_salary", "contact_details.notes", "last_name", "companies.name"];
         let hidden = Layout { exclusions: Exclusions::new(&entries.map(String::from)).into(), ..Layout::default() };
-        let of_salary =
-            ["cf_salary", "cf_salary_num", "archived_cf_salary", "archived_cf_salary_num", "cf_salary_label"];
-        for column in of_salary.into_iter().chain(["owner_name", "company_name", "cf_x_label", "archived_cf_x_label"]) {
+        let of_salary = ["cf_salary", "cf_salary_num", "archived_cf_salary", "archived_cf_salary_num"];
+        for column in of_salary.into_iter().chain(["owner_name", "company_name"]) {
             assert!(hides(&hidden, "companies", column), "{column}");
         }
         assert!(hides(&hidden, "contacts", "notes"));
-        for column in ["company", "name", "first_name", "cf_x", "cf_salary_2", "notes_at"] {
+        for column in ["company", "name", "first_name", "cf_x", "cf_salary_2", "cf_salary_label", "notes_at"] {
             assert!(!hides(&hidden, "contacts", column), "{column}");
         }
         assert!(!hides(&hidden, "companies", "notes"));
         assert!(hidden.excludes_key(Object::Contact, "Salary"));
-        let own = ["cf_salary_num", "cf_x_label"].map(String::from).into();
+        let own = ["cf_salary_num".to_string()].into();
         let hidden = Layout { contact: Arc::new(CustomFields::default().of_all(HashSet::new(), own)), ..hidden };
         assert!(!hides(&hidden, "contacts", "archived_cf_salary_num") && hides(&hidden, "companies", "cf_salary_num"));
-        assert!(!hides(&hidden, "contacts", "cf_x_label"));
     }
 
     #[test]

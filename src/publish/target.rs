@@ -70,11 +70,6 @@ impl PublishUrl {
         &self.place
     }
 
-    /// Whether a server can be used now.
-    pub async fn probe(&self) -> Result<(), PublishError> {
-        self.connect().await.map(drop)
-    }
-
     /// Connects to the first server that can be used. Returns a session, its driver, which ends with it, and the place.
     pub(super) async fn connect(&self) -> Result<(Client, JoinHandle<()>, String), PublishError> {
         let mut last = PublishError::no_answer("connect", &self.place, "the URL names no server");

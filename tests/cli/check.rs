@@ -314,6 +314,10 @@ fn secret_in_a_fifo_is_refused_and_a_url_that_everybody_can_write_is_reported() 
     let place = place.set("CRM_MIRROR_PUBLISH__URL_FILE", &url.display().to_string());
     let told = place.run("check --offline").out;
     assert!(told.contains("others can read or change it") && told.contains("chmod g-wx,o="), "{told}");
+    std::fs::write(&url, "mysql://u:s3cret@localhost/d").unwrap();
+    let document = place.run("check --offline --json").json();
+    is(&document, "publish.url", "fail", &["it does not begin with postgres://", "the form is postgres://user"]);
+    assert!(!document.to_string().contains("s3cret"), "{document}");
 }
 
 #[test]

@@ -320,6 +320,27 @@ fn statement_of_the_command_line_is_confined_where_its_time_is() {
     assert!(run("SELECT load_extension('x')").code(2).err.contains("not authorized"));
 }
 
+/// A lock that is not released is waited for longer than a call may take, and is an answer that ends no session.
+#[test]
+fn proposal_waits_for_a_locked_mirror_and_its_answer_is_bounded() {
+    let service = Service::with(5, 1);
+    let place = TestDir::of(&service).set("CRM_MIRROR_WRITE_BACK__ENABLED", "true");
+    place.run("sync").done();
+    let id = place.ask("SELECT id FROM contacts ORDER BY id LIMIT 1");
+    let long = json!({"object": "contact", "id": id, "fields": {"notes": "é".repeat(60_000), "position": "Proposed"}});
+    let mut client = McpClient::start(&place, &["mcp", "--timeout", "400ms"]);
+    let other = rusqlite::Connection::open(place.path("mirror.db")).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let (is_error, text) = client.call("propose_edit", &long);
+    assert!(is_error && text.contains("locked"), "{text}");
+    other.execute_batch("ROLLBACK").unwrap();
+    let changes = &client.answer("propose_edit", &long)["changes"];
+    assert_eq!(changes["position"][1], "Proposed");
+    let shown = changes["notes"][1].as_str().unwrap();
+    assert!(shown.len() < 10_000 && shown.ends_with("… (60000 characters in all)"), "{shown}");
+    assert_eq!(place.ask("SELECT sum(length(json_extract(fields, '$.notes[1]'))) FROM outbox"), "60000");
+}
+
 /// SQLite does not ask whether a column that a join compares by name may be read.
 #[test]
 fn join_by_name_shows_no_withheld_column() {

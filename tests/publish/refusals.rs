@@ -2,8 +2,10 @@
 
 use std::process::{Command, Stdio};
 
+use crm_mirror::model::Object;
 use crm_mirror::publish::{DatabaseFailure, PublishError};
-use crm_mirror::sandbox::generate;
+use crm_mirror::sandbox::{World, generate};
+use serde_json::json;
 
 use crate::documented::DocumentTable;
 use crate::equal::assert_equal;
@@ -127,4 +129,61 @@ async fn what_the_role_may_not_do_is_a_matter_of_the_configuration() {
     let alter = format!("ALTER SCHEMA crm OWNER TO mirror; GRANT USAGE ON SCHEMA crm TO {role}");
     postgres.run(&format!("{alter}; DROP TABLE crm.companies")).await;
     assert!(refused("no new table", &url).contains("permission denied"));
+}
+
+/// A B-tree has no entry for a text of 4,000 characters that cannot be compressed: neither for a key nor for a pointer.
+#[tokio::test]
+async fn row_whose_key_is_too_long_is_refused_and_stops_no_other() {
+    let Some(postgres) = Postgres::start().await else { return };
+    let mut random = fastrand::Rng::with_seed(1);
+    let long: String = std::iter::repeat_with(|| random.alphanumeric()).take(4_000).collect();
+    let mut world = World::new(noon());
+    world.create(Object::Contact, &json!({"id": long, "name": "long"}));
+    for n in 1..=9 {
+        world.create(Object::Contact, &json!({"id": format!("c{n}"), "name": "short"}));
+    }
+    let crm = Crm::serve(world).await;
+    let mirror = Mirror::one_at_a_time();
+    for position in ["first", "second"] {
+        crm.sandbox.with_world(|world| {
+            for id in [long.as_str(), "c1"] {
+                world.edit(Object::Contact, id, &json!({"position": position}));
+            }
+        });
+        crm.wait(600);
+        mirror.sync(&crm).await;
+        assert_eq!(mirror.count(&format!("contacts WHERE id = '{long}' AND position = '{position}'")), 1);
+        let report = postgres.publish(&mirror).await;
+        assert!(report.blocked.is_empty(), "{report:?}");
+        let refused: Vec<_> = report.refused_rows.iter().map(|row| (row.table.as_str(), row.name.as_str())).collect();
+        assert!(refused.contains(&("contacts", long.as_str())), "{refused:?}");
+        assert_eq!(report.refused, refused.len() as u64);
+        assert_eq!(
+            postgres.one("SELECT id || position FROM crm.contacts WHERE id = 'c1'").await,
+            format!("c1{position}")
+        );
+    }
+    crm.sandbox.with_world(|world| world.remove(Object::Contact, &long));
+    for _ in 0..2 {
+        crm.wait(7 * 3600);
+        mirror.resync(&crm).await;
+    }
+    assert_eq!(mirror.count("contacts"), 9);
+    postgres.publish(&mirror).await;
+    let listed = "SELECT count(*) FROM crm.publish_refused WHERE table_name = 'contacts'";
+    assert_eq!(postgres.one(listed).await, "0");
+}
+
+#[tokio::test]
+async fn database_that_is_not_utf8_is_refused_before_anything_is_written() {
+    let Some(mut postgres) = Postgres::start().await else { return };
+    let crm = Crm::serve(generate(5, 3, 1, noon())).await;
+    let mirror = Mirror::empty();
+    mirror.sync(&crm).await;
+    let name = format!("{}_ascii", postgres.name);
+    postgres.administer(&format!("CREATE DATABASE {name} ENCODING 'SQL_ASCII' TEMPLATE template0")).await;
+    postgres.name = name;
+    let error = postgres.try_publish(&Postgres::settings(&mirror)).await.unwrap_err();
+    assert!(error.to_string().ends_with("stores SQL_ASCII, not UTF-8"), "{error}");
+    assert_eq!(error.hint(), Some("create the database with ENCODING 'UTF8'"));
 }

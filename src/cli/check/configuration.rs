@@ -7,6 +7,7 @@ use super::{Excess, Finding, access};
 use crate::config::{Config, ConfigError, SecretPlace, Sources};
 use crate::error_chain::error_chain;
 use crate::exit::Exit;
+use crate::publish::PublishUrl;
 
 pub(super) fn check(sources: &Sources, read: &Result<Config, ConfigError>) -> Vec<Finding> {
     let config = match read {
@@ -38,8 +39,12 @@ pub(super) fn check_secrets(config: &Config) -> Vec<Finding> {
         Err(error) => failed_to_configure("key.source", &error),
     }];
     if config.publish.is_on() {
-        lines.push(match config.publish.url() {
-            Ok(_) => Finding::ok("publish.url", "it can be read"),
+        lines.push(match config.publish.url().map(|url| PublishUrl::new(&url)) {
+            Ok(Ok(url)) => Finding::ok("publish.url", url.place()),
+            Ok(Err(error)) => {
+                let fix = error.hint().unwrap_or_default();
+                Finding::fail("publish.url", Exit::of_publish(&error), error_chain(&error), fix)
+            }
             Err(error) => failed_to_configure("publish.url", &error),
         });
     }

@@ -112,9 +112,10 @@ fn reply(line: &[u8], tools: &MirrorTools, client: &mut Value) -> Option<Value> 
         "tools/call" => {
             let name = params.get("name").and_then(Value::as_str).unwrap_or_default();
             let arguments = params.get("arguments").cloned().unwrap_or_else(|| json!({}));
-            let late = answered(&id, &tools.too_slow(), true);
-            let watchdog = Watchdog::start(tools.limit, move || {
-                // A client that is gone needs no answer. The client starts the program again.
+            let limit = tools.limit(name);
+            let late = answered(&id, &tools::too_slow(limit), true);
+            let watchdog = Watchdog::start(limit, move || {
+                // A client that is gone needs no answer. The client has to start the program again.
                 let _ = write(&late);
                 std::process::exit(i32::from(Exit::Usage.code()))
             });

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::config::Config;
 use crate::error_chain::error_chain;
-use crate::model::{Clock, Object, RecordId, SystemClock};
+use crate::model::{Clock, EditedFields, Object, RecordId, SystemClock};
 use crate::outbox::{EditRequest, Given, propose};
 use crate::store::{MAX_COLUMNS, Reader, Watchdog, WithheldColumns, guide, write_beside};
 use crate::{format, regular_file};
@@ -27,6 +27,9 @@ const WITHHELD_SEARCH: &str =
 const JOINED_BY_NAME: &str =
     "`mcp.exclude` withholds columns: write the join with ON instead of USING or NATURAL, and no parameters";
 
+/// Longer than a lock of the mirror is waited for: what that gives up with is an answer, and ends no process.
+const PROPOSING: Duration = Duration::from_secs(60);
+
 /// What a table's columns mean.
 const COLUMNS: &str = "SELECT column_name, data_type, label, wire_name, source, about FROM mirror_columns \
     WHERE table_name = ?1 ORDER BY position";
@@ -38,7 +41,7 @@ const TOOLS: &str = include_str!("tools.json");
 #[derive(Debug)]
 pub(super) struct MirrorTools {
     config: Config,
-    pub limit: Duration,
+    limit: Duration,
     withheld: WithheldColumns,
 }
 
@@ -73,8 +76,9 @@ impl MirrorTools {
         })
     }
 
-    pub(super) fn too_slow(&self) -> String {
-        format!("it took longer than {}; ask for less, or use an index", format::duration(self.limit))
+    /// The time that a call may take. A proposal waits for the other programs that write to the mirror.
+    pub(super) fn limit(&self, tool: &str) -> Duration {
+        if tool == "propose_edit" { self.limit.max(PROPOSING) } else { self.limit }
     }
 
     pub(super) fn list(&self) -> Value {
@@ -145,7 +149,7 @@ impl MirrorTools {
             return Err(CallError::Failed("only read-only statements are allowed: SELECT, WITH, EXPLAIN".into()));
         }
         let answer = rows(&mut stmt, params, most).map_err(|error| match error.sqlite_error_code() {
-            Some(rusqlite::ErrorCode::OperationInterrupted) => CallError::Failed(self.too_slow()),
+            Some(rusqlite::ErrorCode::OperationInterrupted) => CallError::Failed(too_slow(self.limit)),
             Some(rusqlite::ErrorCode::OutOfMemory) => {
                 CallError::Failed("it needs too much memory; ask for less".into())
             }
@@ -183,12 +187,16 @@ impl MirrorTools {
             Some(edit) => json!({
                 "status": "held: it is not sent until a person releases it",
                 "edit": edit,
-                "changes": queued.fields,
+                "changes": shown(&queued.fields),
                 "release": format!("crm-mirror outbox release {edit}"),
                 "drop": format!("crm-mirror outbox drop {edit}"),
             }),
         })
     }
+}
+
+pub(super) fn too_slow(limit: Duration) -> String {
+    format!("it took longer than {}; ask for less, or use an index", format::duration(limit))
 }
 
 fn text<'a>(arguments: &'a Value, name: &str) -> Result<&'a str, CallError> {
@@ -205,6 +213,16 @@ fn object(arguments: &Value) -> Result<Object, CallError> {
 pub(super) const MAX_VALUE: usize = 4_000;
 const LARGEST: usize = 100_000;
 const BYTES_OF_A_CHARACTER: usize = 4;
+
+/// What an edit changes, from and to, within the same bounds.
+fn shown(fields: &EditedFields) -> Value {
+    let longest = MAX_VALUE.min(LARGEST / BYTES_OF_A_CHARACTER / 2 / fields.len().max(1));
+    let shown = |value: &Value| match value.to_string() {
+        text if text.len() <= longest => value.clone(),
+        text => cut(value.as_str().unwrap_or(&text), longest).into(),
+    };
+    fields.iter().map(|(name, (from, to))| (name.clone(), json!([shown(from), shown(to)]))).collect()
+}
 
 /// Runs a statement. `truncated` says whether rows were left out, or the texts of the first one, which never is, were cut
 /// further.

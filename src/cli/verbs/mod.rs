@@ -105,7 +105,7 @@ pub enum Verb {
     Outbox(outbox::OutboxArgs),
     /// Show what the tables and columns of the mirror mean.
     Describe(describe::DescribeArgs),
-    /// Print the changes after a cursor of the change feed.
+    /// Print the mirror as one stream of JSON lines, and follow it.
     Export(export::ExportArgs),
     /// Publish the changes to a PostgreSQL database.
     Publish(publish::PublishArgs),
