@@ -131,7 +131,7 @@ async fn what_the_role_may_not_do_is_a_matter_of_the_configuration() {
     assert!(refused("no new table", &url).contains("permission denied"));
 }
 
-/// A B-tree has no entry for a text of 4,000 characters that cannot be compressed: neither for a key nor for a pointer.
+/// A B-tree has no entry for a text of 4,000 characters that cannot be compressed, and the list of refused rows names it all the same.
 #[tokio::test]
 async fn row_whose_key_is_too_long_is_refused_and_stops_no_other() {
     let Some(postgres) = Postgres::start().await else { return };
@@ -139,9 +139,7 @@ async fn row_whose_key_is_too_long_is_refused_and_stops_no_other() {
     let long: String = std::iter::repeat_with(|| random.alphanumeric()).take(4_000).collect();
     let mut world = World::new(noon());
     world.create(Object::Contact, &json!({"id": long, "name": "long"}));
-    for n in 1..=9 {
-        world.create(Object::Contact, &json!({"id": format!("c{n}"), "name": "short"}));
-    }
+    world.create(Object::Contact, &json!({"id": "c1", "name": "short"}));
     let crm = Crm::serve(world).await;
     let mirror = Mirror::one_at_a_time();
     for position in ["first", "second"] {
@@ -159,19 +157,10 @@ async fn row_whose_key_is_too_long_is_refused_and_stops_no_other() {
         assert!(refused.contains(&("contacts", long.as_str())), "{refused:?}");
         assert_eq!(report.refused, refused.len() as u64);
         assert_eq!(
-            postgres.one("SELECT id || position FROM crm.contacts WHERE id = 'c1'").await,
+            postgres.one("SELECT string_agg(id || position, ',') FROM crm.contacts").await,
             format!("c1{position}")
         );
     }
-    crm.sandbox.with_world(|world| world.remove(Object::Contact, &long));
-    for _ in 0..2 {
-        crm.wait(7 * 3600);
-        mirror.resync(&crm).await;
-    }
-    assert_eq!(mirror.count("contacts"), 9);
-    postgres.publish(&mirror).await;
-    let listed = "SELECT count(*) FROM crm.publish_refused WHERE table_name = 'contacts'";
-    assert_eq!(postgres.one(listed).await, "0");
 }
 
 #[tokio::test]
