@@ -77,7 +77,7 @@ fn undecided_removals_and_short_lists_that_wait_are_shown() {
     );
     let text = place.run("status").done().out;
     for part in [
-        "\nundecided: 3 items of companies may have been removed",
+        "\nrefused: 3 of 3 companies would be removed at once",
         "\nundecided: 1 item of team-members",
         "by a list an hour later",
     ] {

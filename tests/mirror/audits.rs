@@ -431,9 +431,15 @@ async fn verification_gives_up_a_list_that_never_ends() {
         crm.sandbox.faults().add(Rule::new(fault.clone()).on(Resource::Contacts).with_cursor().forever());
         let job = full(true);
         let ended = mirror.run(&crm, &job).await;
-        assert!(matches!(ended, Err(SyncError::NotAdvancing { .. })), "{fault:?}: {ended:?}");
+        let is_told = match &ended {
+            // A page that leads to itself is the last, and the total says that others are not shown.
+            Ok(report) => fault == Fault::SameCursor && report.findings[0].1.undecided == 250,
+            Err(error) => matches!(error, SyncError::NotAdvancing { .. }),
+        };
+        assert!(is_told, "{fault:?}: {ended:?}");
         let asked = crm.sandbox.log().lists(Resource::Contacts);
-        assert!(asked <= 12, "{fault:?}: {asked} lists");
+        // A list that is shorter than its total is read once more.
+        assert!(asked <= 14, "{fault:?}: {asked} lists");
         crm.sandbox.faults().clear();
         mirror.run(&crm, &job).await.unwrap();
         mirror.assert_exact_lists(&crm);

@@ -157,7 +157,7 @@ async fn any_row_may_be_lost(crm: &Crm, mirror: &Mirror, hints: Hints, damaged: 
 #[tokio::test]
 async fn any_row_of_a_reading_may_be_lost() {
     let (mut met, mut damaged) = (BTreeSet::new(), BTreeSet::new());
-    for units in 2..14 {
+    for units in 2..24 {
         let (crm, mirror) = busy_after(&Job::sync(), units).await;
         let purpose = mirror.one("SELECT group_concat(object || ' ' || purpose) FROM reads");
         if purpose != "NULL" && met.insert(purpose) {

@@ -362,7 +362,7 @@ async fn success_that_changed_nothing_is_not_taken_for_applied() {
 }
 
 #[tokio::test]
-async fn values_seen_in_between_determine_the_outcome_of_a_request() {
+async fn request_without_an_answer_whose_value_was_replaced_ends_in_conflict() {
     let (crm, mirror) = mirrored().await;
     set_position(&mirror, "a", "CTO");
     crm.sandbox.faults().add(Rule::new(Fault::ResetAfterApply).method("PATCH"));
@@ -373,7 +373,7 @@ async fn values_seen_in_between_determine_the_outcome_of_a_request() {
     crm.wait(DAY);
     crm.sandbox.faults().clear();
     mirror.sync(&crm).await;
-    assert_eq!((states(&mirror).as_str(), carried_out(&crm).len()), ("applied", 1));
+    assert_eq!((states(&mirror).as_str(), carried_out(&crm).len()), ("conflict", 1));
     assert_eq!(there(&crm, "a", "position"), "CEO");
 }
 

@@ -58,6 +58,7 @@ pub(in crate::sync) async fn walk_changes(run: &Run<'_>, object: Object) -> Resu
     .await?;
     let (walk, unread) = next_walk(run, object).await?;
     if let Some((low, high)) = unread {
+        run.results().left_out.insert(object);
         run.write(move |tx| closing_counts::owe_changes(tx, object, Some(low), Some(high))).await?;
     }
     let walk = walk.in_run_of(began);

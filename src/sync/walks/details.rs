@@ -172,7 +172,7 @@ async fn read_batch<'r>(
     };
     let (mut under_way, mut arrived, mut ended) = (FuturesUnordered::new(), VecDeque::new(), Ok(()));
     loop {
-        while under_way.len() + arrived.len() < run.engine.workers()
+        while under_way.len() < run.engine.workers()
             && let Some(id) = batch.next(under_way.len() + arrived.len())
         {
             under_way.push(async move {
