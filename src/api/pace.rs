@@ -1,7 +1,7 @@
 //! How many requests are under way at once: more as long as the service answers, and half as many when it says 429
 //! or lets one time out.
 //!
-//! [`Pace`] is the arithmetic; [`Gate`] makes callers wait for it. Answers to requests that were sent before the last
+//! `Pace` is the arithmetic; [`Gate`] makes callers wait for it. Answers to requests that were sent before the last
 //! step down do not step down again: four refusals of one moment are one refusal.
 //!
 //! It begins with two requests and one more for each good answer. After the first step down it grows by one for each

@@ -334,11 +334,7 @@ async fn bulk_change(in_one_moment: bool) {
         crm.sandbox.clear_log();
         crm.wait(5);
         let report = mirror.sync(&crm).await;
-        assert_eq!(
-            (report.tally.rows, crm.charged()),
-            (0, 4),
-            "the newest, a count and a page of contacts, a page of companies"
-        );
+        assert_eq!((report.tally.rows, crm.charged()), (0, 4), "of contacts a page, the newest, a count");
     }
     // One of them changes again, and one is committed late among them: the count tells.
     crm.sandbox.with_world(|world| {
