@@ -206,7 +206,8 @@ async fn copy_that_was_killed_goes_on_by_value() {
         }
     }
     let again: u64 = asked.values().map(|times| times - 1).sum();
-    assert!(again <= kills, "{again} pages again after {kills} kills");
+    // Each of four walks has read a page ahead.
+    assert!(again <= 4 * kills, "{again} pages again after {kills} kills");
     crm.wait(600);
     mirror.verify(&crm, &Job::audit()).await;
     mirror.assert_exact_lists(&crm);
