@@ -433,7 +433,7 @@ async fn verification_gives_up_a_list_that_never_ends() {
         let ended = mirror.run(&crm, &job).await;
         let is_told = match &ended {
             // A page that leads to itself is the last, and the total says that others are not shown.
-            Ok(report) => fault == Fault::SameCursor && report.findings[0].1.undecided == 250,
+            Ok(report) => fault != Fault::EmptyPageWithCursor && report.findings[0].1.undecided >= 250,
             Err(error) => matches!(error, SyncError::NotAdvancing { .. }),
         };
         assert!(is_told, "{fault:?}: {ended:?}");
