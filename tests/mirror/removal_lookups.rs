@@ -103,7 +103,7 @@ async fn first_copy_ends_and_changes_are_read_while_a_removal_is_undecided() {
     let crm = Crm::serve(world(300)).await;
     let mut mirror = Mirror::one_at_a_time();
     mirror.settings.details = false;
-    (mirror.limits.limit, mirror.limits.window) = (Ru::new(2), HOUR);
+    (mirror.limits.limit, mirror.limits.window) = (Ru::new(6), HOUR);
     let job = contacts_only(Job::sync());
     while !mirror.path.exists() || mirror.count("contacts") == 0 {
         mirror.run(&crm, &job).await.unwrap();
