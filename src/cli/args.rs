@@ -1,6 +1,6 @@
 //! The options that every verb accepts, and the configuration that they select.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Once;
 
@@ -34,23 +34,18 @@ pub(super) fn as_owner(mut config: Config, unit: Option<&ServiceUnit>) -> Result
     Ok(config)
 }
 
-/// Options of most verbs that read or change the mirror.
-#[derive(Args, Clone, Debug)]
-pub struct MirrorArgs {
-    /// The mirror [default: `database.path` of the configuration].
-    #[arg(long, value_name = "FILE", global = true)]
-    pub database: Option<PathBuf>,
-    /// Print the result as one JSON document.
-    #[arg(long, global = true)]
-    pub json: bool,
-}
-
 /// Options that may precede or follow the verb.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Global {
     /// The configuration file [default: ./crm-mirror.toml, else /etc/crm-mirror/config.toml].
     #[arg(short, long, global = true, value_name = "FILE", help_heading = "Global options")]
     pub config: Option<PathBuf>,
+    /// The mirror [default: `database.path` of the configuration].
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
+    pub database: Option<PathBuf>,
+    /// Print the result as one JSON document.
+    #[arg(long, global = true, help_heading = "Global options")]
+    pub json: bool,
     /// How much is logged: error, warn, info, debug, trace, or a filter.
     #[arg(long, global = true, value_name = "LEVEL", help_heading = "Global options")]
     pub log_level: Option<String>,
@@ -60,24 +55,23 @@ pub struct Global {
 }
 
 impl Global {
-    /// Reads the configuration, overridden by these options, perhaps with another mirror, and takes the identity of the
-    /// mirror's owner.
-    pub fn load(&self, database: Option<&Path>) -> Result<Config, Failure> {
-        as_owner(Config::load(&self.sources(database))?, None)
+    /// Reads the configuration, overridden by these options, and takes the identity of the mirror's owner.
+    pub fn load(&self) -> Result<Config, Failure> {
+        as_owner(Config::load(&self.sources())?, None)
     }
 
     /// The mirror that a verb reads: the given one, or that of the configuration. Takes the identity of its owner.
-    pub fn database(&self, given: Option<&Path>) -> Result<PathBuf, Failure> {
-        match given {
-            None => Ok(self.load(None)?.database),
-            Some(path) => identity::take(path).map(|()| path.to_path_buf()),
+    pub fn mirror(&self) -> Result<PathBuf, Failure> {
+        match &self.database {
+            None => Ok(self.load()?.database),
+            Some(path) => identity::take(path).map(|()| path.clone()),
         }
     }
 
     /// The sources of the configuration, for callers that read it more than once.
-    pub fn sources(&self, database: Option<&Path>) -> Sources {
+    pub fn sources(&self) -> Sources {
         let mut flags = self.flags();
-        flags.extend(database.map(|path| ("database.path", path.to_string_lossy().into_owned())));
+        flags.extend(self.database.as_ref().map(|path| ("database.path", path.to_string_lossy().into_owned())));
         static REPORTED: Once = Once::new();
         let sources = Sources::of_process(self.config.clone(), flags);
         if sources.is_local() {

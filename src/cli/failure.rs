@@ -88,14 +88,14 @@ impl From<MirrorError> for Failure {
 
 impl From<SyncError> for Failure {
     fn from(error: SyncError) -> Failure {
+        let accept =
+            "`--accept-workspace` mirrors this workspace instead, and erases the mirrored records and their history";
         let hint = match &error {
-            SyncError::OtherWorkspace { .. } => Some(
-                "use the key of the mirrored workspace, or a different `database.path`; `--accept-workspace` mirrors this workspace instead, and erases the mirrored records and their history"
-                    .into(),
-            ),
+            SyncError::OtherWorkspace { .. } => {
+                Some(format!("use the key of the mirrored workspace, or a different `database.path`; {accept}"))
+            }
             SyncError::NotRecognised { unread, .. } if unread.is_empty() => {
-                let hint = error.hint().unwrap_or_default();
-                Some(format!("{hint}; `--accept-workspace` mirrors this workspace instead, and erases the mirrored records and their history"))
+                Some(format!("{}; {accept}", error.hint().unwrap_or_default()))
             }
             other => other.hint().map(String::from),
         };

@@ -10,7 +10,7 @@
 //! - An event is one line, whatever its values contain.
 
 use std::fmt;
-use std::io::{self, IsTerminal};
+use std::io;
 use std::os::unix::fs::MetadataExt;
 
 use tracing::field::Field;
@@ -35,16 +35,12 @@ pub fn start(config: &LogConfig) {
     begin(config, config.format != LogFormat::Auto || in_the_journal());
 }
 
-/// Starts the log of the daemon, which nobody watches. A second call, or one after [`start`], has no effect.
-pub fn start_for_daemon(config: &LogConfig) {
-    begin(config, true);
-}
-
-fn begin(config: &LogConfig, ends: bool) {
+/// Starts the log, with the line that ends a run if it is not shown elsewhere. A second call has no effect.
+pub fn begin(config: &LogConfig, ends: bool) {
     let layer = match config.format {
         LogFormat::Json => json(io::stderr),
-        LogFormat::Auto if in_the_journal() => journal().unwrap_or_else(|_| text(io::stderr, false)),
-        LogFormat::Auto | LogFormat::Text => text(io::stderr, colours()),
+        LogFormat::Auto if in_the_journal() => journal().unwrap_or_else(|_| text(io::stderr)),
+        LogFormat::Auto | LogFormat::Text => text(io::stderr),
     };
     // An error means that a log is already running, as in tests: that one is kept.
     let _ = tracing_subscriber::registry()
@@ -54,8 +50,7 @@ fn begin(config: &LogConfig, ends: bool) {
         .try_init();
 }
 
-/// A plain level applies to this program; libraries log only warnings. The line that ends a run is logged only if it is
-/// not shown elsewhere.
+/// A plain level applies to this program; libraries log only warnings.
 fn filter(level: &str, ends: bool) -> Targets {
     let targets = match level.parse::<Level>() {
         Ok(Level::INFO) if !ends => format!("warn,crm_mirror=info,{RUN_LINE}=off"),
@@ -93,10 +88,6 @@ fn prioritised(text: &str) -> String {
     text.lines().map(|line| format!("<3>{line}\n")).collect()
 }
 
-fn colours() -> bool {
-    io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
-}
-
 type LogEvent = Box<dyn Layer<Registry> + Send + Sync>;
 
 fn journal() -> io::Result<LogEvent> {
@@ -114,8 +105,8 @@ fn json(writer: impl for<'a> MakeWriter<'a> + Send + Sync + 'static) -> LogEvent
     Box::new(layer.with_current_span(false).with_span_list(false))
 }
 
-fn text(writer: impl for<'a> MakeWriter<'a> + Send + Sync + 'static, colours: bool) -> LogEvent {
-    let layer = lines::layer().with_writer(writer).with_target(false).with_ansi(colours);
+fn text(writer: impl for<'a> MakeWriter<'a> + Send + Sync + 'static) -> LogEvent {
+    let layer = lines::layer().with_writer(writer).with_target(false).with_ansi(false);
     Box::new(layer.fmt_fields(debug_fn(message_alone)))
 }
 
@@ -188,7 +179,7 @@ mod tests {
     #[test]
     fn line_has_only_the_message() {
         let lines = logged(
-            |kept| text(kept, false),
+            |kept| text(kept),
             "trace",
             || {
                 tracing::warn!(page = 7, "Page 7 is on hold");
@@ -202,7 +193,7 @@ mod tests {
     #[test]
     fn text_line_has_the_message_and_json_has_the_fields() {
         let event = || tracing::info!(ru_left = 12, "12 RU are left");
-        let line = logged(|kept| text(kept, false), "trace", event);
+        let line = logged(|kept| text(kept), "trace", event);
         assert!(line.ends_with(" INFO 12 RU are left\n"), "{line}");
         let document: serde_json::Value = serde_json::from_str(&logged(json, "trace", event)).unwrap();
         assert_eq!(document["ru_left"], 12);
@@ -213,7 +204,7 @@ mod tests {
     #[test]
     fn libraries_log_only_warnings_whatever_the_filter() {
         let lines = logged(
-            |kept| text(kept, false),
+            |kept| text(kept),
             "trace,hyper=trace,crm_mirrored=trace",
             || {
                 tracing::debug!(target: "hyper::proto", "authorization: Bearer secret");

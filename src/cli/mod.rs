@@ -23,10 +23,10 @@ use clap::error::ErrorKind;
 use crate::app::person;
 use crate::exit::Exit;
 
-pub use args::{Global, MirrorArgs};
+pub use args::Global;
 pub(in crate::cli) use args::{objects, one_of};
 pub use failure::Failure;
-pub use session::{DaemonState, ScratchFolder};
+pub use session::DaemonState;
 pub use ui::output;
 pub use verbs::Cli;
 

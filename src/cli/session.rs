@@ -14,7 +14,6 @@ use serde::Serialize;
 use serde_json::json;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::api::ApiError;
 use crate::app::{Mirror, MirrorSettings, RunResult, Summary};
 use crate::cli::{Failure, logging, output};
 use crate::config::Config;
@@ -112,9 +111,13 @@ fn cut_off() -> Failure {
 /// How long `status` waits for the daemon: monitoring allows a probe a few seconds.
 const ANSWERS_WITHIN: Duration = Duration::from_millis(1500);
 
+fn is_forbidden(config: &Config) -> bool {
+    reach(&config.socket).is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
+}
+
 /// The daemon that owns the configured mirror, and its status; `None` if there is none.
 pub async fn daemon(config: &Config) -> Result<Option<(DaemonClient, DaemonStatus)>, Failure> {
-    if reach(&config.socket).is_err_and(|error| error.kind() == ErrorKind::PermissionDenied) {
+    if is_forbidden(config) {
         let message = format!("this user may not access the daemon's control socket {}", config.socket.display());
         return Err(Failure::new(Exit::Unavailable, message).hint("run the command as root, or as the daemon's user"));
     }
@@ -130,8 +133,6 @@ pub enum DaemonState {
     Running,
     /// Something listens on the socket and does not answer.
     Unresponsive,
-    /// It was killed: its socket exists, and no process listens.
-    Killed,
     /// This user may not access the socket, so nothing is known about it.
     Inaccessible,
     None,
@@ -139,26 +140,19 @@ pub enum DaemonState {
 
 /// The daemon's status, and whether one runs, within a bounded time. The file's status is valid anyway.
 pub async fn daemon_state(config: &Config) -> (Option<DaemonStatus>, DaemonState) {
-    let asked = async {
-        if let Err(error) = reach(&config.socket) {
-            let state = match error.kind() {
-                ErrorKind::ConnectionRefused => DaemonState::Killed,
-                ErrorKind::PermissionDenied => DaemonState::Inaccessible,
-                _ => DaemonState::None,
-            };
-            return (None, state);
+    if is_forbidden(config) {
+        return (None, DaemonState::Inaccessible);
+    }
+    match tokio::time::timeout(ANSWERS_WITHIN, daemon(config)).await {
+        Ok(Ok(Some((_, daemon)))) => (Some(daemon), DaemonState::Running),
+        // Or another mirror's daemon.
+        Ok(Ok(None)) => (None, DaemonState::None),
+        Ok(Err(failure)) => {
+            output::note(failure.text().trim_end());
+            (None, DaemonState::Unresponsive)
         }
-        match daemon(config).await {
-            Ok(Some((_, daemon))) => (Some(daemon), DaemonState::Running),
-            // Another mirror's daemon.
-            Ok(None) => (None, DaemonState::None),
-            Err(failure) => {
-                output::note(failure.text().trim_end());
-                (None, DaemonState::Unresponsive)
-            }
-        }
-    };
-    tokio::time::timeout(ANSWERS_WITHIN, asked).await.unwrap_or((None, DaemonState::Unresponsive))
+        Err(_) => (None, DaemonState::Unresponsive),
+    }
 }
 
 /// Requests a job and watches it until it ends; `None` if the person stops watching, or the job has to wait for long: the
@@ -222,53 +216,51 @@ impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Failure {
         match error {
             ClientError::Refused { error, hint } => Failure::hinted(Exit::Usage, hint, error),
-            ClientError::NotReady(_) => Failure::new(Exit::Paused, error).hint("run the command again in a moment"),
-            ClientError::Ended => {
-                Failure::new(Exit::Paused, error).hint("stored data is kept; `crm-mirror status` shows the progress")
+            ClientError::NotReady(_) | ClientError::Ended => {
+                Failure::new(Exit::Paused, error).hint("`crm-mirror status` shows how far it is")
             }
-            ClientError::Silent(_) => {
-                Failure::new(Exit::Unavailable, error).hint("the log of the daemon may show more")
+            other => {
+                let exit = if matches!(other, ClientError::Silent(_)) { Exit::Unavailable } else { Exit::Internal };
+                Failure::new(exit, other).hint("the log of the daemon may show more")
             }
-            other => Failure::new(Exit::Internal, other).hint("the log of the daemon may show more"),
         }
     }
 }
 
 /// The runtime of a verb: one thread to fetch and decode, one more beside it; the mirror's writer is a third.
 pub fn runtime() -> Result<Runtime, Failure> {
-    Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .map_err(|source| Failure::from(ApiError::Setup { why: source.to_string() }))
+    Ok(Builder::new_multi_thread().worker_threads(2).enable_all().build()?)
 }
 
-/// A temporary directory that only this user can read.
-pub struct ScratchFolder(PathBuf);
-
-impl ScratchFolder {
-    /// For a mirror in place of one that is not there: what is known of its budget and hold is its own.
-    pub fn in_place_of(mirror: &Path) -> Result<ScratchFolder, StoreError> {
-        let directory = std::env::temp_dir().join(format!("crm-mirror-{:016x}", fastrand::u64(..)));
-        let made = std::fs::DirBuilder::new().mode(0o700).create(&directory);
-        made.map_err(|source| StoreError::Io { path: directory.clone(), source })?;
-        let made = ScratchFolder(directory);
-        lock::carry_note(mirror, &made.mirror()).map(|_| made)
-    }
-
-    pub fn mirror(&self) -> PathBuf {
-        self.0.join("mirror.db")
-    }
-
-    /// Says beside the mirror that is not there what was spent.
-    pub fn hand_back(&self, mirror: &Path) -> Result<(), StoreError> {
-        if lock::note_beside(mirror).is_some() { lock::carry_note(&self.mirror(), mirror) } else { Ok(false) }.map(drop)
-    }
-}
+/// A temporary directory, which ends with its owner.
+struct ScratchFolder(PathBuf);
 
 impl Drop for ScratchFolder {
     fn drop(&mut self) {
         // A leftover temporary directory is harmless.
         let _ = std::fs::remove_dir_all(&self.0);
     }
+}
+
+/// Does work with a mirror; or, in place of one that is not there, with an empty one that only this user can read. What is
+/// known of its budget and hold is its own, and what was spent is said beside it.
+pub async fn with_mirror<T, E: From<StoreError>>(
+    mirror: &Path,
+    is_there: bool,
+    work: impl AsyncFnOnce(&Path) -> Result<T, E>,
+) -> Result<T, E> {
+    if is_there {
+        return work(mirror).await;
+    }
+    let directory = std::env::temp_dir().join(format!("crm-mirror-{:016x}", fastrand::u64(..)));
+    let made = std::fs::DirBuilder::new().mode(0o700).create(&directory);
+    made.map_err(|source| StoreError::Io { path: directory.clone(), source })?;
+    let folder = ScratchFolder(directory);
+    let scratch = folder.0.join("mirror.db");
+    lock::carry_note(mirror, &scratch)?;
+    let done = work(&scratch).await;
+    if lock::note_beside(mirror).is_some() {
+        lock::carry_note(&scratch, mirror)?;
+    }
+    done
 }

@@ -15,7 +15,7 @@ fn refused_key_ends_the_requests_but_not_the_check() {
     assert_eq!(service.sandbox.log().len(), 1);
     is(&document, "service.contacts", "fail", &["401", "complete"]);
     is(&document, "service.companies", "skip", &[]);
-    is(&document, "disk.space", "ok", &["free"]);
+    is(&document, "disk.folder", "ok", &[]);
 }
 
 #[test]
@@ -54,10 +54,9 @@ fn unreachable_service_is_tried_once() {
     let document = place.run("check --json").code(69).json();
     assert_eq!(service.sandbox.log().len(), 1);
     is(&document, "service.contacts", "fail", &["closed the connection without an answer", "`api.base_url`"]);
-    is(&document, "mirror.file", "ok", &["20 contacts"]);
+    is(&document, "mirror.file", "ok", &["mirror.db, "]);
     let nowhere = place.set("CRM_MIRROR_API__BASE_URL", "http://127.0.0.1:1/v1");
-    let document = nowhere.run("check --json").code(69).json();
-    is(&document, "service.cost", "ok", &["0 RU"]);
+    nowhere.run("check --json").code(69);
 }
 
 #[test]

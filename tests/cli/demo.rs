@@ -16,8 +16,8 @@ fn demo_shows_every_step_and_leaves_a_mirror() {
         assert!(ended.err.is_empty(), "{}", ended.err);
         for part in [
             "First copy.",
-            " 1 new, 3 changed, 0 removed; 4 details",
-            "1 edit applied; ",
+            "records    1 new, 3 changed, 0 removed\n  details    4 read, none pending\n",
+            "edits      1 applied, 0 in conflict, 0 rejected, 0 waiting; 1 update sent\n",
             "\n  position ",
             "0 missing, 1 extra, 0 different, repaired",
             "contacts: equal to the service",
@@ -41,8 +41,8 @@ fn demo_shows_every_step_and_leaves_a_mirror() {
 fn demo_with_nasty_data_shows_the_same_steps() {
     let place = TestDir::empty();
     let ended = place.run("demo --nasty --path demo.db").done();
-    assert!(ended.out.contains(" 1 new, 3 changed, 0 removed; 4 details"), "{}", ended.out);
-    assert!(ended.out.contains("1 edit applied; "), "{}", ended.out);
+    assert!(ended.out.contains("records    1 new, 3 changed, 0 removed\n  details    4 read"), "{}", ended.out);
+    assert!(ended.out.contains("edits      1 applied, 0 in conflict"), "{}", ended.out);
 }
 
 #[test]

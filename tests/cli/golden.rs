@@ -97,7 +97,7 @@ fn outbox_equals_the_golden_files() {
     edit("edit contact ID position=Head");
     golden("outbox", &columns(&place.run("outbox").done().out));
     edit("outbox drop 2 --yes");
-    let all = columns(&place.run("outbox --all").done().out);
+    let all = columns(&place.run("outbox list --all").done().out);
     let who = place.ask("SELECT DISTINCT who FROM outbox_events");
     let shown = columns(&place.run("outbox show 2").done().out).replace(&format!("  {who}  "), "  USER  ");
     golden("outbox-all", &format!("{all}\n{shown}"));

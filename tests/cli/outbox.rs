@@ -68,7 +68,7 @@ fn waiting_edits_are_listed_and_push_sends_them() {
     assert_eq!((&pushed["kind"], &pushed["push"]["applied"]), (&json!("push"), &json!(1)));
     assert_eq!(desk.there("position"), json!("Chief Data Officer"));
     assert_eq!(desk.place.run("outbox").done().out, "no edits are waiting\n");
-    let all = desk.place.run("outbox --all --json").done().json();
+    let all = desk.place.run("outbox list --all --json").done().json();
     assert_eq!(all["edits"][0]["state"], json!("applied"));
     let shown = desk.place.run("outbox show 1 --json").done().json();
     let steps: Vec<&str> = shown["trail"].as_array().unwrap().iter().filter_map(|step| step["to"].as_str()).collect();
@@ -197,7 +197,7 @@ fn rejected_edit_shows_the_reason_and_can_be_retried() {
     assert_eq!(desk.states(), "rejected");
     let list = desk.place.run("outbox").done();
     assert!(list.out.contains("rejected"), "{}", list.out);
-    assert!(list.err.contains("1 edit was rejected: `crm-mirror outbox show ID` says why"), "{}", list.err);
+    assert!(list.err.contains("1 edit is rejected: `crm-mirror outbox show ID` says why"), "{}", list.err);
     let shown = desk.place.run("outbox show 1").done().out;
     assert!(
         shown.contains("answer of the service: ") && shown.contains("customFields.tier is not writable"),

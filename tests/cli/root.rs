@@ -46,7 +46,7 @@ const VERBS: [(&str, &str); 26] = [
     ("demo", "--path HOME/demo.db"),
     ("sandbox", "--port 0 --state HOME/state.ndjson"),
     ("completions", "bash"),
-    ("man", "--dir HOME"),
+    ("man", "--dir HOME/man1"),
 ];
 
 struct Place {
@@ -301,7 +301,7 @@ fn root_follows_no_link_in_a_folder_of_its_own_that_others_may_write() {
         (("publish", ""), "mirror.db.publish.lock"),
         (("daemon", ""), "mirror.db.sock"),
         (("init", "HOME/new.toml"), "new.toml"),
-        (("man", "--dir HOME"), "crm-mirror.1"),
+        (("man", "--dir HOME/man1"), "man1"),
     ] {
         planted.push((verb, name.into()));
     }

@@ -28,7 +28,7 @@ fn failing_runs_are_reported_with_reason_and_recovery() {
         assert_eq!(status["last_success"], succeeded);
     }
     let text = verb(&fixture, "status").done().out;
-    assert!(text.contains("\nfailing  since ") && text.contains("2 runs in a row: could not"), "{text}");
+    assert!(text.contains("\nfailing: 2 runs in a row, the first ") && text.contains(": could not"), "{text}");
     assert!(text.contains("\nnext     next attempt "), "{text}");
     let metrics = daemon.get("/metrics").body;
     assert!(metrics.contains("\ncrm_mirror_failing_runs{workspace=\"default\"} 2\n"), "{metrics}");

@@ -113,7 +113,7 @@ fn failed_job_has_the_exit_code_and_hint_of_the_verb() {
     DocumentTable::read("status", &[0]).check(&[status]);
     // A person ends the hold through the daemon: the job that waits runs, and so does the next.
     let cleared = verb(&fixture, "resume --now").done();
-    assert!(cleared.err.contains("the rate limit's hold has ended"), "{}", cleared.err);
+    assert!(cleared.err.contains("no request waits for a rate limit"), "{}", cleared.err);
     verb(&fixture, "sync").done();
     assert!(fixture.requests() > 0);
     assert_eq!(daemon.status()["hold_until"], Value::Null);

@@ -29,15 +29,15 @@ fn runs(cron: &Cron, zone: &TimeZone, now: Instant, window: Duration) -> f64 {
 }
 
 /// The number of records of an object at the service, or as far as it was copied; `None` if neither is known.
-fn records(object: Object, mirror: Option<&MirrorFacts>, service: Option<&ServiceReport>) -> Option<u64> {
+fn records(object: Object, mirror: Option<&MirrorFacts>, service: &ServiceReport) -> Option<u64> {
     let copied = || mirror?.status.of(object).filter(|held| held.changes_as_of.is_some()).map(|held| held.rows);
-    service.and_then(|service| service.total(object)).or_else(copied)
+    service.total(object).or_else(copied)
 }
 
 pub(super) fn check(
     config: &Config,
     mirror: &Result<MirrorFacts, StoreError>,
-    service: Option<&ServiceReport>,
+    service: &ServiceReport,
     now: Instant,
 ) -> Finding {
     let (name, budget, mirror) = ("budget.needs", &config.budget, mirror.as_ref().ok());
@@ -52,9 +52,6 @@ pub(super) fn check(
     let total = needs.iter().map(|(_, units)| units).sum::<f64>().ceil() as u64;
     let parts = needs.iter().filter(|(_, units)| *units > 0.0);
     let parts: Vec<String> = parts.map(|(what, units)| format!("{what} {}", count(units.ceil() as u64))).collect();
-    if parts.is_empty() {
-        return Finding::ok(name, "nothing is scheduled");
-    }
     let (limit, window) = (budget.limit.get(), format::duration(budget.window));
     let message = format!("about {} of {} RU in {window}: {}", count(total), count(limit), parts.join(", "));
     if total > limit {

@@ -19,6 +19,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use serde::Serialize;
+use serde_json::json;
+
+use self::service::ServiceReport;
 
 use crate::cli::args::as_owner;
 use crate::cli::{Failure, Global, logging, output};
@@ -34,13 +37,10 @@ pub struct CheckArgs {
     /// Do not contact the service; no RU is spent.
     #[arg(long)]
     offline: bool,
-    /// Print the result as one JSON document.
-    #[arg(long)]
-    json: bool,
 }
 
 pub fn run(global: &Global, args: &CheckArgs) -> Result<Exit, Failure> {
-    let sources = global.sources(None);
+    let sources = global.sources();
     let unit = unit::of_file(sources.main_file());
     let read = match Config::load(&sources) {
         Ok(config) => {
@@ -55,23 +55,21 @@ pub fn run(global: &Global, args: &CheckArgs) -> Result<Exit, Failure> {
         logging::start(&config.log);
         findings.extend(of_setup(config, unit.as_ref(), args.offline)?);
     }
-    let report = CheckReport::new(findings);
-    output::report(args.json, &report, || output::complete(&report.text()))?;
-    Ok(report.exit())
+    let verdict = findings.iter().map(|finding| finding.state).max().unwrap_or(FindingState::Ok);
+    let document = json!({"checks": findings, "verdict": verdict});
+    output::report(global.json, &document, || output::complete(&text(&findings, verdict)))?;
+    Ok(exit(&findings))
 }
 
 fn of_setup(config: &Config, unit: Option<&ServiceUnit>, offline: bool) -> Result<Vec<Finding>, Failure> {
     let now = Instant::system_now();
     let mirror = mirror::read(config, now);
-    let service = service::ask(config, &mirror, offline)?;
+    let service = if offline { ServiceReport::skipped("--offline") } else { service::ask(config, &mirror)? };
     let mut findings = configuration::check_secrets(config);
-    match &service {
-        Ok(report) => findings.extend(service::check(report)),
-        Err(why) => findings.push(why.clone()),
-    }
+    findings.extend(service.findings.iter().cloned());
     findings.extend(mirror::check(&mirror));
     findings.extend(mirror::check_disk(&config.database, unit));
-    findings.push(budget::check(config, &mirror, service.as_ref().ok(), now));
+    findings.push(budget::check(config, &mirror, &service, now));
     Ok(findings)
 }
 
@@ -117,35 +115,23 @@ impl Finding {
     }
 }
 
-#[derive(Clone, Debug, Serialize)]
-pub struct CheckReport {
-    pub checks: Vec<Finding>,
-    pub verdict: FindingState,
+/// The exit code of the first failure.
+fn exit(findings: &[Finding]) -> Exit {
+    let failed = findings.iter().find(|finding| finding.state == FindingState::Fail);
+    failed.map_or(Exit::Done, |finding| finding.exit)
 }
 
-impl CheckReport {
-    pub fn new(checks: Vec<Finding>) -> CheckReport {
-        let worst = checks.iter().map(|finding| finding.state).max();
-        CheckReport { checks, verdict: worst.unwrap_or(FindingState::Ok).max(FindingState::Ok) }
-    }
-
-    pub fn exit(&self) -> Exit {
-        let failed = self.checks.iter().find(|finding| finding.state == FindingState::Fail);
-        failed.map_or(Exit::Done, |finding| finding.exit)
-    }
-
-    pub fn text(&self) -> String {
-        let width = self.checks.iter().map(|finding| finding.name.len()).max().unwrap_or(0);
-        let mut text = String::new();
-        for Finding { name, state, message, fix, .. } in &self.checks {
-            let _ = writeln!(text, "{state:<4}  {name:<width$}  {}", plain(message));
-            if let Some(fix) = fix {
-                let _ = writeln!(text, "{:<4}  {:<width$}  fix: {}", "", "", plain(fix));
-            }
+fn text(findings: &[Finding], verdict: FindingState) -> String {
+    let width = findings.iter().map(|finding| finding.name.len()).max().unwrap_or(0);
+    let mut text = String::new();
+    for Finding { name, state, message, fix, .. } in findings {
+        let _ = writeln!(text, "{state:<4}  {name:<width$}  {}", plain(message));
+        if let Some(fix) = fix {
+            let _ = writeln!(text, "{:<4}  {:<width$}  fix: {}", "", "", plain(fix));
         }
-        let _ = writeln!(text, "\nverdict: {}", self.verdict);
-        text
     }
+    let _ = writeln!(text, "\nverdict: {verdict}");
+    text
 }
 
 /// What others than the owner may not do with a file or a folder: the bits of the mode, what they could do, and what `chmod`
@@ -197,7 +183,7 @@ mod tests {
             (vec![warn.clone()], Exit::Done),
             (vec![warn, fail(Exit::Storage), fail(Exit::Unavailable)], Exit::Storage),
         ] {
-            assert_eq!(CheckReport::new(lines.clone()).exit(), exit, "{lines:?}");
+            assert_eq!(super::exit(&lines), exit, "{lines:?}");
         }
     }
 }

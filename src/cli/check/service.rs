@@ -9,29 +9,33 @@ use super::Finding;
 use super::mirror::MirrorFacts;
 use crate::api::{AdmissionError, ApiError, Client, ClientSettings, ErrorClass, ListQuery, PageSize};
 use crate::app::{MirrorSettings, limits};
-use crate::cli::{Failure, ScratchFolder, session};
+use crate::cli::{Failure, session};
 use crate::config::Config;
 use crate::error_chain::error_chain;
 use crate::exit::Exit;
 use crate::format;
-use crate::model::{Clock, Layout, Object, Purpose, Resource, Ru, SystemClock};
+use crate::model::{Clock, Layout, Object, Purpose, Resource, SystemClock};
 use crate::store::{Store, StoreError, StoreOptions, lock};
 use crate::sync::{BudgetMeter, Silent};
 
 /// The number of records, if the service counted them.
 type Counted = Result<Option<u64>, ApiError>;
 
+/// What the service answered about each resource that the configuration needs, or why no request was sent.
 #[derive(Debug)]
 pub(super) struct ServiceReport {
-    /// For each resource that the configuration needs; `None` where nothing was sent after a fatal error.
-    answers: Vec<(Resource, Option<Counted>)>,
-    spent: u64,
+    pub(super) findings: Vec<Finding>,
+    totals: Vec<(Resource, u64)>,
 }
 
 impl ServiceReport {
+    pub(super) fn skipped(why: &str) -> ServiceReport {
+        let skipped = Finding::skip("service.scopes", format!("no request sent: {why}"));
+        ServiceReport { findings: vec![skipped], totals: Vec::new() }
+    }
+
     pub(super) fn total(&self, object: Object) -> Option<u64> {
-        let (_, answer) = self.answers.iter().find(|(resource, _)| *resource == object.resource())?;
-        *answer.as_ref()?.as_ref().ok()?
+        self.totals.iter().find_map(|(resource, total)| (*resource == object.resource()).then_some(*total))
     }
 }
 
@@ -41,107 +45,79 @@ fn is_needed(config: &Config, resource: Resource) -> bool {
     config.mirrors(resource) || (resource == Resource::CustomFields && has_fields())
 }
 
-/// The service's answers, or why no request was sent.
-pub(super) fn ask(
-    config: &Config,
-    mirror: &Result<MirrorFacts, StoreError>,
-    offline: bool,
-) -> Result<Result<ServiceReport, Finding>, Failure> {
-    let skipped = |why: String| Ok(Err(Finding::skip("service.scopes", format!("no request sent: {why}"))));
-    if offline {
-        return skipped("--offline".into());
-    }
+pub(super) fn ask(config: &Config, mirror: &Result<MirrorFacts, StoreError>) -> Result<ServiceReport, Failure> {
     let Ok(setup) = MirrorSettings::new(config.clone()) else {
-        return skipped("it needs an address and a key".into());
+        return Ok(ServiceReport::skipped("it needs an address and a key"));
     };
     if let Some(pid) = lock::current_writer(&config.database) {
         let process = pid.map_or("another crm-mirror".into(), |pid| format!("process {pid}"));
         let why = "writes the mirror and its ledger; `crm-mirror status` shows the result of its runs";
-        return skipped(format!("{process} {why}"));
+        return Ok(ServiceReport::skipped(&format!("{process} {why}")));
     }
     let has_mirror = match mirror {
         Ok(_) => true,
         Err(StoreError::Missing { .. } | StoreError::NotAMirror { .. }) => false,
-        Err(_) => return skipped("its cost cannot be recorded in the mirror".into()),
+        Err(_) => return Ok(ServiceReport::skipped("its cost cannot be recorded in the mirror")),
     };
-    let asked = session::runtime()?.block_on(ask_with(&setup, has_mirror));
-    asked.map_or_else(
-        |error| skipped(format!("its cost cannot be recorded: {}", error_chain(&error))),
-        |asked| Ok(Ok(asked)),
-    )
+    let ask = async |database: &Path| ask_from(database, &setup).await;
+    let asked = session::runtime()?.block_on(session::with_mirror(&config.database, has_mirror, ask));
+    Ok(asked.unwrap_or_else(|error| {
+        ServiceReport::skipped(&format!("its cost cannot be recorded: {}", error_chain(&error)))
+    }))
 }
 
-/// Sends the requests, using the mirror's ledger and hold; without a mirror, in a temporary directory.
-async fn ask_with(setup: &MirrorSettings, has_mirror: bool) -> Result<ServiceReport, StoreError> {
-    let mirror = &setup.config.database;
-    let scratch = if has_mirror { None } else { Some(ScratchFolder::in_place_of(mirror)?) };
-    let database = scratch.as_ref().map_or(mirror.clone(), ScratchFolder::mirror);
-    let report = ask_from(&database, setup).await;
-    let handed_back = scratch.map_or(Ok(()), |scratch| scratch.hand_back(mirror));
-    let report = report?;
-    handed_back.map(|()| report)
-}
-
+/// Sends the requests, with the ledger and the hold of this mirror.
 async fn ask_from(database: &Path, setup: &MirrorSettings) -> Result<ServiceReport, StoreError> {
     let store = Store::open_with(database, StoreOptions { leaves_no_wal: true, ..StoreOptions::default() })?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let limits = limits(&setup.config.budget);
     let meter =
-        BudgetMeter::open(store.clone(), clock.clone(), limits(&setup.config.budget), Duration::ZERO, Arc::new(Silent))
-            .await?;
-    let before = meter.ledger().total;
-    let meter = Arc::new(meter);
+        Arc::new(BudgetMeter::open(store.clone(), clock.clone(), limits, Duration::ZERO, Arc::new(Silent)).await?);
     let settings = ClientSettings { concurrency: 1, tries: 1, ..setup.client() };
-    let mut wanted = Resource::ALL.into_iter().filter(|resource| is_needed(&setup.config, *resource));
+    let needed: Vec<Resource> =
+        Resource::ALL.into_iter().filter(|resource| is_needed(&setup.config, *resource)).collect();
     let answers = match Client::new(settings, setup.api.key.clone(), clock, meter.clone()) {
-        Err(error) => wanted.next().map(|resource| (resource, Some(Err(error)))).into_iter().collect(),
-        Ok(client) => lists(&client, wanted).await,
+        Err(error) => vec![Err(error)],
+        Ok(client) => lists(&client, &needed).await,
     };
-    let spent = meter.ledger().total.saturating_sub(before).get();
     let entered = store.write(move |tx| meter.enter(tx)).await;
     store.close().await;
-    entered.map(|_| ServiceReport { answers, spent })
+    entered?;
+    let is_anything_readable = answers.iter().any(Result::is_ok);
+    let finding = |(place, resource)| finding(resource, answers.get(place), is_anything_readable);
+    let counted = |(resource, answer): (&Resource, &Counted)| Some((*resource, (*answer.as_ref().ok()?)?));
+    Ok(ServiceReport {
+        findings: needed.iter().copied().enumerate().map(finding).collect(),
+        totals: needed.iter().zip(&answers).filter_map(counted).collect(),
+    })
 }
 
-async fn lists(client: &Client, wanted: impl Iterator<Item = Resource>) -> Vec<(Resource, Option<Counted>)> {
-    let (mut answers, mut is_over) = (Vec::new(), false);
-    for resource in wanted {
-        if is_over {
-            answers.push((resource, None));
-            continue;
-        }
-        let query = ListQuery::new(resource).limit(PageSize::ONE).count_exact();
+/// The answers, up to the first one after which the others would be no better.
+async fn lists(client: &Client, needed: &[Resource]) -> Vec<Counted> {
+    let mut answers = Vec::new();
+    for resource in needed {
+        let query = ListQuery::new(*resource).limit(PageSize::ONE).count_exact();
         let answer = client.page(&query, Purpose::Changes, &Layout::default()).await.map(|(_, page)| page.total);
-        is_over = answer.as_ref().is_err_and(ends_it);
-        answers.push((resource, Some(answer)));
+        let class = answer.as_ref().err().map(ApiError::class);
+        answers.push(answer);
+        if !matches!(class, None | Some(ErrorClass::SkipObject | ErrorClass::BadRequest)) {
+            break;
+        }
     }
     answers
 }
 
-fn ends_it(error: &ApiError) -> bool {
-    match error.class() {
-        ErrorClass::SkipObject | ErrorClass::BadRequest => false,
-        ErrorClass::Retry => !matches!(error, ApiError::Status(_) | ApiError::Broken { .. }),
-        ErrorClass::StopRun => !matches!(error, ApiError::NotUnderstood(_) | ApiError::TooLarge { .. }),
-        _ => true,
-    }
-}
-
-pub(super) fn check(asked: &ServiceReport) -> Vec<Finding> {
-    let is_anything_readable = asked.answers.iter().any(|(_, answer)| matches!(answer, Some(Ok(_))));
-    let line = |(resource, answer): &(Resource, Option<Counted>)| {
-        let (name, scope) = (format!("service.{resource}"), resource.read_scope());
-        match answer {
-            None => Finding::skip(&name, "no request sent after the failure"),
-            Some(Err(error)) => refused(&name, *resource, error, is_anything_readable),
-            // Of custom fields only the active ones of contacts: one request does not show more.
-            Some(Ok(Some(total))) if *resource != Resource::CustomFields => {
-                Finding::ok(&name, format!("readable ({scope}): {}", format::count(*total)))
-            }
-            Some(Ok(_)) => Finding::ok(&name, format!("readable ({scope})")),
+fn finding(resource: Resource, answer: Option<&Counted>, is_anything_readable: bool) -> Finding {
+    let (name, scope) = (format!("service.{resource}"), resource.read_scope());
+    match answer {
+        None => Finding::skip(&name, "no request sent after the failure"),
+        Some(Err(error)) => refused(&name, resource, error, is_anything_readable),
+        // Of custom fields only the active ones of contacts: one request does not show more.
+        Some(Ok(Some(total))) if resource != Resource::CustomFields => {
+            Finding::ok(&name, format!("readable ({scope}): {}", format::count(*total)))
         }
-    };
-    let cost = Finding::ok("service.cost", format::ru(Ru::new(asked.spent)));
-    asked.answers.iter().map(line).chain([cost]).collect()
+        Some(Ok(_)) => Finding::ok(&name, format!("readable ({scope})")),
+    }
 }
 
 fn refused(name: &str, resource: Resource, error: &ApiError, anything: bool) -> Finding {
@@ -157,9 +133,6 @@ fn refused(name: &str, resource: Resource, error: &ApiError, anything: bool) -> 
         }
         _ if matches!(error, ApiError::NotAdmitted(AdmissionError::Budget { .. })) => {
             return Finding::skip(name, error_chain(error));
-        }
-        ErrorClass::StopAll => {
-            "replace the key (see `key.source` above) by one that is complete, belongs to this workspace, and is not revoked"
         }
         ErrorClass::Gone => "`api.base_url` must be the service's address including /v1",
         ErrorClass::Hold | ErrorClass::Pause => {

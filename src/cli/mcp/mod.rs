@@ -10,29 +10,26 @@
 mod tools;
 
 use std::io::{self, BufRead as _, Read as _, Write as _};
-use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use self::tools::{CallError, MAX_VALUE, MirrorTools};
+use self::tools::{MAX_VALUE, MirrorTools};
 use crate::cli::{Failure, Global};
+use crate::error_chain::error_chain;
 use crate::exit::Exit;
 use crate::store::{Reader, Watchdog, guide};
 
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:\n  crm-mirror mcp --database /var/lib/crm-mirror/mirror.db")]
 pub struct McpArgs {
-    /// The mirror [default: `database.path` of the configuration].
-    #[arg(long, value_name = "FILE")]
-    database: Option<PathBuf>,
     /// The longest time that a call may take: 500ms, 10s, 1m.
     #[arg(long, value_name = "DURATION", value_parser = crate::config::duration, default_value = "10s")]
     timeout: Duration,
 }
 
 pub fn run(global: &Global, args: &McpArgs) -> Result<Exit, Failure> {
-    let config = global.load(args.database.as_deref())?;
+    let config = global.load()?;
     // An unreadable mirror is reported at once, not at the first call. So is a column that does not exist: a spelling
     // mistake would show a column that was meant to be withheld.
     if let Some(column) = guide::unknown_column(&Reader::open(&config.database)?.begin()?, &config.mcp.exclude)? {
@@ -121,9 +118,9 @@ fn reply(line: &[u8], tools: &MirrorTools, client: &mut Value) -> Option<Value> 
             });
             let recorded = tools.record(client, name, &arguments);
             return match recorded.and_then(|()| tools.call(name, &arguments, &watchdog)) {
-                Ok(answer) => Some(answered(&id, &answer.to_string(), false)),
-                Err(CallError::Unknown) => failed(&id, -32602, &format!("there is no tool `{name}`")),
-                Err(CallError::Failed(why)) => Some(answered(&id, &why, true)),
+                Ok(Some(answer)) => Some(answered(&id, &answer.to_string(), false)),
+                Ok(None) => failed(&id, -32602, &format!("there is no tool `{name}`")),
+                Err(error) => Some(answered(&id, &error_chain(&*error), true)),
             };
         }
         _ => return failed(&id, -32601, &format!("there is no method `{method}`")),

@@ -8,7 +8,6 @@ use rusqlite::{Statement, ToSql};
 use serde_json::{Value, json};
 
 use crate::config::Config;
-use crate::error_chain::error_chain;
 use crate::model::{Clock, EditedFields, Object, RecordId, SystemClock};
 use crate::outbox::{EditRequest, Given, propose};
 use crate::store::{MAX_COLUMNS, Reader, Watchdog, WithheldColumns, guide, write_beside};
@@ -45,17 +44,7 @@ pub(super) struct MirrorTools {
     withheld: WithheldColumns,
 }
 
-#[derive(Debug)]
-pub(super) enum CallError {
-    Unknown,
-    Failed(String),
-}
-
-impl<E: std::error::Error> From<E> for CallError {
-    fn from(error: E) -> CallError {
-        CallError::Failed(error_chain(&error))
-    }
-}
+pub(super) type CallError = Box<dyn std::error::Error>;
 
 impl MirrorTools {
     pub(super) fn new(config: Config, limit: Duration) -> MirrorTools {
@@ -72,7 +61,7 @@ impl MirrorTools {
             file.write_all(format!("{line}\n").as_bytes())
         };
         append().map_err(|error| {
-            CallError::Failed(format!("the call is not answered, because it cannot be recorded (`mcp.log`): {error}"))
+            format!("the call is not answered, because it cannot be recorded (`mcp.log`): {error}").into()
         })
     }
 
@@ -86,7 +75,8 @@ impl MirrorTools {
         serde_json::from_str(&text).unwrap_or_default()
     }
 
-    pub(super) fn call(&self, name: &str, arguments: &Value, watchdog: &Watchdog) -> Result<Value, CallError> {
+    /// The answer of a tool; `None` if there is no such tool.
+    pub(super) fn call(&self, name: &str, arguments: &Value, watchdog: &Watchdog) -> Result<Option<Value>, CallError> {
         // What a call that failed has asked for.
         self.withheld.take_asked();
         let mut answer = match name {
@@ -95,18 +85,18 @@ impl MirrorTools {
                 let most = arguments.get("max_rows").and_then(Value::as_u64).unwrap_or(ROWS).clamp(1, MAX_ROWS);
                 let sql = text(arguments, "sql")?;
                 if self.withheld.could_be_read_past(sql) {
-                    return Err(CallError::Failed(JOINED_BY_NAME.into()));
+                    return Err(JOINED_BY_NAME.into());
                 }
                 self.query(sql, &[], usize::try_from(most).unwrap_or(1), watchdog)
             }
             "propose_edit" => self.propose_edit(arguments),
-            _ => Err(CallError::Unknown),
+            _ => return Ok(None),
         }?;
         let withheld = self.withheld.take_asked();
         if !withheld.is_empty() {
             answer["withheld"] = withheld.into();
         }
-        Ok(answer)
+        Ok(Some(answer))
     }
 
     /// What is withheld by the fields that there are now.
@@ -122,9 +112,7 @@ impl MirrorTools {
             return Ok(json!({"tables": tables}));
         };
         let Some(table) = tables.iter().find(|table| table.name == name) else {
-            return Err(CallError::Failed(format!(
-                "there is no table or view `{name}`; call describe without `table`"
-            )));
+            return Err(format!("there is no table or view `{name}`; call describe without `table`").into());
         };
         let mut columns = self.query(COLUMNS, &[&name], MAX_COLUMNS, watchdog)?;
         let withheld = self.withheld()?;
@@ -137,23 +125,21 @@ impl MirrorTools {
 
     fn query(&self, sql: &str, params: &[&dyn ToSql], most: usize, watchdog: &Watchdog) -> Result<Value, CallError> {
         if sql.len() > MAX_SQL {
-            return Err(CallError::Failed(format!("the statement is longer than {MAX_SQL} bytes")));
+            return Err(format!("the statement is longer than {MAX_SQL} bytes").into());
         }
         let reader = Reader::open_for_strangers(&self.config.database, &self.withheld()?)?;
         watchdog.watch(&reader);
         let mut stmt = reader.prepare(sql).map_err(|error| match error.to_string() {
-            text if text.contains("vtable constructor failed") => CallError::Failed(WITHHELD_SEARCH.into()),
-            text => CallError::Failed(text),
+            text if text.contains("vtable constructor failed") => WITHHELD_SEARCH.into(),
+            text => text,
         })?;
         if !stmt.readonly() || stmt.column_count() == 0 {
-            return Err(CallError::Failed("only read-only statements are allowed: SELECT, WITH, EXPLAIN".into()));
+            return Err("only read-only statements are allowed: SELECT, WITH, EXPLAIN".into());
         }
         let answer = rows(&mut stmt, params, most).map_err(|error| match error.sqlite_error_code() {
-            Some(rusqlite::ErrorCode::OperationInterrupted) => CallError::Failed(too_slow(self.limit)),
-            Some(rusqlite::ErrorCode::OutOfMemory) => {
-                CallError::Failed("it needs too much memory; ask for less".into())
-            }
-            _ => CallError::Failed(error.to_string()),
+            Some(rusqlite::ErrorCode::OperationInterrupted) => too_slow(self.limit),
+            Some(rusqlite::ErrorCode::OutOfMemory) => "it needs too much memory; ask for less".into(),
+            _ => error.to_string(),
         })?;
         reader.unchanged()?;
         Ok(answer)
@@ -161,15 +147,16 @@ impl MirrorTools {
 
     fn propose_edit(&self, arguments: &Value) -> Result<Value, CallError> {
         if !self.config.write_back.enabled {
-            let why = "writing back is disabled: a person must set `enabled = true` under `[write_back]` first";
-            return Err(CallError::Failed(why.into()));
+            return Err(
+                "writing back is disabled: a person must set `enabled = true` under `[write_back]` first".into()
+            );
         }
         let (object, id) = (object(arguments)?, text(arguments, "id")?);
         let fields = arguments.get("fields").and_then(Value::as_object).filter(|fields| !fields.is_empty());
-        let fields = fields.ok_or_else(|| CallError::Failed("`fields` must name at least one column".into()))?;
+        let fields = fields.ok_or("`fields` must name at least one column")?;
         let withheld = self.withheld()?;
         if let Some(name) = fields.keys().find(|name| withheld.takes(object.table(), name)) {
-            return Err(CallError::Failed(format!("`mcp.exclude` withholds {name}: it cannot be changed unseen")));
+            return Err(format!("`mcp.exclude` withholds {name}: it cannot be changed unseen").into());
         }
         let request = EditRequest {
             object,
@@ -201,12 +188,11 @@ pub(super) fn too_slow(limit: Duration) -> String {
 
 fn text<'a>(arguments: &'a Value, name: &str) -> Result<&'a str, CallError> {
     let text = arguments.get(name).and_then(Value::as_str);
-    text.ok_or_else(|| CallError::Failed(format!("`{name}` must be a string")))
+    text.ok_or_else(|| format!("`{name}` must be a string").into())
 }
 
 fn object(arguments: &Value) -> Result<Object, CallError> {
-    let object = text(arguments, "object")?.parse();
-    object.map_err(|_| CallError::Failed("`object` must be `contact` or `company`".into()))
+    text(arguments, "object")?.parse().map_err(|_| "`object` must be `contact` or `company`".into())
 }
 
 /// The maximum length of a value, in characters, and of an answer, in bytes.

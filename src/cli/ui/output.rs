@@ -36,6 +36,7 @@ pub fn text(text: &str) -> io::Result<()> {
     raw(&[text.as_bytes(), newline].concat())
 }
 
+/// The width of stdout, if it is a terminal.
 fn terminal_width() -> Option<u16> {
     rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| size.ws_col).filter(|columns| *columns > 0)
 }
@@ -106,22 +107,12 @@ fn of_stdout(error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("could not write to stdout: {error}"))
 }
 
-/// A table for stdout: as wide as the terminal, or as wide as its contents if it is not one.
-pub fn table(titles: &[&str], right: &[usize], rows: impl IntoIterator<Item = Vec<String>>) -> String {
-    render(titles, right, rows, io::stdout().is_terminal())
-}
-
-/// A table as text: columns are separated by two spaces, and those of the places `right` are aligned to the right.
-pub fn render(
-    titles: &[impl AsRef<str>],
-    right: &[usize],
-    rows: impl IntoIterator<Item = Vec<String>>,
-    terminal: bool,
-) -> String {
+/// A table for stdout: columns are separated by two spaces, and those of the places `right` are aligned to the right.
+pub fn table(titles: &[impl AsRef<str>], right: &[usize], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).set_header(titles.iter().map(AsRef::as_ref));
     // Piped output is processed by programs: a row is one line.
-    if let Some(width) = terminal_width().filter(|_| terminal) {
+    if let Some(width) = terminal_width() {
         table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
     }
     for row in rows {
@@ -167,11 +158,11 @@ fn with_config(text: &str, config: &Path) -> String {
     completed
 }
 
-/// Asks a question on the terminal, after what there is to know; only `y` and `yes` agree. `what` says what it is about
-/// where nobody can be asked. After another answer it says that nothing was changed.
-pub fn confirm(what: &str, question: &str) -> Result<bool, Failure> {
+/// Asks a question on the terminal, after what there is to know; only `y` and `yes` agree. After another answer it says
+/// that nothing was changed.
+pub fn confirm(question: &str) -> Result<bool, Failure> {
     if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
-        let message = format!("{what}, and stdin is not a terminal");
+        let message = "this has to be confirmed, and stdin is not a terminal";
         return Err(Failure::new(Exit::Usage, message).hint("pass `--yes` to confirm"));
     }
     let mut stderr = io::stderr().lock();
@@ -211,7 +202,7 @@ mod tests {
     #[test]
     fn piped_table_has_one_line_per_row_and_no_colours() {
         let rows = vec![vec!["contacts".into(), "12,345".into()], vec!["x\u{1b}[31m\ny".repeat(40), "1".into()]];
-        let text = render(&["object", "rows"], &[1], rows, false);
+        let text = table(&["object", "rows"], &[1], rows);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 3);
         assert!(lines[0].starts_with("object") && lines[0].ends_with("rows"), "{text}");

@@ -7,7 +7,7 @@ use rusqlite::{Rows, Statement};
 use serde::ser::{SerializeMap, Serializer};
 use serde_json::Value;
 
-use crate::cli::output;
+use crate::cli::{Failure, output};
 
 /// How rows are printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -21,23 +21,12 @@ pub enum RowFormat {
     Csv,
 }
 
-#[derive(Debug, thiserror::Error)]
-#[error(transparent)]
-pub enum Stopped {
-    Sql(#[from] rusqlite::Error),
-    /// The reader closed stdout, or the disk is full.
-    Out(#[from] io::Error),
-}
-
 /// Runs a query and writes its rows. JSON and CSV are streamed.
-pub fn write(out: &mut impl Write, stmt: &mut Statement<'_>, format: RowFormat, terminal: bool) -> Result<(), Stopped> {
+pub fn write(out: &mut impl Write, stmt: &mut Statement<'_>, format: RowFormat) -> Result<(), Failure> {
     let titles = titles(stmt);
     let mut rows = stmt.query([])?;
     match format {
-        RowFormat::Table => {
-            let text = table(&titles, &mut rows, terminal)?;
-            out.write_all(text.as_bytes())?;
-        }
+        RowFormat::Table => out.write_all(table(&titles, &mut rows)?.as_bytes())?,
         RowFormat::Json => json(out, &titles, &mut rows)?,
         RowFormat::Csv => csv(out, &titles, &mut rows)?,
     }
@@ -45,7 +34,7 @@ pub fn write(out: &mut impl Write, stmt: &mut Statement<'_>, format: RowFormat, 
 }
 
 /// The column names of a query, made unique: `id`, `id_2`.
-pub fn titles(stmt: &Statement<'_>) -> Vec<String> {
+fn titles(stmt: &Statement<'_>) -> Vec<String> {
     let mut titles: Vec<String> = Vec::with_capacity(stmt.column_count());
     for name in stmt.column_names() {
         let mut title = name.to_string();
@@ -59,7 +48,7 @@ pub fn titles(stmt: &Statement<'_>) -> Vec<String> {
     titles
 }
 
-pub fn table(titles: &[String], rows: &mut Rows<'_>, terminal: bool) -> rusqlite::Result<String> {
+fn table(titles: &[String], rows: &mut Rows<'_>) -> rusqlite::Result<String> {
     let mut cells = Vec::new();
     let mut numbers = vec![None; titles.len()];
     while let Some(row) = rows.next()? {
@@ -78,10 +67,10 @@ pub fn table(titles: &[String], rows: &mut Rows<'_>, terminal: bool) -> rusqlite
         cells.push(line);
     }
     let right: Vec<usize> = (0..numbers.len()).filter(|place| numbers[*place] == Some(true)).collect();
-    Ok(output::render(titles, &right, cells, terminal))
+    Ok(output::table(titles, &right, cells))
 }
 
-fn json(out: &mut impl Write, titles: &[String], rows: &mut Rows<'_>) -> Result<(), Stopped> {
+fn json(out: &mut impl Write, titles: &[String], rows: &mut Rows<'_>) -> Result<(), Failure> {
     let mut first = true;
     while let Some(row) = rows.next()? {
         out.write_all(if first { b"[\n  " } else { b",\n  " })?;
@@ -103,7 +92,7 @@ fn json(out: &mut impl Write, titles: &[String], rows: &mut Rows<'_>) -> Result<
     Ok(out.write_all(if first { b"[]\n" } else { b"\n]\n" })?)
 }
 
-fn csv(out: &mut impl Write, titles: &[String], rows: &mut Rows<'_>) -> Result<(), Stopped> {
+fn csv(out: &mut impl Write, titles: &[String], rows: &mut Rows<'_>) -> Result<(), Failure> {
     let header: Vec<String> = titles.iter().map(|title| field(title)).collect();
     out.write_all((header.join(",") + "\r\n").as_bytes())?;
     while let Some(row) = rows.next()? {
@@ -121,7 +110,7 @@ fn csv(out: &mut impl Write, titles: &[String], rows: &mut Rows<'_>) -> Result<(
     Ok(())
 }
 
-pub(in crate::cli) fn field(text: &str) -> String {
+fn field(text: &str) -> String {
     let quoted =
         text.is_empty() || text.contains(['"', ',', '\n', '\r']) || text.starts_with(' ') || text.ends_with(' ');
     if quoted { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.into() }
@@ -148,7 +137,7 @@ mod tests {
     fn written(format: RowFormat) -> String {
         let conn = Connection::open_in_memory().unwrap();
         let mut out = Vec::new();
-        write(&mut out, &mut conn.prepare(SQL).unwrap(), format, false).unwrap();
+        write(&mut out, &mut conn.prepare(SQL).unwrap(), format).unwrap();
         String::from_utf8(out).unwrap()
     }
 

@@ -2,32 +2,35 @@
 
 use std::time::Duration;
 
+use serde::Serialize;
+
 use crate::app::status::{MirrorStatus, ObjectStatus, RunProgress, RunningRun};
+use crate::cli::verbs::publish::left_out;
 use crate::cli::{DaemonState, output};
+use crate::config::Config;
 use crate::daemon::state_machine::HoldReason;
 use crate::daemon::{DaemonStatus, StatusReply};
 use crate::format::{self, count, counted, plain, when};
 use crate::model::{HELD_COMMANDS, Instant, Ru};
 use crate::store::outbox_report::EditCounts;
-use crate::store::{PublishLag, RecordedRun, RefusedRow, wal};
+use crate::store::{PublishLag, RecordedRun, wal};
 
-/// What the file and the daemon do not show.
-#[derive(Clone, Copy, Debug)]
-pub struct StatusContext<'a> {
-    pub daemon: DaemonState,
-    pub unit: Option<&'a str>,
+#[derive(Serialize)]
+pub struct StatusDocument<'a> {
+    #[serde(flatten)]
+    pub reply: &'a StatusReply,
+    pub daemon_state: DaemonState,
     pub writer: Option<u32>,
-    /// Why the configured budget is not known: a reader may have no configuration.
-    pub unknown_budget: Option<&'a str>,
-    pub now: Instant,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fresh: Option<bool>,
 }
 
 /// A label, and what is said about it; a line that continues the one above has none.
 type Line = (&'static str, String);
 
-pub fn text(reply: &StatusReply, context: StatusContext<'_>) -> String {
-    let (status, now) = (&reply.status, context.now);
-    let head = [head(status, context), daemon(reply, context)].concat();
+pub fn text(document: &StatusDocument<'_>, config: &Config, now: Instant) -> String {
+    let status = &document.reply.status;
+    let head = [head(status, config, now), daemon(document, config, now)].concat();
     let mut text: String = head.into_iter().map(|(label, said)| format!("{label:<8} {said}\n")).collect();
     text += &format!("\n{}", objects(&status.objects, now));
     let attention: String = attention(status, now).iter().map(|(label, said)| format!("{label}: {said}\n")).collect();
@@ -40,15 +43,16 @@ pub fn text(reply: &StatusReply, context: StatusContext<'_>) -> String {
     text
 }
 
-fn head(status: &MirrorStatus, context: StatusContext<'_>) -> Vec<Line> {
-    let (now, ru) = (context.now, &status.ru);
+fn head(status: &MirrorStatus, config: &Config, now: Instant) -> Vec<Line> {
+    let ru = &status.ru;
     let wal = match status.wal_bytes {
         0 => String::new(),
         bytes => format!(", WAL {}", format::bytes(bytes)),
     };
-    let left = match context.unknown_budget {
-        None => format!("{} of {} left until {}", count(ru.left), count(ru.limit), moment(ru.refills_at, now)),
-        Some(why) => format!("{} used in this window; {why}", count(ru.used)),
+    // A reader may have no configuration.
+    let left = match config.base_url() {
+        Some(_) => format!("{} of {} left until {}", count(ru.left), count(ru.limit), moment(ru.refills_at, now)),
+        None => format!("{} used in this window; no configuration says how many may be", count(ru.used)),
     };
     let mut lines = vec![
         ("mirror", format!("{} ({}{wal})", status.database, format::bytes(status.bytes))),
@@ -56,9 +60,10 @@ fn head(status: &MirrorStatus, context: StatusContext<'_>) -> Vec<Line> {
         ("RU", left),
         ("", format!("a run for changes costs about {}", format::ru(Ru::new(ru.per_run)))),
     ];
-    lines.extend(
-        status.hold_until.map(|until| ("hold", format!("rate limit: no request before {}", moment(until, now)))),
-    );
+    lines.extend(status.hold_until.map(|until| {
+        let until = moment(until, now);
+        ("hold", format!("rate limit: no request before {until}; `crm-mirror resume --now` ends the wait"))
+    }));
     let since = status.history_since.as_deref().and_then(|since| since.parse().ok());
     lines.extend(since.map(|since| ("history", format!("every change since {}", format::moment(since)))));
     lines.extend(status.publish.iter().flat_map(|lag| published(lag, now)));
@@ -85,25 +90,20 @@ fn published(lag: &PublishLag, now: Instant) -> Vec<Line> {
     };
     let mut lines = vec![("publish", format!("{behind}{error}")), ("", compared)];
     lines.extend(proof.differing.iter().take(5).map(|difference| ("", plain(&difference.to_string()))));
-    lines.extend(lag.left_behind.iter().map(|left| ("", format!("left behind: {}", plain(left)))));
-    if lag.refused > 0 {
-        lines.push(("", format!("the database refuses {}:", counted(lag.refused, "row", "rows"))));
-    }
-    let refused = |row: &RefusedRow| format!("{} {}: {}", row.table, plain(&row.name), plain(&row.reason));
-    lines.extend(lag.refused_rows.iter().map(|row| ("", refused(row))));
+    let left_out = left_out(&lag.left_behind, lag.refused, &lag.refused_rows);
+    lines.extend(left_out.into_iter().map(|line| ("", line)));
     lines
 }
 
-fn daemon(reply: &StatusReply, context: StatusContext<'_>) -> Vec<Line> {
-    let (status, now) = (&reply.status, context.now);
+fn daemon(document: &StatusDocument<'_>, config: &Config, now: Instant) -> Vec<Line> {
+    let status = &document.reply.status;
     let mut lines = Vec::new();
     let run = status.running.as_ref();
-    match &reply.daemon {
+    match &document.reply.daemon {
         None => {
-            lines.push(("daemon", no_daemon(context.daemon, context.unit)));
-            lines.extend(wait_of_next_run(status, now).map(|wait| ("next", wait)));
+            lines.push(("daemon", no_daemon(document.daemon_state, config.unit.as_deref())));
             lines.extend(run.map(|run| {
-                let process = run.pid.or(context.writer);
+                let process = run.pid.or(document.writer);
                 let process = process.map_or("another process".into(), |pid| format!("process {pid}"));
                 ("running", format!("{process}: {}, started {}", run.kind, age(&run.since, now)))
             }));
@@ -123,26 +123,25 @@ fn daemon(reply: &StatusReply, context: StatusContext<'_>) -> Vec<Line> {
             lines.push(("next", next(status, daemon, now)));
         }
     }
-    lines.extend(status.trouble.as_ref().map(|trouble| {
-        let since = trouble.since.parse().map_or_else(|_| trouble.since.clone(), |at| moment(at, now));
-        let error = plain(trouble.error.as_deref().unwrap_or("unknown"));
-        ("failing", format!("since {since}, {} in a row: {error}", counted(trouble.runs.into(), "run", "runs")))
-    }));
     lines
 }
 
 /// Why no daemon answers, and what starts one: the mirror's unit, if it has one.
 fn no_daemon(state: DaemonState, unit: Option<&str>) -> String {
-    let command = |verb: &str, other: &str| unit.map_or(other.into(), |unit| format!("`systemctl {verb} {unit}`"));
     match state {
-        DaemonState::Unresponsive => format!("does not answer; {} may show why", command("status", "its log")),
+        DaemonState::Unresponsive => format!("does not answer; {} may show why", systemctl("status", unit, "its log")),
         DaemonState::Inaccessible => "this user may not access it: ask as root, or as the user that it runs as".into(),
-        DaemonState::Killed => {
-            let start = command("restart", "`crm-mirror daemon`");
-            format!("was killed: no process listens on its socket; {start} starts it")
-        }
-        _ => format!("not running; {} starts it", command("start", "`crm-mirror daemon`")),
+        _ => format!("not running; {} starts it", starter(unit)),
     }
+}
+
+fn systemctl(verb: &str, unit: Option<&str>, otherwise: &str) -> String {
+    unit.map_or(otherwise.into(), |unit| format!("`systemctl {verb} {unit}`"))
+}
+
+/// The command that starts the daemon.
+pub fn starter(unit: Option<&str>) -> String {
+    systemctl("start", unit, "`crm-mirror daemon`")
 }
 
 fn progress(run: &RunningRun) -> impl Iterator<Item = Line> {
@@ -156,17 +155,6 @@ fn paused(since: Instant) -> String {
     format!("since {}; `crm-mirror resume` resumes the schedule", format::moment(since))
 }
 
-fn wait_of_next_run(status: &MirrorStatus, now: Instant) -> Option<String> {
-    let hold = status.hold_until.map(|until| {
-        format!("nothing before {}: rate limit; `crm-mirror resume --now` ends the wait", moment(until, now))
-    });
-    hold.or_else(|| (status.ru.left == 0).then(|| budget_is_spent(status.ru.refills_at, now)))
-}
-
-fn budget_is_spent(until: Instant, now: Instant) -> String {
-    format!("nothing before {}: the budget of this window is spent", moment(until, now))
-}
-
 fn next(status: &MirrorStatus, daemon: &DaemonStatus, now: Instant) -> String {
     if let Some(reason) = &daemon.waiting_for {
         return format!("waiting: {}", plain(reason));
@@ -174,11 +162,10 @@ fn next(status: &MirrorStatus, daemon: &DaemonStatus, now: Instant) -> String {
     if let Some(since) = daemon.paused_since {
         return format!("paused {}", paused(since));
     }
-    if let Some(wait) = wait_of_next_run(status, now).filter(|_| status.hold_until.is_some()) {
-        return wait;
-    }
-    if let Some(hold) = daemon.hold.as_ref().filter(|hold| hold.reason == HoldReason::Budget) {
-        return budget_is_spent(hold.until, now);
+    let budget = daemon.hold.as_ref().filter(|hold| hold.reason == HoldReason::Budget);
+    let budget = budget.map(|hold| (hold.until, "the budget of this window is spent"));
+    if let Some((until, why)) = status.hold_until.map(|until| (until, "rate limit")).or(budget) {
+        return format!("nothing before {}: {why}", moment(until, now));
     }
     if let Some(trouble) = daemon.trouble.as_ref().filter(|trouble| !trouble.partial) {
         let runs = counted(trouble.runs.into(), "failed run", "failed runs");
@@ -218,7 +205,7 @@ fn objects(objects: &[ObjectStatus], now: Instant) -> String {
             ago(object.complete_as_of) + by_count,
         ]
     });
-    output::render(&titles, &[1, 2, 3], rows, false)
+    output::table(&titles, &[1, 2, 3], rows)
 }
 
 fn edits(edits: &EditCounts, now: Instant) -> Vec<Line> {
@@ -232,18 +219,17 @@ fn edits(edits: &EditCounts, now: Instant) -> Vec<Line> {
     let open = states.iter().filter(|(number, _)| *number > 0);
     let open: Vec<String> = open.map(|(number, state)| format!("{} {state}", count(*number))).collect();
     let oldest = edits.oldest.map(|oldest| format!("; the oldest was created {}", when(oldest, now)));
-    [
-        (!open.is_empty(), "edits", open.join(", ") + &oldest.unwrap_or_default()),
-        (edits.held > 0, "held", format!("waiting for a decision; {HELD_COMMANDS}")),
-        (
-            edits.conflict + edits.rejected > 0,
-            "decide",
-            "`crm-mirror outbox show ID` says why, and what both sides have".into(),
-        ),
-    ]
-    .into_iter()
-    .filter_map(|(is_so, label, said)| is_so.then_some((label, said)))
-    .collect()
+    let mut lines = Vec::new();
+    if !open.is_empty() {
+        lines.push(("edits", open.join(", ") + &oldest.unwrap_or_default()));
+    }
+    if edits.held > 0 {
+        lines.push(("held", format!("waiting for a decision; {HELD_COMMANDS}")));
+    }
+    if edits.conflict + edits.rejected > 0 {
+        lines.push(("decide", "`crm-mirror outbox show ID` says why, and what both sides have".into()));
+    }
+    lines
 }
 
 fn object_attention(object: &ObjectStatus, now: Instant) -> Vec<Line> {
@@ -285,8 +271,15 @@ fn object_attention(object: &ObjectStatus, now: Instant) -> Vec<Line> {
     [sweep, differs, doubt].into_iter().flatten().collect()
 }
 
-fn attention(status: &MirrorStatus, now: Instant) -> Vec<Line> {
-    let mut lines: Vec<Line> = status.objects.iter().flat_map(|object| object_attention(object, now)).collect();
+/// What needs attention.
+pub fn attention(status: &MirrorStatus, now: Instant) -> Vec<Line> {
+    let failing = status.trouble.iter().map(|trouble| {
+        let (since, runs) = (age(&trouble.since, now), counted(trouble.runs.into(), "run", "runs"));
+        let error = plain(trouble.error.as_deref().unwrap_or("unknown"));
+        ("failing", format!("{runs} in a row, the first {since}: {error}"))
+    });
+    let mut lines: Vec<Line> = failing.collect();
+    lines.extend(status.objects.iter().flat_map(|object| object_attention(object, now)));
     lines.extend(edits(&status.edits, now));
     lines.extend(status.missing_scopes.iter().map(|missing| {
         let what = match missing.scope.strip_suffix(":write") {
@@ -323,7 +316,7 @@ fn runs(runs: &[RecordedRun], running: Option<i64>, now: Instant) -> String {
         row.extend([run.inserted, run.updated, run.removed, run.details, run.ru].map(count));
         row
     });
-    let table = output::render(&titles, &[0, 4, 5, 6, 7, 8], rows, false);
+    let table = output::table(&titles, &[0, 4, 5, 6, 7, 8], rows);
     let failed = runs.iter().find_map(|run| Some(format!("\nrun {}: {}\n", run.id, plain(run.error.as_deref()?))));
     table + &failed.unwrap_or_default()
 }

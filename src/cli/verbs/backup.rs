@@ -4,9 +4,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde::Serialize;
+use serde_json::json;
 
-use crate::cli::{Failure, Global, MirrorArgs, logging, output};
+use crate::cli::{Failure, Global, logging, output};
 use crate::exit::Exit;
 use crate::format;
 use crate::model::Instant;
@@ -27,16 +27,6 @@ pub struct BackupArgs {
     /// Write to a folder, and keep N copies there: the new one and the newest others.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "force")]
     keep: Option<u32>,
-    #[command(flatten)]
-    common: MirrorArgs,
-}
-
-#[derive(Serialize)]
-struct BackupSummary {
-    file: String,
-    #[serde(flatten)]
-    report: BackupReport,
-    removed: Vec<String>,
 }
 
 /// How long ago the unfinished copy of a backup was written that no longer runs.
@@ -66,7 +56,7 @@ fn remove_old(folder: &Path, stem: &str, made: &Path, keep: u32) -> io::Result<V
 }
 
 pub fn run(global: &Global, args: &BackupArgs) -> Result<Exit, Failure> {
-    let config = global.load(args.common.database.as_deref())?;
+    let config = global.load()?;
     logging::start(&config.log);
     let now = Instant::system_now();
     let stem = config.database.file_stem().unwrap_or_default().to_string_lossy().into_owned();
@@ -91,16 +81,16 @@ pub fn run(global: &Global, args: &BackupArgs) -> Result<Exit, Failure> {
     if !removed.is_empty() {
         text.push_str(&format!("\nremoved {}", removed.join(", ")));
     }
-    Ok(output::report(args.common.json, &BackupSummary { file, report, removed }, || text)?)
+    let BackupReport { bytes, held_edits } = report;
+    let document = json!({"file": file, "bytes": bytes, "held_edits": held_edits, "removed": removed});
+    Ok(output::report(global.json, &document, || text)?)
 }
 
 impl From<BackupError> for Failure {
     fn from(error: BackupError) -> Failure {
         match error {
             BackupError::Store(error) => error.into(),
-            BackupError::IsTheMirror { .. } => {
-                Failure::new(Exit::Usage, error).hint("choose another file for the copy")
-            }
+            BackupError::IsTheMirror { .. } => Failure::new(Exit::Usage, error),
             BackupError::Exists { .. } => {
                 Failure::new(Exit::Usage, error).hint("choose another file, or pass `--force` to replace it")
             }

@@ -2,7 +2,6 @@
 //!
 //! Everything except the CRM is real: the runs are those of `sync` and `resync`, over HTTP on loopback. The queries are plain SQL.
 
-use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,15 +10,15 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::api::BaseUrl;
-use crate::app::{Mirror, MirrorSettings, RunResult, Summary};
-use crate::cli::ui::rows;
+use crate::app::{Mirror, MirrorSettings};
+use crate::cli::ui::rows::{self, RowFormat};
 use crate::cli::verbs::{edit, sync};
 use crate::cli::{Failure, Global, identity, logging, output, session};
 use crate::config::Sources;
 use crate::daemon::{self, DaemonSignals, StopSignals};
 use crate::exit::Exit;
 use crate::format;
-use crate::model::{Instant, Object, RecordId, Resource, Ru, SystemClock};
+use crate::model::{Instant, Object, RecordId, Resource, SystemClock};
 use crate::outbox::{EditRequest, EditSource, queue};
 use crate::sandbox::{Development, FaultLine, Sandbox, SandboxServer, World, WorldOrigin};
 use crate::store::{
@@ -144,22 +143,22 @@ async fn steps(path: &Path, running: &SandboxServer) -> Result<(), Failure> {
     let settings = MirrorSettings::load(&sources(path, running))?;
     // The steps report what happens; log lines in between would repeat it.
     let mirror = Mirror::open(settings, Arc::new(SystemClock), Arc::new(Silent)).await?;
-    let mut run = async |title: &str, job: &Job| -> Result<RunResult, Failure> {
+    let mut run = async |title: &str, job: &Job| -> Result<(), Failure> {
         let ran = session::run_until_stopped(&mirror, job, "demo", &mut signals).await?;
-        output::text(&format!("\n{title}\n"))?;
+        let text = match job {
+            Job::Verify { repair, .. } => sync::found_text(&ran.summary, &ran.findings, *repair),
+            _ => ran.summary.text(Instant::system_now()),
+        };
+        output::text(&format!("\n{title}\n{text}"))?;
         match ran.summary.outcome {
-            RunOutcome::Done => Ok(ran),
+            RunOutcome::Done => Ok(()),
             _ => Err(Failure::new(Exit::Paused, "the demo was stopped")),
         }
     };
     let steps = async {
-        let ran = run("First copy.", &Job::sync()).await?;
-        output::text(&step(&ran.summary))?;
-
+        run("First copy.", &Job::sync()).await?;
         let edited = sandbox.with_world(change);
-        let title = "The CRM changes; sync fetches only the changes.";
-        let ran = run(title, &Job::sync()).await?;
-        output::text(&step(&ran.summary))?;
+        run("The CRM changes; sync fetches only the changes.", &Job::sync()).await?;
 
         let before = Instant::system_now();
         let request = EditRequest {
@@ -174,18 +173,14 @@ async fn steps(path: &Path, running: &SandboxServer) -> Result<(), Failure> {
              `UPDATE contacts_full SET …` does the same.\n  \
              crm-mirror edit contact {edited} position='Chief Data Officer'"
         );
-        let ran = run(&title, &Job::Push).await?;
-        let applied = format::counted(ran.summary.push.applied, "edit", "edits");
-        output::text(&format!("  {applied} applied; {}\n", format::ru(Ru::new(ran.summary.ru.spent))))?;
+        run(&title, &Job::Push).await?;
         let was = position(path, &edited, Some(before))?;
         output::text(&format!("  before, by `crm-mirror show contact {edited} --at TIME`:\n  position {was}\n"))?;
 
-        sandbox.with_world(delete);
+        sandbox.with_world(|world| world.remove(Object::Contact, &world.ids(Resource::Contacts)[10]));
         let title = "A contact is deleted, which no list of changes shows.\n`verify --repair` finds and removes it.";
-        let ran = run(title, &Job::audit()).await?;
-        output::text(&sync::found_text(&ran.summary, &ran.findings, true))?;
-        let ran = run("`verify` again:", &Job::verify()).await?;
-        Ok(output::text(&sync::found_text(&ran.summary, &ran.findings, false))?)
+        run(title, &Job::audit()).await?;
+        run("`verify` again:", &Job::verify()).await
     };
     let ended = steps.await;
     mirror.close().await;
@@ -199,51 +194,22 @@ fn position(path: &Path, id: &str, at: Option<Instant>) -> Result<String, Failur
     Ok(position.and_then(|(_, value)| value.as_str().map(String::from)).unwrap_or_default())
 }
 
-fn step(summary: &Summary) -> String {
-    let n = format::count;
-    format!(
-        "  {} new, {} changed, {} removed; {}; {} in {}
-",
-        n(summary.tally.inserted),
-        n(summary.tally.updated),
-        n(summary.tally.removed),
-        format::counted(summary.tally.details, "detail", "details"),
-        format::ru(Ru::new(summary.ru.spent)),
-        format::duration(Duration::from_secs_f64(summary.seconds.max(0.0))),
-    )
-}
-
 /// Changes two contacts and a company, including custom fields, and creates one contact; returns the id of a contact
 /// that did not change.
 fn change(world: &mut World) -> String {
-    let contacts = world.ids(Resource::Contacts);
-    let companies = world.ids(Resource::Companies);
-    let tier = |id: &str| world.detail_json(Object::Contact, id).map(|contact| contact["customFields"]["tier"].clone());
-    let silver = contacts.iter().find(|id| tier(id).is_some_and(|tier| tier == "silver")).cloned();
-    let others: Vec<&String> = contacts.iter().filter(|id| Some(*id) != silver.as_ref()).collect();
-    if let Some(id) = &silver {
-        world.edit(Object::Contact, id, &json!({"customFields": {"tier": "gold", "lifetime_value": "48250.00"}}));
-    }
-    if let Some(id) = others.first() {
-        let change = json!({"customFields": {"topics": ["api", "pricing"]}, "notes": "Asked for the price list."});
-        world.edit(Object::Contact, id, &change);
-    }
-    if let Some(id) = companies.first() {
-        let change = json!({"employeeCount": 1200, "customFields": {"credit_limit": "25000.50"}});
-        world.edit(Object::Company, id, &change);
-    }
+    let (contacts, companies) = (world.ids(Resource::Contacts), world.ids(Resource::Companies));
+    let fields = json!({"customFields": {"tier": "gold", "lifetime_value": "48250.00"}});
+    world.edit(Object::Contact, &contacts[0], &fields);
+    let fields = json!({"customFields": {"topics": ["api", "pricing"]}, "notes": "Asked for the price list."});
+    world.edit(Object::Contact, &contacts[1], &fields);
+    let fields = json!({"employeeCount": 1200, "customFields": {"credit_limit": "25000.50"}});
+    world.edit(Object::Company, &companies[0], &fields);
     let new = json!({
         "name": "Ada Demo", "firstName": "Ada", "lastName": "Demo", "email": "ada@demo.example",
-        "position": "Engineer", "companyId": companies.first(), "customFields": {"tier": "silver"},
+        "position": "Engineer", "companyId": companies[0], "customFields": {"tier": "silver"},
     });
     world.create(Object::Contact, &new);
-    others.get(1).map(|id| id.to_string()).unwrap_or_default()
-}
-
-fn delete(world: &mut World) {
-    if let Some(id) = world.ids(Resource::Contacts).get(10) {
-        world.remove(Object::Contact, id);
-    }
+    contacts[2].clone()
 }
 
 const QUESTIONS: &str = include_str!("demo.sql");
@@ -252,15 +218,9 @@ fn answer_questions(mirror: &Reader) -> Result<(), Failure> {
     let questions = QUESTIONS.trim_end().split("\n\n").filter_map(|text| text.strip_prefix("-- ")?.split_once('\n'));
     for (sentence, sql) in questions {
         output::text(&format!("\n{sentence}\n\n  {sql}\n\n"))?;
-        output::text(&answer(mirror, sql).map_err(|error| Failure::new(Exit::Internal, error))?)?;
+        rows::write(&mut output::data(), &mut mirror.prepare(sql)?, RowFormat::Table)?;
     }
     Ok(())
-}
-
-fn answer(mirror: &Reader, sql: &str) -> rusqlite::Result<String> {
-    let mut stmt = mirror.prepare(sql)?;
-    let titles = rows::titles(&stmt);
-    rows::table(&titles, &mut stmt.query([])?, std::io::stdout().is_terminal())
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::path::Path;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::cli::{Failure, Global, MirrorArgs, output};
+use crate::cli::{Failure, Global, output};
 use crate::exit::Exit;
 use crate::format;
 use crate::store::{ColumnLine, ReadTx, Reader, StoreError, TableLine, guide};
@@ -23,20 +23,9 @@ pub struct DescribeArgs {
     /// The table or view.
     #[arg(value_name = "TABLE")]
     table: Option<String>,
-    #[command(flatten)]
-    common: MirrorArgs,
-    /// How the dictionary is printed.
-    #[arg(long, value_enum, default_value_t, conflicts_with_all = ["json", "table"])]
-    format: DictionaryFormat,
-}
-
-#[derive(clap::ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum DictionaryFormat {
-    /// Columns side by side.
-    #[default]
-    Text,
-    /// A JSON document for `datasette --metadata`.
-    Datasette,
+    /// Print the dictionary for another program: datasette is a JSON document for `datasette --metadata`.
+    #[arg(long, value_parser = ["datasette"], conflicts_with_all = ["json", "table"])]
+    format: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -49,7 +38,7 @@ struct TableDocument {
 }
 
 pub fn run(global: &Global, args: &DescribeArgs) -> Result<Exit, Failure> {
-    let database = global.database(args.common.database.as_deref())?;
+    let database = global.mirror()?;
     let reader = Reader::open_for_queries(&database)?;
     let moment = reader.begin()?;
     let lines = guide::tables(&moment)?;
@@ -57,45 +46,29 @@ pub fn run(global: &Global, args: &DescribeArgs) -> Result<Exit, Failure> {
         return Err(Failure::new(Exit::Storage, "the mirror is empty: nothing was copied yet")
             .hint("run `crm-mirror sync` to make the first copy"));
     }
-    if args.format == DictionaryFormat::Datasette {
+    if args.format.is_some() {
         output::json(&metadata(&database, &moment)?)?;
         return Ok(Exit::Done);
     }
     let Some(name) = &args.table else {
-        let tables: Result<Vec<TableDocument>, StoreError> = lines
-            .into_iter()
-            .map(|line| Ok(TableDocument { rows: guide::rows(&moment, &line.name)?, line, columns: None }))
-            .collect();
-        return all(&tables?, args.common.json);
+        let table =
+            |line: TableLine| Ok(TableDocument { rows: guide::rows(&moment, &line.name)?, line, columns: None });
+        let tables = lines.into_iter().map(table).collect::<Result<Vec<TableDocument>, StoreError>>()?;
+        let row = |TableDocument { line, rows, .. }: &TableDocument| {
+            vec![line.name.clone(), line.kind.clone(), format::count(*rows), line.about.clone()]
+        };
+        let text = || output::table(&["name", "kind", "rows", "purpose"], &[2], tables.iter().map(row));
+        return Ok(output::report(global.json, &BTreeMap::from([("tables", &tables)]), text)?);
     };
-    let Some(line) = lines.iter().find(|line| line.name.eq_ignore_ascii_case(name)) else {
+    let Some(line) = lines.into_iter().find(|line| line.name.eq_ignore_ascii_case(name)) else {
         return Err(Failure::new(Exit::Usage, format!("there is no table or view `{}`", output::plain(name)))
             .hint("`crm-mirror describe` lists them all"));
     };
-    let table = TableDocument {
-        rows: guide::rows(&moment, &line.name)?,
-        columns: Some(guide::columns(&moment, &line.name)?),
-        line: line.clone(),
-    };
+    let (rows, columns) = (guide::rows(&moment, &line.name)?, guide::columns(&moment, &line.name)?);
     reader.unchanged()?;
-    one(&table, args.common.json)
-}
-
-fn all(tables: &[TableDocument], json: bool) -> Result<Exit, Failure> {
-    let titles = ["name", "kind", "rows", "purpose"];
-    let row = |TableDocument { line, rows, .. }: &TableDocument| {
-        vec![line.name.clone(), line.kind.clone(), format::count(*rows), line.about.clone()]
-    };
-    let text = || output::table(&titles, &[2], tables.iter().map(row));
-    let text = || text() + "\n`crm-mirror describe TABLE` shows the columns of one";
-    Ok(output::report(json, &BTreeMap::from([("tables", tables)]), text)?)
-}
-
-fn one(table: &TableDocument, json: bool) -> Result<Exit, Failure> {
-    let TableLine { name, kind, about: purpose, .. } = &table.line;
-    let head = format!("{name} ({kind}, {}): {purpose}\n\n", format::counted(table.rows, "row", "rows"));
+    let head = format!("{} ({}, {}): {}\n\n", line.name, line.kind, format::counted(rows, "row", "rows"), line.about);
     let titles = ["column", "type", "label", "wire name", "source", "about"];
-    let rows = table.columns.iter().flatten().map(|column| {
+    let row = |column: &ColumnLine| {
         vec![
             column.name.clone(),
             column.data_type.clone(),
@@ -104,8 +77,9 @@ fn one(table: &TableDocument, json: bool) -> Result<Exit, Failure> {
             column.source.clone(),
             about(column),
         ]
-    });
-    Ok(output::report(json, table, || head + &output::table(&titles, &[], rows))?)
+    };
+    let text = head + &output::table(&titles, &[], columns.iter().map(row));
+    Ok(output::report(global.json, &TableDocument { line, rows, columns: Some(columns) }, || text)?)
 }
 
 /// The meaning of a column; for a select field also its options, `value = label`.

@@ -7,14 +7,13 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::app::{self, person};
-use crate::cli::ui::cost::{EditPrice, kept_back};
-use crate::cli::{Failure, Global, MirrorArgs, objects, output};
+use crate::app::person;
+use crate::cli::ui::cost::EditPrice;
+use crate::cli::{Failure, Global, objects, output};
 use crate::config::Config;
-use crate::daemon::client;
 use crate::exit::Exit;
 use crate::format;
-use crate::model::{EditedFields, Etag, HELD_COMMANDS, Instant, Object, RecordId, Ru, is_unknown, unfit_source};
+use crate::model::{EditedFields, Etag, Instant, Object, RecordId, Ru, is_unknown, unfit_source};
 use crate::outbox::queue;
 use crate::outbox::{EditRequest, EditSource, Given, QueueError};
 use crate::store::queue::QueuedValues;
@@ -49,12 +48,10 @@ pub struct EditArgs {
     /// Queue the edits of a file without asking for confirmation.
     #[arg(long, requires = "from")]
     yes: bool,
-    #[command(flatten)]
-    common: MirrorArgs,
 }
 
 pub fn run(global: &Global, args: &EditArgs) -> Result<Exit, Failure> {
-    let config = global.load(args.common.database.as_deref())?;
+    let config = global.load()?;
     if !config.write_back.enabled {
         if !args.dry_run {
             return Err(off());
@@ -62,7 +59,7 @@ pub fn run(global: &Global, args: &EditArgs) -> Result<Exit, Failure> {
         output::note("writing back is disabled: without `--dry-run` this is refused");
     }
     if let Some(file) = &args.from {
-        return edit_from_file(&config, file, args);
+        return edit_from_file(&config, file, args, global.json);
     }
     let id = args.id.as_deref().unwrap_or_default();
     let request = EditRequest {
@@ -79,23 +76,15 @@ pub fn run(global: &Global, args: &EditArgs) -> Result<Exit, Failure> {
         tx.by(person());
         queue::queue(tx, &request, EditSource::Edit, Instant::system_now())
     })?;
-    if args.common.json {
+    if global.json {
         output::json(&EditReply { object: request.object, id: request.record, queued })?;
         return Ok(Exit::Done);
     }
     if let Some(edit) = queued.edit {
         output::text(&format!("edit {edit} of {} {id} is queued\n{}", request.object, lines(&queued.fields)))?;
-        let reader = Reader::open(&config.database)?;
-        let tx = reader.begin()?;
-        let line = outbox_report::edit_line(&tx, edit)?;
-        let kept = line.map(|line| kept_back(&tx, &config, &line)).transpose()?.flatten();
-        output::note(&match kept {
-            Some(why) => why,
-            None if client::reach(&config.socket).is_ok() => {
-                "the daemon sends it within seconds, or when a running verification has ended".into()
-            }
-            None => "the next `crm-mirror sync` sends it; `crm-mirror push` sends it at once".into(),
-        });
+        output::note(&format!(
+            "`crm-mirror push` sends what waits at once; `crm-mirror outbox show {edit}` shows what becomes of it"
+        ));
     }
     output::text(&not_queued(&queued))?;
     Ok(Exit::Done)
@@ -163,17 +152,10 @@ pub(super) fn given(change: &str) -> Result<(String, Given), Failure> {
 
 impl From<QueueError> for Failure {
     fn from(error: QueueError) -> Failure {
-        let hint = match error {
-            QueueError::Store(error) => return error.into(),
-            QueueError::NoColumn { object: Object::Contact, .. } => {
-                "`crm-mirror describe contacts_full` lists the fields"
-            }
-            QueueError::NoColumn { .. } => "`crm-mirror describe companies_full` lists the fields",
-            QueueError::NoRecord { .. } => "if it is new, `crm-mirror sync` may fetch it",
-            QueueError::OtherVersion { .. } => "`crm-mirror sync` fetches the newest version; check the record again",
-            error => return Failure::new(Exit::Usage, error),
-        };
-        Failure::hinted(Exit::Usage, Some(hint), error)
+        match error {
+            QueueError::Store(error) => error.into(),
+            error => Failure::new(Exit::Usage, error),
+        }
     }
 }
 
@@ -194,7 +176,7 @@ struct EditRow {
 
 /// Why nothing is queued.
 enum NotQueued {
-    Planned(Vec<EditReply>, Ru, bool),
+    Planned(Vec<EditReply>, Ru),
     Failed(Failure),
 }
 
@@ -209,9 +191,6 @@ struct RowEdits {
     edits: Vec<EditReply>,
     #[serde(flatten)]
     price: EditPrice,
-    /// Whether a push will hold them.
-    #[serde(skip)]
-    are_held: bool,
 }
 
 impl RowEdits {
@@ -242,14 +221,13 @@ impl RowEdits {
                 return Err(NotQueued::Failed(Failure::new(Exit::Usage, why)));
             }
             let ids: HashSet<i64> = edits.iter().filter_map(|of_row| of_row.queued.edit).collect();
-            let are_held = !ids.is_empty() && app::holds_new_edits(tx, config)?;
             let waiting = outbox_report::edits(tx, false)?;
             let ru = outbox_report::price(waiting.iter().filter(|edit| ids.contains(&edit.id)));
-            if is_plan { Err(NotQueued::Planned(edits, ru, are_held)) } else { Ok((edits, ru, are_held)) }
+            if is_plan { Err(NotQueued::Planned(edits, ru)) } else { Ok((edits, ru)) }
         });
         match done {
-            Ok((edits, ru, are_held)) | Err(NotQueued::Planned(edits, ru, are_held)) => {
-                Ok(RowEdits { edits, price: EditPrice::of(config, ru)?, are_held })
+            Ok((edits, ru)) | Err(NotQueued::Planned(edits, ru)) => {
+                Ok(RowEdits { edits, price: EditPrice::of(config, ru)? })
             }
             Err(NotQueued::Failed(failure)) => Err(failure),
         }
@@ -277,27 +255,23 @@ fn count(edits: &[EditReply]) -> u64 {
 }
 
 /// Queues the edits of a file, once a person has seen their price.
-fn edit_from_file(config: &Config, file: &Path, args: &EditArgs) -> Result<Exit, Failure> {
+fn edit_from_file(config: &Config, file: &Path, args: &EditArgs, json: bool) -> Result<Exit, Failure> {
     let (dry_run, yes) = (args.dry_run, args.yes);
     let rows = read(args.object, file)?;
     let mut edits = RowEdits::queue(config, &rows, !yes || dry_run)?;
     let changing = count(&edits.edits);
-    if edits.are_held {
-        output::note(&format!("with more new edits than `write_back.max_edits`, they will be held: {HELD_COMMANDS}"));
-    }
     if !yes && !dry_run {
-        let (queued, cancelled) = (format::counted(changing, "edit", "edits"), edits.cancelled());
-        let (what, question) = match changing {
-            0 => ("this discards values", "Cancel them?".into()),
-            _ => ("this sends edits to the service", format!("Queue {queued}?")),
+        let question = match changing {
+            0 => "Cancel them?".into(),
+            _ => format!("Queue {}?", format::counted(changing, "edit", "edits")),
         };
-        let asks = changing + cancelled > 0;
-        if asks && !output::confirm(what, &format!("{}{question}", edits.text("to be queued")))? {
+        let asks = changing + edits.cancelled() > 0;
+        if asks && !output::confirm(&format!("{}{question}", edits.text("to be queued")))? {
             return Ok(Exit::Done);
         }
         edits = RowEdits::queue(config, &rows, false)?;
     }
-    Ok(output::report(args.common.json, &edits, || edits.text(if dry_run { "would be queued" } else { "queued" }))?)
+    Ok(output::report(json, &edits, || edits.text(if dry_run { "would be queued" } else { "queued" }))?)
 }
 
 fn read(object: Object, file: &Path) -> Result<Vec<EditRow>, Failure> {

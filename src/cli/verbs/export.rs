@@ -2,7 +2,6 @@
 //! programs that store a cursor.
 
 use std::io::BufWriter;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::cli::{Failure, Global, output, session};
@@ -24,13 +23,10 @@ pub struct ExportArgs {
     /// The last cursor of the stream that is already known.
     #[arg(long, value_name = "CURSOR")]
     since: Option<StreamCursor>,
-    /// The mirror [default: `database.path` of the configuration].
-    #[arg(long, value_name = "FILE")]
-    database: Option<PathBuf>,
 }
 
 pub fn run(global: &Global, args: &ExportArgs) -> Result<Exit, Failure> {
-    let (config, since) = (global.load(args.database.as_deref())?, args.since.clone());
+    let (config, since) = (global.load()?, args.since.clone());
     if args.follow {
         let runtime = session::runtime()?;
         let ended = runtime.block_on(until_interrupted(config, since));

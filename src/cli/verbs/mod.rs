@@ -100,7 +100,8 @@ pub enum Verb {
     /// Change fields of one contact or company at the service.
     Edit(edit::EditArgs),
     /// Send the waiting edits now.
-    Push(sync::PushArgs),
+    #[command(after_help = "Example:\n  crm-mirror push\n  crm-mirror push --json | jq .push")]
+    Push,
     /// List the waiting edits, and resolve those that cannot continue.
     Outbox(outbox::OutboxArgs),
     /// Show what the tables and columns of the mirror mean.
@@ -138,7 +139,7 @@ impl Verb {
             Verb::Verify(args) => sync::verify(global, args),
             Verb::Sql(args) => sql::run(global, args),
             Verb::Edit(args) => edit::run(global, args),
-            Verb::Push(args) => sync::push(global, args),
+            Verb::Push => sync::push(global),
             Verb::Outbox(args) => outbox::run(global, args),
             Verb::Describe(args) => describe::run(global, args),
             Verb::Export(args) => export::run(global, args),

@@ -7,10 +7,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::app::person;
-use crate::cli::ui::cost::{EditPrice, kept_back};
+use crate::cli::ui::cost::EditPrice;
 use crate::cli::verbs::edit;
 use crate::cli::verbs::show::time;
-use crate::cli::{Failure, Global, MirrorArgs, output};
+use crate::cli::{Failure, Global, output};
 use crate::config::Config;
 use crate::exit::Exit;
 use crate::format;
@@ -21,23 +21,11 @@ use crate::store::{Reader, write_beside};
 
 #[derive(clap::Args, Clone, Debug)]
 #[command(
-    args_conflicts_with_subcommands = true,
     after_help = "Example:\n  crm-mirror outbox\n  crm-mirror outbox show 7\n  crm-mirror outbox drop --all\n  crm-mirror outbox release --all\n  crm-mirror outbox resolve 7 --mine"
 )]
 pub struct OutboxArgs {
     #[command(subcommand)]
     what: Option<OutboxVerb>,
-    #[command(flatten)]
-    list: ListArgs,
-    #[command(flatten)]
-    common: MirrorArgs,
-}
-
-#[derive(clap::Args, Clone, Debug)]
-struct ListArgs {
-    /// Also list finished edits: applied, dropped and replaced.
-    #[arg(long)]
-    all: bool,
 }
 
 #[derive(clap::Args, Clone, Debug)]
@@ -56,7 +44,11 @@ struct WhichEdits {
 #[derive(clap::Subcommand, Clone, Debug)]
 enum OutboxVerb {
     /// List the edits that wait, and those that were rejected.
-    List(ListArgs),
+    List {
+        /// Also list finished edits: applied, dropped and replaced.
+        #[arg(long)]
+        all: bool,
+    },
     /// Show one edit: its changes, the service's values, and its history.
     Show {
         /// The id of the edit.
@@ -106,15 +98,13 @@ enum OutboxVerb {
 }
 
 pub fn run(global: &Global, args: &OutboxArgs) -> Result<Exit, Failure> {
-    let config = global.load(args.common.database.as_deref())?;
-    let (database, json) = (config.database.as_path(), args.common.json);
+    let config = global.load()?;
+    let (database, json) = (config.database.as_path(), global.json);
     let one = |id: &i64, yes: &bool| WhichEdits { ids: vec![*id], all: false, yes: *yes };
     let (which, decision) = match &args.what {
-        None => return list(database, args.list.all, json),
-        Some(OutboxVerb::List(list_args)) => {
-            return list(database, list_args.all || args.list.all, json);
-        }
-        Some(OutboxVerb::Show { id }) => return show(&config, *id, json),
+        None => return list(database, false, json),
+        Some(OutboxVerb::List { all }) => return list(database, *all, json),
+        Some(OutboxVerb::Show { id }) => return show(database, *id, json),
         Some(OutboxVerb::Undo { .. }) if !config.write_back.enabled => return Err(edit::off()),
         Some(OutboxVerb::Undo { ids, since, yes }) => return undo(&config, ids, *since, *yes, json),
         Some(OutboxVerb::Retry { id, yes }) => (one(id, yes), Decision::Retry),
@@ -146,12 +136,9 @@ pub fn run(global: &Global, args: &OutboxArgs) -> Result<Exit, Failure> {
     }
     let what = format::counted(decided.len() as u64, "edit is", "edits are");
     let mut text = format!("{what} {}", if decision == Decision::Drop { "dropped" } else { "queued" });
-    let doubtful = decided.iter().filter(|decided| decided.in_doubt).count();
-    let left = ids.len() - decided.len();
-    for (count, what) in [(doubtful, "of them may have been applied"), (left, "were sent or decided on meanwhile")] {
-        if count > 0 {
-            text.push_str(&format!("; {} {what}", format::count(count as u64)));
-        }
+    let doubtful = decided.iter().filter(|decided| decided.in_doubt).count() as u64;
+    if doubtful > 0 {
+        text.push_str(&format!("; {} of them may have been applied", format::count(doubtful)));
     }
     Ok(output::report(json, &BTreeMap::from([("edits", &decided)]), || text)?)
 }
@@ -180,9 +167,6 @@ fn confirmed_edits(config: &Config, edits: &[EditLine], decision: Decision) -> R
         _ => format!("Discard {what}?"),
     };
     let mut text: String = edits.iter().take(SHOWN).map(edit_text).collect();
-    if edits.len() > SHOWN {
-        text.push_str(&format!("… and {} more\n", format::count((edits.len() - SHOWN) as u64)));
-    }
     if decision == Decision::Release && edits.iter().any(|edit| edit.in_doubt) {
         text.push_str(
             "this file is a copy: release its edits only if the original, which may send them too, is out of use\n",
@@ -191,9 +175,7 @@ fn confirmed_edits(config: &Config, edits: &[EditLine], decision: Decision) -> R
     if matches!(decision, Decision::Release | Decision::Mine | Decision::Retry) {
         text.push_str(&format!("{}\n", EditPrice::of(config, outbox_report::price(edits))?.text()));
     }
-    let sends = decision == Decision::Release;
-    let what = if sends { "this sends edits to the service" } else { "this discards values" };
-    output::confirm(what, &format!("{text}{question}"))
+    output::confirm(&format!("{text}{question}"))
 }
 
 fn undo(config: &Config, ids: &[i64], since: Option<Instant>, yes: bool, json: bool) -> Result<Exit, Failure> {
@@ -214,7 +196,7 @@ fn undo(config: &Config, ids: &[i64], since: Option<Instant>, yes: bool, json: b
         let updates = planned.iter().filter(|of_record| !of_record.fields.is_empty()).count() as u64;
         lines.push_str(&format!("{}\n", EditPrice::of(config, Ru::of_edits(updates, 0))?.text()));
         let question = format!("Revert {}?", format::counted(ids.len() as u64, "edit", "edits"));
-        if updates > 0 && !output::confirm("this discards values", &format!("{lines}{question}"))? {
+        if updates > 0 && !output::confirm(&format!("{lines}{question}"))? {
             return Ok(Exit::Done);
         }
     }
@@ -269,9 +251,6 @@ impl From<DecideError> for Failure {
     fn from(error: DecideError) -> Failure {
         match error {
             DecideError::Store(error) => error.into(),
-            error @ DecideError::NoEdit(_) => {
-                Failure::new(Exit::Usage, error).hint("`crm-mirror outbox --all` lists them")
-            }
             error => Failure::new(Exit::Usage, error),
         }
     }
@@ -310,16 +289,13 @@ pub(super) fn list(database: &Path, all: bool, json: bool) -> Result<Exit, Failu
     } else {
         output::text(&output::table(&titles, &[0], rows))?;
     }
-    let held = edits.iter().filter(|edit| edit.state == EditState::Held).count() as u64;
-    if held > 0 {
-        let what = format::counted(held, "edit is", "edits are");
-        output::note(&format!("{what} held: `crm-mirror outbox show ID` says why; {HELD_COMMANDS}"));
-    }
-    let rejected = outbox_report::rejected(&tx)?;
-    if rejected > 0 {
-        let what = format::counted(rejected, "edit was", "edits were");
-        let then = "`retry ID` sends it again, `drop ID` gives it up";
-        output::note(&format!("{what} rejected: `crm-mirror outbox show ID` says why; {then}"));
+    let rejected = "`retry ID` sends it again, `drop ID` gives it up";
+    for (state, then) in [(EditState::Held, HELD_COMMANDS), (EditState::Rejected, rejected)] {
+        let number = edits.iter().filter(|edit| edit.state == state).count() as u64;
+        if number > 0 {
+            let (what, state) = (format::counted(number, "edit is", "edits are"), state.as_str());
+            output::note(&format!("{what} {state}: `crm-mirror outbox show ID` says why; {then}"));
+        }
     }
     Ok(Exit::Done)
 }
@@ -331,16 +307,15 @@ pub(super) fn changes(edit: &EditLine) -> String {
     changes.join(", ")
 }
 
-fn show(config: &Config, id: i64, json: bool) -> Result<Exit, Failure> {
-    let reader = Reader::open(&config.database)?;
+fn show(database: &Path, id: i64, json: bool) -> Result<Exit, Failure> {
+    let reader = Reader::open(database)?;
     let tx = reader.begin()?;
     let (edit, trail) = outbox_report::edit(&tx, id)?.ok_or(DecideError::NoEdit(id))?;
-    let kept = kept_back(&tx, config, &edit)?.map(|why| format!("{why}\n\n")).unwrap_or_default();
     let titles = ["at", "from", "to", "who", "why"];
     let row = |TrailLine { at, from, to, who, why }: TrailLine| {
         vec![at, from.unwrap_or_default(), to, who.unwrap_or_default(), why]
     };
-    let text = || edit_text(&edit) + &kept + &output::table(&titles, &[], trail.iter().cloned().map(row));
+    let text = || edit_text(&edit) + &output::table(&titles, &[], trail.iter().cloned().map(row));
     Ok(output::report(json, &EditWithTrail { edit: &edit, trail: &trail }, text)?)
 }
 
@@ -357,6 +332,7 @@ fn edit_text(edit: &EditLine) -> String {
     );
     let about = [
         edit.undoes.map(|undoes| format!("reverts edit {undoes}\n")),
+        edit.behind.map(|conflict| format!("waits, because edit {conflict} of the same record is in conflict\n")),
         edit.not_before.as_ref().map(|until| format!("next attempt at {until}\n")),
         edit.unreadable.as_ref().map(|why| format!("cannot be read: {}\n", output::plain(why))),
         edit.merged_into.map(|carrier| format!("sent together with edit {carrier}\n")),

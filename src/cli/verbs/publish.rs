@@ -6,7 +6,8 @@ use crate::daemon::StopSignals;
 use crate::exit::Exit;
 use crate::format::{self, plain};
 use crate::model::{Clock, SystemClock};
-use crate::publish::{self, Check, Comparison, PublishError, PublishReport, PublishSettings, PublishUrl};
+use crate::publish::{self, BlockedTable, Check, Comparison, PublishError, PublishReport, PublishSettings, PublishUrl};
+use crate::store::RefusedRow;
 
 #[derive(clap::Args, Clone, Debug)]
 #[command(
@@ -22,13 +23,10 @@ pub struct PublishArgs {
     /// Repair the differences.
     #[arg(long, requires = "verify")]
     repair: bool,
-    /// Print the result as one JSON document.
-    #[arg(long)]
-    json: bool,
 }
 
 pub fn run(global: &Global, args: &PublishArgs) -> Result<Exit, Failure> {
-    let config = global.load(None)?;
+    let config = global.load()?;
     let url = PublishUrl::new(&config.publish.url()?)?;
     let runtime = session::runtime()?;
     let report = runtime.block_on(async {
@@ -47,7 +45,7 @@ pub fn run(global: &Global, args: &PublishArgs) -> Result<Exit, Failure> {
     });
     runtime.shutdown_background();
     let report = report?;
-    output::report(args.json, &report, || text(&report, &config.publish.schema))?;
+    output::report(global.json, &report, || text(&report, &config.publish.schema))?;
     if !report.blocked.is_empty() {
         output::note("hint: undo what was changed in the schema: the next publish loads the table again");
         return Ok(Exit::Config);
@@ -80,6 +78,17 @@ fn comparison(found: &Comparison, is_whole: bool) -> Vec<String> {
     lines
 }
 
+/// What a published copy lacks, as `publish` and `status` say it.
+pub(in crate::cli) fn left_out(left_behind: &[String], refused: u64, refused_rows: &[RefusedRow]) -> Vec<String> {
+    let mut lines: Vec<String> = left_behind.iter().map(|left| format!("left behind: {}", plain(left))).collect();
+    if refused > 0 {
+        lines.push(format!("the database refuses {}:", format::counted(refused, "row", "rows")));
+    }
+    let refused = |row: &RefusedRow| format!("  {} {}: {}", row.table, plain(&row.name), plain(&row.reason));
+    lines.extend(refused_rows.iter().map(refused));
+    lines
+}
+
 fn text(report: &PublishReport, schema: &str) -> String {
     let mut lines = vec![format!("published to {}, schema {schema}", report.server)];
     if let Some(why) = &report.reloaded {
@@ -91,21 +100,11 @@ fn text(report: &PublishReport, schema: &str) -> String {
         format::counted(report.records, "record", "records"),
         format::counted(report.changes, "entry", "entries")
     ));
-    lines.extend(
-        report
-            .not_copied
-            .iter()
-            .map(|object| format!("{} are not published yet: their first copy is not finished", object)),
-    );
-    lines.extend(report.left_behind.iter().map(|left| format!("left behind: {}", plain(left))));
-    lines.extend(
-        report.blocked.iter().map(|table| format!("{} is not published: {}", table.table, plain(&table.reason))),
-    );
-    if report.refused > 0 {
-        lines.push(format!("the database refuses {}:", format::counted(report.refused, "row", "rows")));
-    }
-    let refused = report.refused_rows.iter();
-    lines.extend(refused.map(|row| format!("  {} {}: {}", row.table, plain(&row.name), plain(&row.reason))));
+    let not_copied = |object| format!("{object} are not published yet: their first copy is not finished");
+    lines.extend(report.not_copied.iter().map(not_copied));
+    let blocked = |table: &BlockedTable| format!("{} is not published: {}", table.table, plain(&table.reason));
+    lines.extend(report.blocked.iter().map(blocked));
+    lines.extend(left_out(&report.left_behind, report.refused, &report.refused_rows));
     let compared = report.comparison.as_ref();
     lines.extend(compared.into_iter().flat_map(|found| comparison(found, report.blocked.is_empty())));
     lines.push(format!("cursor: {}", report.cursor));

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use crate::cli::{Failure, Global, MirrorArgs, objects, output};
+use crate::cli::{Failure, Global, objects, output};
 use crate::exit::Exit;
 use crate::format::plain;
 use crate::model::{Instant, Object};
@@ -25,8 +25,6 @@ pub struct ShowArgs {
     /// UTC.
     #[arg(long, value_name = "TIME", value_parser = time)]
     at: Option<Instant>,
-    #[command(flatten)]
-    common: MirrorArgs,
 }
 
 pub(super) fn time(text: &str) -> Result<Instant, &'static str> {
@@ -39,12 +37,12 @@ pub(super) fn time(text: &str) -> Result<Instant, &'static str> {
 }
 
 pub fn run(global: &Global, args: &ShowArgs) -> Result<Exit, Failure> {
-    let database = global.database(args.common.database.as_deref())?;
+    let database = global.mirror()?;
     let reader = Reader::open(&database)?;
     let moment = reader.begin()?;
     let view = record::record(&moment, args.object, &args.id, args.at)?;
     reader.unchanged()?;
-    Ok(output::report(args.common.json, &view, || text(&view))?)
+    Ok(output::report(global.json, &view, || text(&view))?)
 }
 
 fn text(view: &RecordView) -> String {
@@ -56,7 +54,7 @@ fn text(view: &RecordView) -> String {
     }
     text.push_str("\n\n");
     let rows = view.values.iter().map(|(name, value)| vec![name.clone(), value_text(value)]);
-    text.push_str(&output::render(&["column", "value"], &[], rows, false));
+    text.push_str(&output::table(&["column", "value"], &[], rows));
     if !view.pending_edits.is_empty() {
         text.push_str("\npending edits\n");
         for edit in &view.pending_edits {
@@ -79,8 +77,6 @@ impl From<RecordError> for Failure {
     fn from(error: RecordError) -> Failure {
         match error {
             RecordError::Store(error) => error.into(),
-            error @ RecordError::Unknown { .. } => Failure::new(Exit::Usage, error)
-                .hint("`crm-mirror sql \"SELECT id, name FROM contacts WHERE name LIKE 'Ada%'\"` finds an id"),
             error => Failure::new(Exit::Usage, error),
         }
     }

@@ -1,15 +1,15 @@
 //! `crm-mirror sync`, `resync`, `verify` and `push`: one run, in the foreground or through the daemon.
 
+use std::path::Path;
 use std::sync::Arc;
 
-use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::app::{Mirror, MirrorSettings, MissingScope, Summary};
 use crate::cli::session;
-use crate::cli::ui::cost::Cost;
+use crate::cli::ui::cost;
 use crate::cli::verbs::edit;
-use crate::cli::{Failure, Global, ScratchFolder, logging, one_of, output};
+use crate::cli::{Failure, Global, logging, one_of, output};
 use crate::config::Config;
 use crate::daemon::job::Trigger;
 use crate::daemon::progress_log::ProgressLines;
@@ -52,9 +52,6 @@ pub struct RunArgs {
     /// Show the estimated cost only. Counting costs 1 RU per object.
     #[arg(long)]
     dry_run: bool,
-    /// Print the result as one JSON document.
-    #[arg(long)]
-    json: bool,
 }
 
 pub fn run(global: &Global, args: &RunArgs) -> Result<Exit, Failure> {
@@ -69,39 +66,34 @@ pub fn rerun(global: &Global, args: &ResyncArgs) -> Result<Exit, Failure> {
 }
 
 fn foreground(global: &Global, args: &RunArgs, job: Job, removals: bool, max_ru: Option<Ru>) -> Result<Exit, Failure> {
-    let config = global.load(None)?;
+    let config = global.load()?;
     let accept = Acceptance { removals, workspace: args.accept_workspace };
     let job = job.of(&args.objects).accepting(accept);
     if args.dry_run {
-        return forecast(&config, &session::within(&config, &job)?, args);
+        return forecast(&config, &session::within(&config, &job)?, global.json);
     }
     let trigger = if args.scheduled { Trigger::Schedule } else { Trigger::Manual };
-    run_now(&config, &job, (trigger, max_ru), args.json)
+    run_now(&config, &job, (trigger, max_ru), global.json)
 }
 
-fn forecast(config: &Config, job: &Job, args: &RunArgs) -> Result<Exit, Failure> {
+fn forecast(config: &Config, job: &Job, json: bool) -> Result<Exit, Failure> {
     logging::start(&config.log);
     let runtime = session::runtime()?;
     if runtime.block_on(session::daemon(config))?.is_some() {
         return Err(session::needs_the_mirror_alone());
     }
     let mut setup = MirrorSettings { leaves_no_wal: true, ..MirrorSettings::new(config.clone())? };
-    // If there is no mirror yet, none is created: an empty one in a temporary directory is used instead.
-    let scratch = if config.database.exists() { None } else { Some(ScratchFolder::in_place_of(&config.database)?) };
-    if let Some(scratch) = &scratch {
-        setup.config.database = scratch.mirror();
-    }
-    let estimated = runtime.block_on(async {
+    let estimate = async |database: &Path| {
+        setup.config.database = database.into();
         let mirror = Mirror::open(setup, Arc::new(SystemClock), Arc::new(ProgressLines::default())).await?;
         let forecast = mirror.forecast(job).await;
         mirror.close().await;
         Ok::<_, Failure>(forecast?)
-    });
-    let handed_back = scratch.map_or(Ok(()), |scratch| scratch.hand_back(&config.database));
-    let (forecast, allowance) = estimated?;
-    handed_back?;
-    let cost = Cost::new(forecast, &allowance, config.budget.limit);
-    Ok(output::report(args.json, &cost, || cost.text())?)
+    };
+    let (path, is_there) = (&config.database, config.database.exists());
+    let (forecast, allowance) = runtime.block_on(session::with_mirror(path, is_there, estimate))?;
+    let (document, text) = cost::of_run(&forecast, &allowance, config.budget.limit);
+    Ok(output::report(json, &document, || text)?)
 }
 
 /// Runs a job while the user watches, and prints the result.
@@ -113,7 +105,7 @@ fn run_now(config: &Config, job: &Job, alone: (Trigger, Option<Ru>), json: bool)
 }
 
 fn stop(global: &Global) -> Result<Exit, Failure> {
-    let config = global.load(None)?;
+    let config = global.load()?;
     logging::start(&config.log);
     let runtime = session::runtime()?;
     let stopped = runtime.block_on(async {
@@ -128,13 +120,13 @@ fn stop(global: &Global) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Prints on stderr which removals were refused; a command that accepts them begins with the words of `verb`.
-fn note_outages(summary: &Summary, verb: impl Fn(&str) -> String) {
+/// Prints on stderr which removals were refused, and the options of a command that accepts them.
+fn note_outages(summary: &Summary, verb: &str, option: &str) {
     for outage in &summary.outages {
-        let (object, verb) = (&outage.object, verb(&outage.object));
+        let object = &outage.object;
         output::note(&format!(
             "error: {} of {} {object} would be removed at once, which looks like an outage: none was removed\n\
-             hint: if they are really gone, `crm-mirror {verb} --accept-removals` removes them",
+             hint: if they are really gone, `crm-mirror {verb} {object}{option} --accept-removals` removes them",
             format::count(outage.going),
             format::count(outage.of),
         ));
@@ -143,12 +135,14 @@ fn note_outages(summary: &Summary, verb: impl Fn(&str) -> String) {
 
 fn ending(summary: &Summary) -> Exit {
     for MissingScope { object, scope } in &summary.missing_scopes {
-        let skipped = if scope.ends_with(":write") { "edits of " } else { "" };
-        let what = if skipped.is_empty() { "were skipped" } else { "are waiting" };
+        let what = match scope.ends_with(":write") {
+            true => format!("edits of {object} are waiting"),
+            false => format!("{object} were skipped"),
+        };
         let hint = "hint: give the key this scope in the workspace console";
-        output::note(&format!("warning: {skipped}{object} {what}: the key lacks `{scope}`\n{hint}"));
+        output::note(&format!("warning: {what}: the key lacks `{scope}`\n{hint}"));
     }
-    note_outages(summary, |object| format!("resync {object}"));
+    note_outages(summary, "resync", "");
     if summary.outcome == RunOutcome::Suspended {
         output::note(&summary.pause_sentence());
     }
@@ -169,23 +163,15 @@ fn ending(summary: &Summary) -> Exit {
     Exit::of_outcome(summary.outcome)
 }
 
-#[derive(clap::Args, Clone, Debug)]
-#[command(after_help = "Example:\n  crm-mirror push --json | jq .push")]
-pub struct PushArgs {
-    /// Print the result as one JSON document.
-    #[arg(long)]
-    json: bool,
-}
-
-pub fn push(global: &Global, args: &PushArgs) -> Result<Exit, Failure> {
-    let config = global.load(None)?;
+pub fn push(global: &Global) -> Result<Exit, Failure> {
+    let config = global.load()?;
     if !config.write_back.enabled {
         return Err(edit::off());
     }
     if !config.database.exists() {
         return Err(StoreError::Missing { path: config.database }.into());
     }
-    run_now(&config, &Job::Push, (Trigger::Manual, None), args.json)
+    run_now(&config, &Job::Push, (Trigger::Manual, None), global.json)
 }
 
 /// The maximum number of differences in text output; JSON has up to a thousand per object.
@@ -206,30 +192,10 @@ pub struct VerifyArgs {
     /// With --repair: remove what the service no longer has, even if it looks like an outage.
     #[arg(long, requires = "repair")]
     accept_removals: bool,
-    /// Print the result as one JSON document.
-    #[arg(long)]
-    json: bool,
-}
-
-#[derive(Serialize)]
-struct VerifyDocument<'a> {
-    run: i64,
-    ru: u64,
-    repaired: bool,
-    objects: Vec<OfObject<'a>>,
-    notes: Vec<String>,
-}
-
-#[derive(Serialize)]
-struct OfObject<'a> {
-    object: Resource,
-    clean: bool,
-    #[serde(flatten)]
-    findings: &'a Findings,
 }
 
 pub fn verify(global: &Global, args: &VerifyArgs) -> Result<Exit, Failure> {
-    let config = global.load(None)?;
+    let config = global.load()?;
     let job = Job::Verify {
         objects: Selection::named(&args.objects),
         full: args.full,
@@ -240,24 +206,25 @@ pub fn verify(global: &Global, args: &VerifyArgs) -> Result<Exit, Failure> {
         return Ok(Exit::Paused);
     };
     let document = document(&summary, &found, args.repair);
-    let shown = output::report(args.json, &document, || found_text(&summary, &found, args.repair));
+    let shown = output::report(global.json, &document, || found_text(&summary, &found, args.repair));
     let ended = verified(&summary, &found, args.repair);
     Ok(shown.map(|_| ended)?)
 }
 
-fn document<'a>(summary: &'a Summary, found: &'a [(Object, Findings)], repaired: bool) -> VerifyDocument<'a> {
-    let objects = found.iter().map(|(object, findings)| OfObject {
-        object: object.resource(),
-        clean: findings.is_clean(),
-        findings,
-    });
-    VerifyDocument {
-        run: summary.run,
-        ru: summary.ru.spent,
-        repaired,
-        objects: objects.collect(),
-        notes: notes(summary, found),
-    }
+fn document(summary: &Summary, found: &[(Object, Findings)], repaired: bool) -> Value {
+    let of_object = |(object, findings): &(Object, Findings)| {
+        let mut of_object = json!(findings);
+        of_object["object"] = json!(object.resource());
+        of_object["clean"] = findings.is_clean().into();
+        of_object
+    };
+    json!({
+        "run": summary.run,
+        "ru": summary.ru.spent,
+        "repaired": repaired,
+        "objects": found.iter().map(of_object).collect::<Vec<Value>>(),
+        "notes": notes(summary, found),
+    })
 }
 
 /// What a verification says beside its findings: also what it did not compare.
@@ -332,7 +299,7 @@ fn verified(summary: &Summary, found: &[(Object, Findings)], repaired: bool) -> 
         output::note(&summary.pause_sentence());
         return Exit::Paused;
     }
-    note_outages(summary, |object| format!("verify {object} --repair"));
+    note_outages(summary, "verify", " --repair");
     if summary.outcome == RunOutcome::Refused {
         return Exit::of_outcome(summary.outcome);
     }
