@@ -141,12 +141,6 @@ pub fn edit_budget(config: &Config, now: Instant) -> Result<EditBudget, StoreErr
     Ok(EditBudget { left, limit: limits.limit.get(), refills_at: ledger.refills_at(&limits) })
 }
 
-/// Whether the next push holds new edits, because there are too many.
-pub fn holds_new_edits(tx: &ReadTx<'_>, config: &Config) -> Result<bool, StoreError> {
-    let ledger = ledger(tx, config)?.at(Instant::system_now(), &limits(&config.budget));
-    tx.holds_new_edits(ledger.steady_time(), config.write_back.max_edits)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

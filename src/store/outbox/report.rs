@@ -38,9 +38,6 @@ pub struct EditLine {
     pub undoes: Option<i64>,
     /// The edit in conflict of the same record that has to be resolved before it is sent.
     pub behind: Option<i64>,
-    /// Whether the limit on new edits may hold it.
-    #[serde(skip)]
-    pub may_be_held: bool,
     /// Whether its record is read before anything is sent.
     #[serde(skip)]
     pub reads_first: bool,
@@ -103,8 +100,7 @@ static SELECT: LazyLock<String> = LazyLock::new(|| {
         o.first_sent_at IS NOT NULL AND o.state IN ('conflict', 'dropped', 'held', 'rejected'),
         CASE WHEN o.state IN ('queued', 'sending') THEN (SELECT min(b.id) FROM outbox AS b
             WHERE b.object_type = o.object_type AND b.record_id = o.record_id AND b.{OPEN} AND b.state = 'conflict'
-              AND b.merged_into IS NULL AND b.id < o.id) END,
-        o.state = 'queued' AND o.tried_at IS NULL AND o.released_at IS NULL
+              AND b.merged_into IS NULL AND b.id < o.id) END
     FROM outbox AS o
     LEFT JOIN contacts AS c ON o.object_type = 'contact' AND c.id = o.record_id
     LEFT JOIN companies AS k ON o.object_type = 'company' AND k.id = o.record_id",
@@ -224,7 +220,6 @@ fn line(row: &Row<'_>) -> rusqlite::Result<Option<EditLine>> {
         reads_first: row.get(17)?,
         in_doubt: row.get(18)?,
         behind: row.get(19)?,
-        may_be_held: row.get(20)?,
         unreadable,
     }))
 }
