@@ -188,8 +188,7 @@ impl Mirror {
 /// Opens the file for writing on a blocking thread, because a migration can take long.
 async fn open_store(settings: &MirrorSettings) -> Result<Store, StoreError> {
     let path = settings.config.database.clone();
-    let (views, leaves_no_wal) = (Some(settings.config.views()), settings.leaves_no_wal);
-    let options = StoreOptions { views, leaves_no_wal, ..StoreOptions::default() };
+    let options = StoreOptions { views: Some(settings.config.views()), ..StoreOptions::default() };
     let open = move || Store::open_with(&path, options);
     tokio::task::spawn_blocking(open).await.unwrap_or(Err(StoreError::Closed))
 }

@@ -25,8 +25,6 @@ pub fn publish_settings(config: &Config) -> PublishSettings {
 pub struct MirrorSettings {
     pub config: Config,
     pub api: ApiConfig,
-    /// Whether no new WAL stays next to the mirror, as after a forecast.
-    pub leaves_no_wal: bool,
 }
 
 impl MirrorSettings {
@@ -35,7 +33,7 @@ impl MirrorSettings {
     }
 
     pub fn new(config: Config) -> Result<MirrorSettings, ConfigError> {
-        Ok(MirrorSettings { api: config.api()?, config, leaves_no_wal: false })
+        Ok(MirrorSettings { api: config.api()?, config })
     }
 
     pub fn sync(&self) -> SyncSettings {

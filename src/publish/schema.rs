@@ -98,7 +98,7 @@ impl Sides<'_> {
     /// An added column is noticed anyway, and a removed one needs no values.
     async fn owe_what_was_refilled(&mut self) -> Result<(), PublishError> {
         let publication = self.publication.clone();
-        let events = self.read(|moment, _, state| Ok(feed::column_events(moment.tx, None, state.seq())?)).await?;
+        let events = self.read(|moment, _, state| Ok(feed::column_events(moment.tx, state.seq())?)).await?;
         let refilled = events.iter().filter(|event| ["restored", "retyped"].contains(&event.op.as_str()));
         let is_published = |table: &str, column| publication.table(table).is_some_and(|of| of.place(column).is_some());
         let refilled = refilled.filter(|event| is_published(event.object.table(), &event.column));

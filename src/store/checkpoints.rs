@@ -5,8 +5,8 @@
 //! or cannot be parsed is read again, and nothing else.
 
 use rusqlite::params;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
 use crate::model::{Instant, Object, TimeBounds};
@@ -40,7 +40,7 @@ pub struct Checkpoint<P> {
     pub position: P,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct KnownChanges {
     /// The highest `updatedAt` applied by a finished walk. It only decreases where a walk begins and an earlier version of a
     /// record was accepted.
@@ -104,9 +104,7 @@ impl ReadTx<'_> {
 
     pub fn known_changes(&self, object: Object) -> Result<KnownChanges> {
         let sql = "SELECT watermark, served_at FROM frontier WHERE object = ?1";
-        let found: Option<(StoredTime, StoredTime)> = self.find_tuple(sql, [object])?;
-        let known = found.map(|(watermark, served_at)| KnownChanges { watermark: watermark.0, served_at: served_at.0 });
-        Ok(known.unwrap_or_default())
+        Ok(self.find_parsed(sql, [object])?.unwrap_or_default())
     }
 }
 

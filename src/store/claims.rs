@@ -9,9 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use rusqlite::params;
+use serde::Deserialize;
 
 use crate::model::{CustomField, Instant, Layout, Object, RecordId, Ru, TimeField};
-use crate::store::{ClaimsTx, FieldToBackFill, ReadOf, ReadTx, Result, Statements, StoredTime};
+use crate::store::{ClaimsTx, FieldToBackFill, ReadOf, ReadTx, Result, Statements};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Goal {
@@ -68,7 +69,7 @@ impl Goal {
 
 const UNREAD_FIELDS: &str = "unread fields";
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub struct LastRead {
     /// Our clock when the read started; [`Instant::EPOCH`] if that clock was wrong.
     pub began: Instant,
@@ -123,14 +124,8 @@ impl Goals<'_> {
 
     /// A row that cannot be parsed is none.
     pub fn last_read(&self, goal: Goal) -> Result<Option<LastRead>> {
-        let found: Option<(StoredTime, StoredTime, StoredTime, Option<i64>, i64)> = self.tx.find_tuple(
-            "SELECT since, finished, steady, cost, open FROM goals WHERE object = ?1 AND kind = ?2",
-            goal.row(),
-        )?;
-        Ok(found.and_then(|(began, finished, steady, cost, open)| {
-            let cost = cost.map(|cost| Ru::new(cost.unsigned_abs()));
-            Some(LastRead { began: began.0?, finished: finished.0?, steady: steady.0, cost, open })
-        }))
+        let sql = "SELECT since AS began, finished, steady, cost, open FROM goals WHERE object = ?1 AND kind = ?2";
+        self.tx.find_parsed(sql, goal.row())
     }
 
     /// The last comparison of an object with the service that left no difference open; `None` while a part of a list is not
@@ -222,7 +217,6 @@ impl ClaimsTx<'_> {
     pub fn set(&self, goal: Goal) -> Result<()> {
         self.run("INSERT OR IGNORE INTO goals (object, kind) VALUES (?1, ?2)", goal.row())?;
         let Goal::Copied(object) = goal else { return Ok(()) };
-        self.tx.copied[object as usize].set(None);
         // The history begins with the newest answer of the copy.
         let finished = format!("(SELECT max(synced_at) FROM {})", object.table());
         self.run(&format!("UPDATE goals SET finished = {finished} WHERE object = ?1 AND kind = ?2"), goal.row())
@@ -281,23 +275,12 @@ impl ClaimsTx<'_> {
     /// older than it says. What was read before that becomes too old, which is true as well. From when a column is filled is
     /// no claim: a later time is the safe one.
     pub fn date_claims_back(&self, by: Duration) -> Result<()> {
-        let sql = "SELECT object, as_of FROM reads WHERE purpose = 'changes'";
-        for (object, as_of) in self.tuples::<(String, StoredTime), Vec<_>>(sql, [])? {
-            let sql = "UPDATE reads SET as_of = ?2 WHERE object = ?1 AND purpose = 'changes'";
-            self.run(sql, params![object, as_of.0.map(|at| at.minus(by))])?;
-        }
-        let rows: Vec<(String, String, StoredTime, StoredTime)> = self.tuples(
-            "SELECT object, kind, since, finished FROM goals WHERE since > ?1 AND kind <> 'filled'",
-            [Instant::EPOCH],
-        )?;
-        for (object, kind, since, finished) in rows {
-            let [since, finished] = [since, finished].map(|at| at.0.map(|at| at.minus(by)));
-            self.run(
-                "UPDATE goals SET since = ?3, finished = ?4 WHERE object = ?1 AND kind = ?2",
-                params![object, kind, since, finished],
-            )?;
-        }
-        Ok(())
+        // To the whole second, rounded down.
+        let earlier = |at: &str| format!("{at} = strftime('%Y-%m-%dT%H:%M:%S', {at}, ?1) || '.000000Z'");
+        let by = format!("-{} seconds", by.as_secs() + u64::from(by.subsec_nanos() > 0));
+        self.run(&format!("UPDATE reads SET {} WHERE purpose = 'changes'", earlier("as_of")), [&by])?;
+        let claims = format!("UPDATE goals SET {}, {}", earlier("since"), earlier("finished"));
+        self.run(&format!("{claims} WHERE since > ?2 AND kind <> 'filled'"), params![by, Instant::EPOCH])
     }
 
     /// Withdraws what is said as of a time after `now`: the clock that dated it was ahead, so it would become a wrong claim
@@ -316,7 +299,6 @@ impl ClaimsTx<'_> {
 
     pub fn forget_goals_of_workspace(&self) -> Result<()> {
         self.run("DELETE FROM goals WHERE kind <> 'missing scope'", [])?;
-        self.tx.copied.iter().for_each(|copied| copied.set(None));
         self.run("DELETE FROM reads", [])?;
         self.run("DELETE FROM frontier", [])
     }

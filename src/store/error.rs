@@ -2,10 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-/// For a file that exists, or whose folder may not even be looked into.
-const UNREADABLE: &str =
-    "check that the current user can read it: the members of its group can (with the Debian package, `crmmirror`)";
-
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     #[error("could not open the mirror {path}", path = path.display())]
@@ -46,7 +42,7 @@ pub enum StoreError {
 
 pub type Result<T, E = StoreError> = std::result::Result<T, E>;
 
-/// What is not a whole statement.
+/// What no statement names.
 impl From<rusqlite::Error> for StoreError {
     fn from(source: rusqlite::Error) -> StoreError {
         StoreError::Sqlite { doing: "use the mirror".into(), source }
@@ -98,28 +94,12 @@ impl StoreError {
             StoreError::EditOfExcluded { .. } => {
                 Some("`crm-mirror outbox drop` ends the edit, or send it with the field still mirrored")
             }
-            StoreError::Open { path, source }
-                if source.sqlite_error_code() == Some(rusqlite::ErrorCode::CannotOpen) && path.exists() =>
-            {
-                Some(UNREADABLE)
-            }
-            StoreError::Io { path, .. } if path.try_exists().is_err() => Some(UNREADABLE),
-            StoreError::Open { .. } | StoreError::Io { .. } => {
-                Some("check that the directory exists and that the current user can write it (`database.path`)")
-            }
+            StoreError::Open { .. } | StoreError::Io { .. } => Some(
+                "check that the directory exists (`database.path`) and that the current user can write it, or read the file: the \
+                 members of its group can (with the Debian package, `crmmirror`)",
+            ),
             _ => None,
         }
-    }
-}
-
-/// Adds what was being done to an error of SQLite.
-pub(crate) trait Doing<T> {
-    fn doing(self, doing: &'static str) -> Result<T, StoreError>;
-}
-
-impl<T> Doing<T> for rusqlite::Result<T> {
-    fn doing(self, doing: &'static str) -> Result<T, StoreError> {
-        self.map_err(|source| StoreError::Sqlite { doing: doing.into(), source })
     }
 }
 
@@ -135,8 +115,8 @@ mod tests {
         let (shell, own) = (open(), open());
         shell.execute_batch("BEGIN IMMEDIATE").unwrap();
         own.busy_timeout(std::time::Duration::ZERO).unwrap();
-        let locked = own.execute_batch("BEGIN IMMEDIATE").doing("begin").unwrap_err();
-        let wrong = own.execute_batch("BEGIN WRONGLY").doing("begin").unwrap_err();
+        let locked = own.execute_batch("BEGIN IMMEDIATE").map_err(StoreError::from).unwrap_err();
+        let wrong = own.execute_batch("BEGIN WRONGLY").map_err(StoreError::from).unwrap_err();
         assert_eq!((locked.is_busy(), wrong.is_busy()), (true, false));
         assert!(locked.hint().unwrap().contains("open transaction"));
     }
@@ -149,7 +129,8 @@ mod tests {
         let mut bytes = std::fs::read(&path).unwrap();
         bytes[100..200].fill(0xFF);
         std::fs::write(&path, bytes).unwrap();
-        let damaged = Connection::open(&path).unwrap().execute_batch("SELECT * FROM t").doing("read").unwrap_err();
+        let damaged =
+            Connection::open(&path).unwrap().execute_batch("SELECT * FROM t").map_err(StoreError::from).unwrap_err();
         assert!(damaged.hint().unwrap().contains("restore a backup"), "{damaged:?}");
     }
 }

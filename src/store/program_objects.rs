@@ -12,19 +12,9 @@ pub(in crate::store) const fn history_view(object: Object) -> &'static str {
     object.pick("contact_history", "company_history")
 }
 
-/// The tables that other programs may not write, each with the object whose view takes edits of it.
-pub(in crate::store) const GUARDED_TABLES: [(&str, Option<Object>); 10] = [
-    ("contacts", Some(Object::Contact)),
-    ("contact_details", Some(Object::Contact)),
-    ("companies", Some(Object::Company)),
-    ("company_details", Some(Object::Company)),
-    ("team_members", None),
-    ("custom_field_definitions", None),
-    ("custom_field_options", None),
-    ("custom_multi_values", None),
-    ("removed_records", None),
-    ("changes", None),
-];
+/// The tables that other programs may not write.
+pub(in crate::store) const GUARDED_TABLES: &str = "contacts contact_details companies company_details team_members \
+    custom_field_definitions custom_field_options custom_multi_values removed_records changes";
 
 /// What the text of each of the program's own triggers has.
 pub(in crate::store) const OWN_TRIGGER: &str = "BEGIN -- of crm-mirror";

@@ -3,7 +3,6 @@
 //! Every query of `store::read` runs in a [`ReadTx`], so that the results of several are consistent. A
 //! [`MirrorTx`](super::MirrorTx) contains one, so the same queries can be used inside a write.
 
-use std::cell::Cell;
 use std::path::Path;
 
 use rusqlite::config::DbConfig;
@@ -11,16 +10,12 @@ use rusqlite::{Connection, Statement, Transaction};
 
 pub use super::file::open::Reader;
 use crate::store::read::untrusted;
-use crate::store::{FileId, Result, Statements, StoreError, WithheldColumns, functions, open, wal};
+use crate::store::{FileId, Result, Statements, StoreError, WithheldColumns, functions, wal};
 
 impl Reader {
-    pub fn open(path: &Path) -> Result<Reader> {
-        open::reader(path)
-    }
-
     /// For statements of users: with the exact functions.
     pub fn open_for_queries(path: &Path) -> Result<Reader> {
-        let reader = open::reader(path)?;
+        let reader = Reader::open(path)?;
         let conn = &reader.conn;
         conn.pragma_update(None, "query_only", true)
             // A misspelt column must be an error, not a string literal.
@@ -39,7 +34,7 @@ impl Reader {
 
     pub fn begin(&self) -> Result<ReadTx<'_>> {
         self.unchanged()?;
-        Ok(ReadTx::new(self.conn.unchecked_transaction()?))
+        Ok(ReadTx { conn: self.conn.unchecked_transaction()? })
     }
 
     /// A number that changes whenever another connection has committed something.
@@ -56,14 +51,6 @@ impl Reader {
 #[derive(Debug)]
 pub struct ReadTx<'a> {
     pub(in crate::store) conn: Transaction<'a>,
-    /// Whether the first copy of each object is finished, once that was looked up.
-    pub(in crate::store) copied: [Cell<Option<bool>>; 2],
-}
-
-impl<'a> ReadTx<'a> {
-    pub(in crate::store) fn new(conn: Transaction<'a>) -> ReadTx<'a> {
-        ReadTx { conn, copied: Default::default() }
-    }
 }
 
 impl Statements for ReadTx<'_> {

@@ -80,6 +80,10 @@ pub(in crate::store) trait Statements {
         Ok(rows.filter_map(|row| serde_json::from_value(row.into()).ok()).collect())
     }
 
+    fn find_parsed<T: DeserializeOwned>(&self, sql: &str, values: impl Params) -> Result<Option<T>> {
+        Ok(self.parsed(sql, values)?.pop())
+    }
+
     fn column<T: FromSql, C: FromIterator<T>>(&self, sql: &str, values: impl Params) -> Result<C> {
         self.rows(sql, values, |row| row.get(0))
     }

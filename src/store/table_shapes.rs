@@ -122,9 +122,8 @@ pub struct Pointer {
     /// The column with the reference.
     pub from: &'static str,
     pub name: &'static str,
-    /// The name, of the row of this table that has this key.
+    /// The name, of the row of a table that has this key.
     pub expression: &'static str,
-    pub table: &'static str,
     pub key: &'static str,
     pub about: &'static str,
 }
@@ -134,16 +133,14 @@ pub static POINTERS: [Pointer; 2] = [
         from: "owner_id",
         name: "owner_name",
         expression: OWNER_NAME,
-        table: "team_members AS o",
-        key: "o.id",
+        key: "team_members AS o ON o.id",
         about: "first and last name of the owner, if that team member is mirrored",
     },
     Pointer {
         from: "company_id",
         name: "company_name",
         expression: "c.name",
-        table: "companies AS c",
-        key: "c.id",
+        key: "companies AS c ON c.id",
         about: "name of the company, if that company is mirrored",
     },
 ];

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::{AnswerTime, Instant, Layout, Object, RequestRegister, RequestStamp, Resource};
 use crate::store::user_objects::objects::UserObject;
-use crate::store::{Doing, ReadTx, Result, Shapes, Statements, StoreError};
+use crate::store::{ReadTx, Result, Shapes, Statements, StoreError};
 
 #[derive(Debug)]
 pub struct MirrorTx<'a> {
@@ -41,7 +41,7 @@ impl<'a> MirrorTx<'a> {
             answer: Cell::default(),
             pending: Pending::default(),
             author: RefCell::default(),
-            read: ReadTx::new(conn),
+            read: ReadTx { conn },
             rows,
             shapes: RefCell::new(Rc::new(shapes)),
         }
@@ -56,7 +56,7 @@ impl<'a> MirrorTx<'a> {
         self.derived().flush_search()?;
         self.records().flush_counts()?;
         self.feed().flush_changed()?;
-        self.read.conn.commit().doing("commit a page")?;
+        self.read.conn.commit()?;
         Ok((Rc::unwrap_or_clone(self.shapes.into_inner()), self.pending.written.into_inner()))
     }
 

@@ -16,8 +16,8 @@ use crate::model::{Instant, Layout, Object, RequestRegister};
 use crate::store::tx::RowOrder;
 use crate::store::user_objects::objects::drop_indexes_in_the_way;
 use crate::store::{
-    BuiltFrom, Doing, FileId, Lock, MirrorTx, ReadTx, Result, Shapes, StoreError, ViewOptions, beside, lock, open,
-    shapes_of, wal,
+    BuiltFrom, FileId, Lock, MirrorTx, ReadTx, Result, Shapes, StoreError, ViewOptions, beside, lock, open, shapes_of,
+    wal,
 };
 
 /// `None` ends the writer.
@@ -65,9 +65,6 @@ pub struct StoreOptions {
     pub before_commit: Option<CommitHook>,
     /// How long the writer waits for the lock of another process, if not as long as by default.
     pub lock_wait: Option<Duration>,
-    /// Whether the WAL and its index are removed on close, unless both were there. The lock file stays: it says that the
-    /// mirror was taken over.
-    pub leaves_no_wal: bool,
 }
 
 impl Store {
@@ -79,33 +76,26 @@ impl Store {
     pub fn open_with(path: &Path, options: StoreOptions) -> Result<Store> {
         // A link may lead to another file later: only what lies beside this one has its name.
         let (configured, path) = (path, &beside(path, ""));
-        let [log, index] = wal::files_beside(path);
-        let removes_log = options.leaves_no_wal && !(log.exists() && index.exists());
         let (conn, lock) = open::writer(path)?;
         let lock = Arc::new(lock);
         let shapes = shapes_of(&conn)?;
         let (now, layout) = watch::channel(shapes.layout.clone());
-        let wal = wal::Keeper::of(path);
-        let requests = RequestRegister::default();
-        let rows = RowOrder::new(requests.clone());
-        let (before_commit, looked_at, killed) = (None, None, false);
-        let (held, is_replaced) = (lock.clone(), Arc::<AtomicBool>::default());
+        let (requests, is_replaced) = (RequestRegister::default(), Arc::<AtomicBool>::default());
         let mut writer = Writer {
             conn,
             shapes,
             layout: now,
-            wal,
-            rows,
-            before_commit,
-            looked_at,
-            killed,
-            lock: held,
+            wal: wal::Keeper::of(path),
+            rows: RowOrder::new(requests.clone()),
+            before_commit: None,
+            looked_at: None,
+            killed: false,
+            lock: lock.clone(),
             is_replaced: is_replaced.clone(),
         };
         let taken = writer.durably(|writer| {
             writer.tx(|tx| {
                 let taken = tx.take_over(&lock, path, Instant::system_now())?;
-                tx.name_mirror()?;
                 options.views.as_ref().map_or(Ok(()), |views| tx.derived().configure_views(views))?;
                 tx.derived().catch_up()?;
                 tx.derived().refresh_view_files()?;
@@ -117,7 +107,7 @@ impl Store {
         writer.finish_erasure();
         writer.before_commit = options.before_commit;
         if let Some(wait) = options.lock_wait {
-            writer.conn.busy_timeout(wait).doing("set how long to wait for a lock")?;
+            writer.conn.busy_timeout(wait)?;
         }
         let (place, file, held) = (path.clone(), FileId::of(path), lock.clone());
         let (queue, mut work) = mpsc::channel::<WriterJob>(QUEUE);
@@ -132,7 +122,6 @@ impl Store {
                 }
                 // Otherwise SQLite removes the WAL and its index when the last connection is closed.
                 if !writer.killed
-                    && !removes_log
                     && let Err(error) = open::before_close(&writer.conn)
                 {
                     tracing::warn!(%error, "The mirror could not be closed cleanly: {error}");
@@ -269,9 +258,8 @@ impl Store {
 
 impl Writer {
     /// Rewrites the file if its unused parts may hold values of fields that were excluded since it was last rewritten. That
-    /// writes as much into the WAL, so it waits for readers that would keep it there, and is tried ever more seldom if it fails.
+    /// writes as much into the WAL, so it waits for readers that would keep it there.
     fn finish_erasure(&mut self) {
-        let doing = "rewrite the file without the values of excluded fields";
         let mut rewrite = || -> Result<bool> {
             let built = BuiltFrom::read(&self.conn)?;
             let is_erased = built.options.exclude.iter().all(|column| built.erased.contains(column));
@@ -281,21 +269,11 @@ impl Writer {
             if !wal::empty(&self.conn)? {
                 return Ok(false);
             }
-            let chances = built.erasure_chances.saturating_add(1);
-            self.tx(|tx| tx.derived().now_built_from(|built| built.erasure_chances = chances))?;
-            if !chances.is_power_of_two() {
-                return Ok(true);
-            }
-            self.conn.execute_batch("VACUUM").doing(doing)?;
+            self.conn.execute_batch("VACUUM")?;
             if !wal::empty(&self.conn)? {
                 return Ok(false);
             }
-            self.tx(|tx| {
-                tx.derived().now_built_from(|built| {
-                    built.erased.clone_from(&built.options.exclude);
-                    built.erasure_chances = 0;
-                })
-            })?;
+            self.tx(|tx| tx.derived().now_built_from(|built| built.erased.clone_from(&built.options.exclude)))?;
             Ok(true)
         };
         match rewrite() {
@@ -303,14 +281,15 @@ impl Writer {
             Ok(false) => tracing::warn!(
                 "Values of excluded fields may still be in the file, because a process is reading the mirror; the next run tries again"
             ),
-            Err(error) => tracing::warn!(%error, "Could not {doing}: {error}"),
+            Err(error) => {
+                tracing::warn!(%error, "Could not rewrite the file without the values of excluded fields: {error}")
+            }
         }
     }
 
     /// `synchronous` cannot be set inside a transaction.
     fn durably<T>(&mut self, work: impl FnOnce(&mut Writer) -> Result<T>) -> Result<T> {
-        let set =
-            |writer: &Writer, how| writer.conn.pragma_update(None, "synchronous", how).doing("make a commit durable");
+        let set = |writer: &Writer, how| writer.conn.pragma_update(None, "synchronous", how);
         set(self, "full")?;
         let done = work(self);
         set(self, "normal")?;
@@ -321,8 +300,8 @@ impl Writer {
         if self.killed {
             return Err(StoreError::Interrupted);
         }
-        let tx = self.conn.transaction_with_behavior(TransactionBehavior::Deferred).doing("begin to read")?;
-        work(&ReadTx::new(tx))
+        let tx = self.conn.transaction_with_behavior(TransactionBehavior::Deferred)?;
+        work(&ReadTx { conn: tx })
     }
 
     fn tx<T>(&mut self, work: impl FnOnce(&MirrorTx<'_>) -> Result<T>) -> Result<T> {
@@ -345,10 +324,9 @@ impl Writer {
         if self.killed {
             return Err(StoreError::Interrupted);
         }
-        let tx = self.conn.transaction_with_behavior(TransactionBehavior::Immediate).doing("begin a transaction")?;
+        let tx = self.conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let mut tx = MirrorTx::new(tx, self.shapes.clone(), &self.rows);
-        let version: i64 =
-            tx.conn.pragma_query_value(None, "data_version", |row| row.get(0)).doing("read the version of the data")?;
+        let version: i64 = tx.conn.pragma_query_value(None, "data_version", |row| row.get(0))?;
         if self.looked_at != Some(version) {
             if self.looked_at.is_some() {
                 tx.expect_last(&self.lock.writer().unwrap_or_default())?;
@@ -379,7 +357,7 @@ pub fn write_beside<T, E: From<StoreError>>(
     work: impl FnOnce(&MirrorTx<'_>) -> Result<T, E>,
 ) -> Result<T, E> {
     let mut conn = open::editor(path)?;
-    let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate).doing("begin a transaction")?;
+    let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate).map_err(StoreError::from)?;
     let shapes = shapes_of(&tx)?;
     // No answer is written here, so the order of requests does not matter.
     let rows = RowOrder::new(RequestRegister::default());

@@ -89,7 +89,7 @@ fn backup_overwrites_only_with_force_and_never_the_mirror() {
         ("backup mirror.db-journal", 2, "or one of its files"),
         ("backup notes.txt", 2, "hint: choose another file, or pass `--force`"),
         ("backup folder --force", 74, "is a directory"),
-        ("backup gone/copy.db", 74, "could not write"),
+        ("backup gone/copy.db", 74, "could not use"),
         ("backup copy.db --database notes.txt", 74, "is not a mirror"),
         ("backup copy.db --database none.db", 74, "there is no mirror"),
         ("backup", 2, "FILE"),

@@ -282,27 +282,6 @@ fn erasure_that_was_not_finished_is_finished_by_the_next_run() {
     assert_nowhere(&place, &[]);
 }
 
-/// A table of another program may keep SQLite from rewriting the file.
-#[test]
-fn erasure_that_fails_is_tried_ever_more_seldom() {
-    let service = Service::of(world());
-    let place = TestDir::of(&service);
-    place.run("sync").done();
-    let conn = rusqlite::Connection::open(place.path("mirror.db")).unwrap();
-    let flags = rusqlite::functions::FunctionFlags::SQLITE_DETERMINISTIC;
-    conn.create_scalar_function("elsewhere", 1, flags, |_| Ok(1)).unwrap();
-    conn.execute_batch("CREATE TABLE own (x); CREATE INDEX own_x ON own (elsewhere(x))").unwrap();
-    let place = place.set("CRM_MIRROR_SYNC__EXCLUDE", EXCLUDED);
-    let tries = |runs: u32| -> usize {
-        (0..runs).map(|_| place.run("sync").done().err.matches("Could not rewrite").count()).sum()
-    };
-    assert_eq!(tries(5), 4, "of ten");
-    conn.execute_batch("DROP INDEX own_x").unwrap();
-    drop(conn);
-    assert_eq!(tries(4), 0);
-    assert_nowhere(&place, &[]);
-}
-
 /// A field that is made again under its key, and one whose column another field's name forces to move.
 #[test]
 fn field_stays_excluded_whatever_its_column_is_called() {

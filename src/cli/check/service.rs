@@ -15,7 +15,7 @@ use crate::error_chain::error_chain;
 use crate::exit::Exit;
 use crate::format;
 use crate::model::{Clock, Layout, Object, Purpose, Resource, SystemClock};
-use crate::store::{Store, StoreError, StoreOptions, lock};
+use crate::store::{Store, StoreError, lock};
 use crate::sync::{BudgetMeter, Silent};
 
 /// The number of records, if the service counted them.
@@ -68,7 +68,7 @@ pub(super) fn ask(config: &Config, mirror: &Result<MirrorFacts, StoreError>) -> 
 
 /// Sends the requests, with the ledger and the hold of this mirror.
 async fn ask_from(database: &Path, setup: &MirrorSettings) -> Result<ServiceReport, StoreError> {
-    let store = Store::open_with(database, StoreOptions { leaves_no_wal: true, ..StoreOptions::default() })?;
+    let store = Store::open(database)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let limits = limits(&setup.config.budget);
     let meter =

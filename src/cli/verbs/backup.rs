@@ -94,7 +94,6 @@ impl From<BackupError> for Failure {
             BackupError::Exists { .. } => {
                 Failure::new(Exit::Usage, error).hint("choose another file, or pass `--force` to replace it")
             }
-            BackupError::Io { .. } => Failure::new(Exit::Storage, error),
             BackupError::Damaged { .. } => Failure::new(Exit::Storage, error)
                 .hint("move the mirror away with its -wal and -shm; `crm-mirror sync` creates a new one"),
         }

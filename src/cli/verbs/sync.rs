@@ -82,7 +82,7 @@ fn forecast(config: &Config, job: &Job, json: bool) -> Result<Exit, Failure> {
     if runtime.block_on(session::daemon(config))?.is_some() {
         return Err(session::needs_the_mirror_alone());
     }
-    let mut setup = MirrorSettings { leaves_no_wal: true, ..MirrorSettings::new(config.clone())? };
+    let mut setup = MirrorSettings::new(config.clone())?;
     let estimate = async |database: &Path| {
         setup.config.database = database.into();
         let mirror = Mirror::open(setup, Arc::new(SystemClock), Arc::new(ProgressLines::default())).await?;

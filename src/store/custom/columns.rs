@@ -5,7 +5,6 @@
 //! - The tables have exactly the `cf_…` columns of the layout.
 //! - Only [`ColumnName`]s become part of statements; keys are bound as parameters.
 
-use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use rusqlite::params;
@@ -16,8 +15,8 @@ use crate::store::derived::build::REVISION;
 use crate::store::records::feed_entries::{ColumnChange, ColumnFeed};
 use crate::store::user_objects::objects::drop_indexes_on;
 use crate::store::{
-    Applied, BuiltFrom, CustomTx, DefinitionChanges, FieldToBackFill, Goal, MirrorTx, ReadOf, ReadTx, Redefined,
-    Result, Statements, json_list, physical, shapes_of,
+    Applied, CustomTx, DefinitionChanges, FieldToBackFill, Goal, MirrorTx, ReadOf, ReadTx, Redefined, Result,
+    Statements, json_list, physical, shapes_of,
 };
 
 /// The maximum number of custom columns of one object's tables, including companions and archived columns. SQLite
@@ -67,32 +66,27 @@ struct ColumnTables<'t> {
     tx: &'t MirrorTx<'t>,
     feed: ColumnFeed<'t>,
     by_table: BTreeMap<&'static str, BTreeSet<String>>,
-    views_are_dropped: bool,
 }
 
 impl ColumnTables<'_> {
-    fn there(&mut self, table: &'static str) -> Result<&mut BTreeSet<String>> {
-        Ok(match self.by_table.entry(table) {
-            Entry::Occupied(there) => there.into_mut(),
-            Entry::Vacant(there) => there.insert(physical(&self.tx.conn, table)?),
-        })
+    fn there(&mut self, table: &'static str) -> &mut BTreeSet<String> {
+        self.by_table.entry(table).or_default()
     }
 
     /// Whether there is room for a field's columns, in place of those that it `had`.
-    fn fit(&mut self, needed: usize, had: &[(String, String)]) -> Result<bool> {
+    fn fit(&self, needed: usize, had: &[(String, String)]) -> bool {
         let (mut columns, mut own) = (0, 0);
-        for table in [self.feed.object.table(), self.feed.object.detail_table()] {
-            let there = self.there(table)?;
+        for there in self.by_table.values() {
             columns += there.len();
             own += had.iter().filter(|(name, archived)| there.contains(name) || there.contains(archived)).count();
         }
-        Ok(columns - own + needed <= columns.max(MAX_COLUMNS))
+        columns - own + needed <= columns.max(MAX_COLUMNS)
     }
 
     /// Returns whether the column was made, and not restored; `None` if it was there.
     fn ensure(&mut self, column: &ColumnName, data_type: DataType, is_announced: bool) -> Result<Option<bool>> {
         let (table, key) = table(self.feed.object, data_type.detail_only());
-        let there = self.there(table)?;
+        let there = self.there(table);
         if there.contains(column.as_str()) {
             return Ok(None);
         }
@@ -105,7 +99,7 @@ impl ColumnTables<'_> {
         }
         for ((name, _), sql_type) in names.into_iter().zip([data_type.sql_type(), "REAL"]) {
             self.alter(table, &format!("ADD COLUMN {name} {sql_type}"))?;
-            self.there(table)?.insert(name);
+            self.there(table).insert(name);
         }
         // The change of a type was announced when the old column was dropped.
         if !is_announced {
@@ -122,11 +116,11 @@ impl ColumnTables<'_> {
             (object, definition.key.as_str()),
         )?;
         for table in [object.table(), object.detail_table()] {
-            if !self.there(table)?.contains(column.as_str()) {
+            if !self.there(table).contains(column.as_str()) {
                 continue;
             }
             for (name, archived) in names(column, definition.data_type) {
-                if self.there(table)?.contains(&name) {
+                if self.there(table).contains(&name) {
                     self.tx.derived().drop_index(table, &name)?;
                     self.rename(table, &name, &archived)?;
                 }
@@ -138,10 +132,8 @@ impl ColumnTables<'_> {
 
     fn withdraw(&mut self, definition: &Definition, column: &ColumnName) -> Result<()> {
         self.feed.forget_ended_values(column)?;
-        for table in [self.feed.object.table(), self.feed.object.detail_table()] {
-            if self.there(table)?.contains(column.as_str()) {
-                self.feed.announce(column, ColumnChange::Removed, Some(definition.data_type), None)?;
-            }
+        if self.by_table.values().any(|there| there.contains(column.as_str())) {
+            self.feed.announce(column, ColumnChange::Removed, Some(definition.data_type), None)?;
         }
         self.drop_columns(column, definition.data_type)
     }
@@ -156,13 +148,13 @@ impl ColumnTables<'_> {
             (true, true) => ColumnChange::Retyped,
         };
         let is_retyped = change == ColumnChange::Retyped;
-        let is_active = self.there(table)?.contains(column.as_str());
+        let is_active = self.there(table).contains(column.as_str());
         if is_active {
             self.feed.announce(column, change, Some(known), is_retyped.then_some(row.definition.data_type))?;
         }
         for (name, archived) in names(column, known) {
             let source = if is_active { &name } else { &archived };
-            if self.there(table)?.contains(source) {
+            if self.there(table).contains(source) {
                 self.feed.keep_ended_values((table, key), source, &name)?;
             }
         }
@@ -174,7 +166,7 @@ impl ColumnTables<'_> {
         let object = self.feed.object;
         for (table, key) in [table(object, false), table(object, true)] {
             for name in names(column, known).into_iter().flat_map(|(name, archived)| [name, archived]) {
-                if !self.there(table)?.remove(&name) {
+                if !self.there(table).remove(&name) {
                     continue;
                 }
                 self.tx.derived().drop_index(table, &name)?;
@@ -190,17 +182,14 @@ impl ColumnTables<'_> {
 
     fn rename(&mut self, table: &'static str, from: &str, to: &str) -> Result<()> {
         self.alter(table, &format!("RENAME COLUMN {from} TO {to}"))?;
-        let there = self.there(table)?;
+        let there = self.there(table);
         there.remove(from);
         there.insert(to.into());
         Ok(())
     }
 
     fn alter(&mut self, table: &str, change: &str) -> Result<()> {
-        if !self.views_are_dropped {
-            self.tx.derived().drop_views()?;
-            self.views_are_dropped = true;
-        }
+        self.tx.derived().drop_views()?;
         self.tx.batch(&format!("ALTER TABLE {table} {change}"))
     }
 }
@@ -268,7 +257,9 @@ impl CustomTx<'_> {
         self.tx.conn.flush_prepared_statement_cache();
         let given: Vec<Option<ColumnName>> = rows.iter().map(|row| taken.assign_name(row, &rows)).collect();
         let exclusions = exclusions(&self.tx.conn)?;
-        let mut tables = ColumnTables { tx: self.tx, feed, by_table: BTreeMap::new(), views_are_dropped: false };
+        let there = |table| Ok((table, physical(&self.tx.conn, table)?));
+        let by_table = [object.table(), object.detail_table()].into_iter().map(there).collect::<Result<_>>()?;
+        let mut tables = ColumnTables { tx: self.tx, feed, by_table };
         for (mut row, given) in rows.into_iter().zip(given) {
             if let Some(column) = &given {
                 row.excluded = exclusions.takes_own_column(object, column.as_str());
@@ -284,7 +275,7 @@ impl CustomTx<'_> {
             let had =
                 row.column.as_ref().map(|had| names(had, known.unwrap_or(definition.data_type))).unwrap_or_default();
             let needed = names(&column, definition.data_type).len();
-            let fits = definition.data_type != DataType::Unknown && tables.fit(needed, &had)?;
+            let fits = definition.data_type != DataType::Unknown && tables.fit(needed, &had);
             let mut is_announced = false;
             if let (Some(known), Some(former)) = (known, &row.column)
                 && known != definition.data_type
@@ -340,14 +331,10 @@ impl CustomTx<'_> {
     }
 
     pub(in crate::store) fn relayout(&self) -> Result<()> {
-        if BuiltFrom::read(&self.tx.conn)?.revision != *REVISION {
-            // Another revision may have excluded other fields by the same names.
-            self.reconcile_exclusions(Instant::system_now())?;
-        }
         let version = self.tx.shapes().layout.version.wrapping_add(1);
         self.tx.derived().now_built_from(|built| {
             built.layout = version;
-            built.revision.clone_from(&REVISION);
+            built.revision = REVISION.into();
         })?;
         self.tx.set_shapes(shapes_of(&self.tx.conn)?);
         for object in Object::ALL {

@@ -93,16 +93,6 @@ pub(in crate::store) fn exclusions(conn: &Connection) -> Result<Exclusions> {
     Ok(Exclusions::new(&BuiltFrom::read(conn)?.options.exclude))
 }
 
-/// What is kept back from others than the mirror itself, by the fields that there are.
-pub(in crate::store) fn kept_back(conn: &Connection, entries: &[String]) -> Result<Exclusions> {
-    let sql = "SELECT key, column_name FROM custom_field_definitions
-               WHERE object_type = ?1 AND key IS NOT NULL AND column_name IS NOT NULL";
-    let with = |exclusions: Exclusions, object| {
-        Ok(exclusions.of_keys(object, &conn.tuples::<(String, String), Vec<_>>(sql, [object])?))
-    };
-    Object::ALL.into_iter().try_fold(Exclusions::new(entries), with)
-}
-
 /// The definitions of an object in order of their creation, which is the order of their columns.
 pub(super) fn rows(conn: &Connection, object: Object) -> Result<Vec<DefinitionRow>> {
     rows_without(conn, object, &exclusions(conn)?)

@@ -11,15 +11,8 @@ use crate::store::table_shapes::{ArchivedField, From};
 use crate::store::{ColumnLine, DerivedTx, Result, Shape, Source, guide};
 
 fn own(name: &str, data_type: &str, about: &str) -> ColumnLine {
-    ColumnLine {
-        name: name.into(),
-        wire_name: None,
-        label: None,
-        data_type: data_type.into(),
-        source: "mirror".into(),
-        about: Some(about.into()),
-        options: Vec::new(),
-    }
+    let (name, data_type, source, about) = (name.into(), data_type.into(), "mirror".into(), Some(about.into()));
+    ColumnLine { name, data_type, source, about, ..ColumnLine::default() }
 }
 
 type Labels = BTreeMap<RecordId, String>;

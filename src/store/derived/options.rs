@@ -29,8 +29,6 @@ pub(in crate::store) struct BuiltFrom {
     pub files: AppliedFiles,
     /// The excluded fields whose former values are in no unused part of the file any more.
     pub erased: Vec<String>,
-    /// How often a rewrite that would erase them failed or was put off; 0 if the next chance is taken.
-    pub erasure_chances: u32,
     /// How often values were erased from the history because their field was excluded.
     pub rewrites: u32,
 }

@@ -12,7 +12,6 @@
 
 use crate::error_chain::error_chain;
 use crate::model::Object;
-use crate::store::derived::build::READ_CACHE_KIB;
 use crate::store::{DerivedTx, Document, ReadTx, Result, StateKey, Statements, migrate};
 
 /// Which of the two objects a document is of: a 0 or a 1 takes no byte in a row, nor in the index.
@@ -108,11 +107,8 @@ impl DerivedTx<'_> {
     }
 
     pub(in crate::store) fn mend_searches(&self) -> Result<()> {
-        self.cache(READ_CACHE_KIB)?;
-        let found = Object::ALL.map(|object| search_damage(self.tx, object));
-        self.fit_cache()?;
-        for (object, damage) in Object::ALL.into_iter().zip(found) {
-            if let Some(why) = damage? {
+        for object in Object::ALL {
+            if let Some(why) = search_damage(self.tx, object)? {
                 self.mend_search(object, &why)?;
             }
         }

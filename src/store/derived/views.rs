@@ -56,7 +56,7 @@ impl DerivedTx<'_> {
             let joins: Vec<String> = POINTERS
                 .iter()
                 .filter(|pointer| list.place(pointer.from).is_some())
-                .map(|Pointer { from, table, key, .. }| format!("LEFT JOIN {table} ON {key} = r.{from}"))
+                .map(|Pointer { from, key, .. }| format!("LEFT JOIN {key} = r.{from}"))
                 .collect();
             // `d.etag IS r.etag` is equivalent, but DuckDB cannot parse it.
             let sql = format!(

@@ -24,7 +24,7 @@ use rustix::io::Errno;
 use super::original::IN_A_COPY;
 use super::{folder_of, remove_database, remove_pages_beside, with_suffix};
 use crate::model::Instant;
-use crate::store::{Doing, FileId, Requests, Result, StateKey, StoreError, beside, hold_open_edits, lock, open};
+use crate::store::{FileId, Reader, Requests, Result, StateKey, Statements, StoreError, beside, hold_open_edits, lock};
 
 /// The retry interval while another process changes the file's schema.
 const RETRY: Duration = Duration::from_millis(50);
@@ -43,8 +43,6 @@ pub enum BackupError {
     IsTheMirror { path: PathBuf },
     #[error("{path} exists")]
     Exists { path: PathBuf },
-    #[error("could not write {path}")]
-    Io { path: PathBuf, source: io::Error },
     /// The copy is damaged, and therefore the mirror is too.
     #[error("the copy failed SQLite's integrity check and was deleted: {found}")]
     Damaged { found: String },
@@ -52,42 +50,41 @@ pub enum BackupError {
 
 /// After an error there is no copy, and the target is unchanged.
 pub fn backup(mirror: &Path, target: &Path, replace: bool, now: Instant) -> Result<BackupReport, BackupError> {
-    let source = open::reader(mirror)?;
+    let source = Reader::open(mirror)?;
     refuse_the_mirror(mirror, target)?;
-    let io = |path: &Path| {
-        let path = path.to_path_buf();
-        move |source| BackupError::Io { path, source }
-    };
+    let io = StoreError::using(target);
     match fs::metadata(target) {
-        Ok(found) if found.is_dir() => return Err(io(target)(io::ErrorKind::IsADirectory.into())),
+        Ok(found) if found.is_dir() => return Err(io(io::ErrorKind::IsADirectory.into()).into()),
         Ok(_) if !replace => return Err(BackupError::Exists { path: target.into() }),
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(io(target)(error)),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(io(error).into()),
         _ => {}
     }
     if let Some(pid) = lock::current_writer(target) {
         return Err(StoreError::Locked { path: target.into(), pid }.into());
     }
-    let unfinished = Unfinished::make(target).map_err(io(target))?;
-    let held_edits = fill(&source.conn, &unfinished.path, now)?;
+    let unfinished = Unfinished::make(target).map_err(&io)?;
+    let (held_edits, found) = fill(&source.conn, &unfinished.path, now)?;
+    if found != "ok" {
+        return Err(BackupError::Damaged { found });
+    }
     source.unchanged()?;
     let written = unfinished.file.sync_all().and_then(|()| unfinished.file.metadata());
-    let bytes = written.map_err(io(&unfinished.path))?.len();
+    let bytes = written.map_err(&io)?.len();
     unfinished.finish(target, replace)?;
     Ok(BackupReport { bytes, held_edits })
 }
 
 /// Compares by the file's identity, and by path if the file does not exist yet.
 fn refuse_the_mirror(mirror: &Path, target: &Path) -> Result<(), BackupError> {
-    let known = FileId::of(target);
     let place = |path: &Path| Some((fs::canonicalize(folder_of(path)).ok()?, path.file_name()?.to_owned()));
-    for suffix in ["", "-wal", "-shm", "-journal", ".lock", ".sock"] {
-        let path = beside(mirror, suffix);
-        let same_file = known.is_some() && FileId::of(&path) == known;
-        if same_file || place(&path).is_some() && place(&path) == place(target) {
-            return Err(BackupError::IsTheMirror { path: target.into() });
-        }
+    let is_same = |path: &Path| {
+        FileId::of(path).is_some_and(|id| FileId::of(target) == Some(id))
+            || place(path).is_some_and(|there| place(target) == Some(there))
+    };
+    match ["", "-wal", "-shm", "-journal", ".lock", ".sock"].iter().any(|suffix| is_same(&beside(mirror, suffix))) {
+        true => Err(BackupError::IsTheMirror { path: target.into() }),
+        false => Ok(()),
     }
-    Ok(())
 }
 
 /// An unfinished copy, deleted on drop.
@@ -104,11 +101,11 @@ impl Unfinished {
     }
 
     fn finish(self, target: &Path, replace: bool) -> Result<(), BackupError> {
-        let io = |source| BackupError::Io { path: target.into(), source };
+        let io = StoreError::using(target);
         if !replace && target.exists() {
             return Err(BackupError::Exists { path: target.into() });
         }
-        remove_pages_beside(target).map_err(io)?;
+        remove_pages_beside(target).map_err(&io)?;
         let renamed = match replace {
             true => fs::rename(&self.path, target),
             false => match renameat_with(CWD, &self.path, CWD, target, RenameFlags::NOREPLACE) {
@@ -118,8 +115,8 @@ impl Unfinished {
                 other => other.map_err(io::Error::from),
             },
         };
-        renamed.map_err(io)?;
-        File::open(folder_of(target)).and_then(|directory| directory.sync_all()).map_err(io)
+        renamed.map_err(&io)?;
+        Ok(File::open(folder_of(target)).and_then(|directory| directory.sync_all()).map_err(io)?)
     }
 }
 
@@ -130,42 +127,37 @@ impl Drop for Unfinished {
     }
 }
 
-fn fill(source: &Connection, path: &Path, now: Instant) -> Result<u64, BackupError> {
+/// Returns the number of edits that are held, and what SQLite says of the copy.
+fn fill(source: &Connection, path: &Path, now: Instant) -> Result<(u64, String)> {
     // Nobody else opens it.
     let mut copy = Connection::open(path).map_err(StoreError::opening(path))?;
-    copy.pragma_update(None, "locking_mode", "exclusive").doing("begin a copy of the mirror")?;
+    copy.pragma_update(None, "locking_mode", "exclusive")?;
     {
-        let running = Backup::new(source, &mut copy).doing("begin a copy of the mirror")?;
+        let running = Backup::new(source, &mut copy)?;
         // In one step: one snapshot of the source, while its writer continues.
-        while running.step(-1).doing("copy the mirror")? != StepResult::Done {
+        while running.step(-1)? != StepResult::Done {
             std::thread::sleep(RETRY);
         }
     }
     let held = become_another_mirror(&mut copy, now)?;
-    let found: String =
-        copy.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0)).doing("check the copy of the mirror")?;
-    copy.close().map_err(|(_, source)| StoreError::Sqlite { doing: "close the copy of the mirror".into(), source })?;
-    if found == "ok" { Ok(held) } else { Err(BackupError::Damaged { found }) }
+    let found = copy.value("PRAGMA integrity_check(1)", [])?;
+    copy.close().map_err(|(_, error)| StoreError::from(error))?;
+    Ok((held, found))
 }
 
 fn become_another_mirror(copy: &mut Connection, now: Instant) -> Result<u64> {
-    let doing = "prepare the copy of the mirror";
     // The copy is a single file: it is written without a WAL.
-    let _: String = copy.query_row("PRAGMA journal_mode = delete", [], |row| row.get(0)).doing(doing)?;
-    copy.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false).doing(doing)?;
-    copy.pragma_update(None, "foreign_keys", false).doing(doing)?;
-    let tx = copy.transaction().doing(doing)?;
-    tx.execute(
-        "INSERT INTO state (name, value) VALUES ('mirror_id', json_quote(lower(hex(randomblob(16)))))
-         ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-        [],
-    )
-    .doing(doing)?;
+    let _: String = copy.value("PRAGMA journal_mode = delete", [])?;
+    copy.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
+    copy.pragma_update(None, "foreign_keys", false)?;
+    let tx = copy.transaction()?;
+    let id = "INSERT OR REPLACE INTO state (name, value) VALUES ('mirror_id', json_quote(lower(hex(randomblob(16)))))";
+    tx.run(id, [])?;
     // They are about the daemon of the original, as it was then.
     let of_a_daemon = [StateKey::PausedSince, StateKey::Told].map(StateKey::as_str);
-    tx.execute("DELETE FROM state WHERE name IN (?1, ?2)", of_a_daemon).doing(doing)?;
+    tx.run("DELETE FROM state WHERE name IN (?1, ?2)", of_a_daemon)?;
     // A release that was given to the original does not apply to the copy.
     let held = hold_open_edits(&tx, Requests::Keep, IN_A_COPY, now)?;
-    tx.commit().doing(doing)?;
+    tx.commit()?;
     Ok(held)
 }

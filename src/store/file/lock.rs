@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::boot_number;
 use crate::regular_file;
-use crate::store::{FileId, Result, StoreError, beside, json};
+use crate::store::{Result, StoreError, beside, json};
 
 /// Files created here can be written by their owner and read by their group; SQLite gives the WAL and its index the
 /// same mode. A stricter umask reduces it. Directories are never created or changed: in a directory that readers can
@@ -52,7 +52,8 @@ impl Lock {
                 Err(TryLockError::Error(source)) => return Err(io(source)),
             }
             // Somebody may have removed the file since it was opened: then the next process locks another file.
-            if FileId::of(&path) == Some(file.metadata().map_err(&io)?.into()) {
+            let own = file.metadata().map_err(&io)?;
+            if std::fs::metadata(&path).is_ok_and(|there| (there.dev(), there.ino()) == (own.dev(), own.ino())) {
                 break file;
             }
         };
@@ -187,8 +188,8 @@ pub(in crate::store) struct LockedBy {
     pub(super) before: String,
     /// The requests for edits that were stored, each in its transaction.
     pub(super) requests: u64,
-    pub(super) file: FileIdentity,
-    pub(super) log: FileIdentity,
+    pub(super) file: FileId,
+    pub(super) log: FileId,
     /// Whether all that it wrote is on the disk, and not in the memory of a machine that may stop.
     pub(super) closed: bool,
 }
@@ -198,10 +199,11 @@ pub(super) fn has_log_of_another(path: &Path) -> bool {
     LockLines::beside(path).and_then(|lines| lines.writer).is_some_and(|locked| locked.left_its_log(path))
 }
 
-/// What another version did not know, or a file system does not say, tells no file from another.
+/// The identity of a file: a restore, a mount or a rename can put another one at its path. What another version did not know, or
+/// a file system does not say, tells no file from another.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct FileIdentity {
+pub struct FileId {
     pub(super) inode: u64,
     /// When it was created: numbers of deleted files are used again.
     pub(super) born: Option<String>,
@@ -211,23 +213,24 @@ pub(super) struct FileIdentity {
     pub(super) boot: Option<u32>,
 }
 
-impl FileIdentity {
-    pub(super) fn of(path: &Path) -> Result<FileIdentity> {
-        let inode = std::fs::metadata(path).map_err(StoreError::using(path))?.ino();
+impl FileId {
+    /// The file at a path; `None` if there is none or it is not accessible.
+    pub fn of(path: &Path) -> Option<FileId> {
+        let inode = std::fs::metadata(path).ok()?.ino();
         // The standard library of a static program does not say when.
         let asked = statx(CWD, path, AtFlags::empty(), StatxFlags::BTIME).ok();
         let known = asked.filter(|found| found.stx_mask & StatxFlags::BTIME.bits() != 0).map(|found| found.stx_btime);
         let born = known.map(|at| format!("{}{:09}", at.tv_sec, at.tv_nsec));
-        Ok(FileIdentity { inode, born, volume: statvfs(path).ok().map(|disk| disk.f_fsid), boot: boot_number() })
+        Some(FileId { inode, born, volume: statvfs(path).ok().map(|disk| disk.f_fsid), boot: boot_number() })
     }
 
-    pub(super) fn is(&self, other: &FileIdentity) -> bool {
+    pub(super) fn is(&self, other: &FileId) -> bool {
         let born = self.born.as_ref().zip(other.born.as_ref()).is_none_or(|(one, other)| one == other);
         let volume = self.volume.zip(other.volume).is_none_or(|(one, other)| one == other);
         self.inode == other.inode && born && (volume || !self.is_of_boot(other))
     }
 
-    pub(super) fn is_of_boot(&self, other: &FileIdentity) -> bool {
+    pub(super) fn is_of_boot(&self, other: &FileId) -> bool {
         self.boot.is_some() && self.boot == other.boot
     }
 }

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, TransactionBehavior};
 
-use crate::store::{Doing, Result, StoreError};
+use crate::store::{Result, StoreError};
 
 pub(in crate::store) const TABLES: &str = include_str!("../../../schema/migrations/0001_mirror.sql");
 
@@ -16,19 +16,18 @@ pub const KNOWN: u32 = STEPS.len() as u32;
 
 /// Applies the missing steps in one transaction: if one fails, or a newer version wrote the file, it stays as it is.
 pub fn migrate(conn: &mut Connection) -> Result<()> {
-    let doing = "make the tables";
-    let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate).doing(doing)?;
-    let found: u32 = tx.pragma_query_value(None, "user_version", |row| row.get(0)).doing(doing)?;
+    let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let found: u32 = tx.pragma_query_value(None, "user_version", |row| row.get(0))?;
     let steps = STEPS.get(found as usize..).ok_or(StoreError::NewerSchema { found, known: KNOWN })?;
     if steps.is_empty() {
         return Ok(());
     }
     for step in steps {
-        tx.execute_batch(step).doing(doing)?;
+        tx.execute_batch(step)?;
     }
-    tx.pragma_update(None, "application_id", APPLICATION_ID).doing(doing)?;
-    tx.pragma_update(None, "user_version", KNOWN).doing(doing)?;
-    tx.commit().doing(doing)
+    tx.pragma_update(None, "application_id", APPLICATION_ID)?;
+    tx.pragma_update(None, "user_version", KNOWN)?;
+    Ok(tx.commit()?)
 }
 
 #[cfg(test)]

@@ -7,9 +7,8 @@ pub mod open;
 pub(super) mod original;
 pub mod wal;
 
-use std::fs::{self, Metadata};
+use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// What belongs to a mirror is beside the file itself, whatever links lead there, as SQLite's own files are.
@@ -45,24 +44,4 @@ fn remove_if_there(path: &Path) -> io::Result<()> {
 
 fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
-}
-
-/// The identity of a file: a restore, a mount or a rename can put another one at its path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FileId {
-    device: u64,
-    inode: u64,
-}
-
-impl FileId {
-    /// The file at a path; `None` if there is none or it is not accessible.
-    pub fn of(path: &Path) -> Option<FileId> {
-        std::fs::metadata(path).ok().map(FileId::from)
-    }
-}
-
-impl From<Metadata> for FileId {
-    fn from(meta: Metadata) -> FileId {
-        FileId { device: meta.dev(), inode: meta.ino() }
-    }
 }

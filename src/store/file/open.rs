@@ -4,6 +4,7 @@ use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use rusqlite::config::DbConfig;
@@ -13,7 +14,7 @@ use rustix::fs::{Access, AtFlags, CWD, StatxAttributes, StatxFlags, access, stat
 use super::folder_of;
 use super::lock::{MODE, current_writer, has_log_of_another};
 use crate::store::file::migrate::APPLICATION_ID;
-use crate::store::{Doing, Lock, Result, StoreError, beside, migrate, wal};
+use crate::store::{FileId, Lock, Result, StoreError, beside, migrate, wal};
 
 /// What a path contains that needs no encoding in a URI.
 const IN_PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -105,13 +106,8 @@ fn make(path: &Path) -> Result<()> {
     }
 }
 
-/// SQLite's page cache while pages of records are written, in KiB: ids are unordered, so their index is read and
-/// written in random order.
-pub(in crate::store) const CACHE_KIB: i32 = 3072;
-
-/// The same once everything is copied: few rows are written from then on, and an idle daemon would keep the whole cache
-/// in memory.
-pub(in crate::store) const CACHE_KEPT_KIB: i32 = 2048;
+/// SQLite's page cache, in KiB: ids are unordered, so their index is read and written in random order.
+const CACHE_KIB: i32 = 3072;
 
 fn settings(conn: &Connection) -> rusqlite::Result<()> {
     conn.busy_timeout(wal::BUSY)?;
@@ -139,8 +135,7 @@ fn settings(conn: &Connection) -> rusqlite::Result<()> {
 /// Checkpoints the WAL and keeps its file, so that users with read-only access to the directory can open the mirror
 /// after a clean stop.
 pub(in crate::store) fn before_close(conn: &Connection) -> Result<()> {
-    let doing = "close the mirror";
-    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).doing(doing)?;
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     wal::empty(conn).map(|_| ())
 }
 
@@ -171,33 +166,44 @@ fn edited(path: &Path) -> rusqlite::Result<Connection> {
 #[derive(Debug)]
 pub struct Reader {
     pub(in crate::store) conn: Connection,
-    at_rest: Option<AtRest>,
+    /// A file that was opened as it is, without its WAL, because no process has it open and this user cannot make the files
+    /// that a WAL needs; and its state then. SQLite does not notice if it is written.
+    at_rest: Option<(PathBuf, RestingState)>,
 }
 
-/// A file that was opened as it is, without its WAL, because no process has it open and this user cannot make the files
-/// that a WAL needs. SQLite does not notice if it is written.
-#[derive(Debug, PartialEq, Eq)]
-struct AtRest {
-    path: PathBuf,
-    file: FileStamp,
-    log: Option<FileStamp>,
-}
+/// A file and its WAL, if they have contents.
+type RestingState = [Option<(FileId, u64, SystemTime)>; 2];
 
-type FileStamp = (u64, u64, u64, i64, i64);
-
-fn stamp(path: &Path) -> Option<FileStamp> {
-    let meta = std::fs::metadata(path).ok()?;
-    Some((meta.dev(), meta.ino(), meta.len(), meta.mtime(), meta.mtime_nsec()))
-}
-
-impl AtRest {
-    fn of(path: &Path) -> Option<AtRest> {
-        let log = stamp(&wal::beside(path)).filter(|(_, _, bytes, ..)| *bytes > 0);
-        Some(AtRest { path: path.to_path_buf(), file: stamp(path)?, log })
-    }
+fn resting(path: &Path) -> RestingState {
+    [path, &wal::beside(path)].map(|file| {
+        let meta = file.metadata().ok().filter(|meta| meta.len() > 0)?;
+        Some((FileId::of(file)?, meta.len(), meta.modified().ok()?))
+    })
 }
 
 impl Reader {
+    /// Opens a mirror read-only: the one way to read it.
+    ///
+    /// With its WAL and the index of it, SQLite reads it whoever writes meanwhile. The last connection that is closed removes
+    /// both, unless it is one of this program; then a user who can write creates them again, and others read the file as it
+    /// is. Nobody is locked out by what another program did.
+    pub fn open(path: &Path) -> Result<Reader> {
+        require(path)?;
+        let is_own = !has_log_of_another(path);
+        let is_awake = || is_own && wal::files_beside(path).iter().all(|file| file.exists());
+        if is_own && !is_awake() && can_write(path) && expect_one_name(path).is_ok() {
+            // Without it, the file is read as it is.
+            let _ = edited(path);
+        }
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
+        let (conn, at_rest) = match is_awake() {
+            true => (Connection::open_with_flags(path, flags).map_err(StoreError::opening(path))?, None),
+            false => (peek(path)?, Some((path.into(), resting(path)))),
+        };
+        conn.busy_timeout(wal::BUSY).map_err(StoreError::opening(path))?;
+        Ok(Reader { conn, at_rest })
+    }
+
     #[cfg(test)]
     pub(in crate::store) fn of(conn: Connection) -> Reader {
         Reader { conn, at_rest: None }
@@ -207,34 +213,10 @@ impl Reader {
     /// is read as it is, and may be written meanwhile.
     pub fn unchanged(&self) -> Result<()> {
         match &self.at_rest {
-            Some(before) if AtRest::of(&before.path).as_ref() != Some(before) => {
-                Err(StoreError::Written { path: before.path.clone() })
-            }
+            Some((path, before)) if resting(path) != *before => Err(StoreError::Written { path: path.clone() }),
             _ => Ok(()),
         }
     }
-}
-
-/// Opens a mirror read-only: the one way to read it.
-///
-/// With its WAL and the index of it, SQLite reads it whoever writes meanwhile. The last connection that is closed removes
-/// both, unless it is one of this program; then a user who can write creates them again, and others read the file as it
-/// is. Nobody is locked out by what another program did.
-pub(in crate::store) fn reader(path: &Path) -> Result<Reader> {
-    require(path)?;
-    let is_own = !has_log_of_another(path);
-    let is_awake = || is_own && wal::files_beside(path).iter().all(|file| file.exists());
-    if is_own && !is_awake() && can_write(path) && expect_one_name(path).is_ok() {
-        // Without it, the file is read as it is.
-        let _ = edited(path);
-    }
-    let (conn, at_rest) = if is_awake() {
-        (Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(StoreError::opening(path))?, None)
-    } else {
-        (peek(path)?, AtRest::of(path))
-    };
-    conn.busy_timeout(wal::BUSY).map_err(StoreError::opening(path))?;
-    Ok(Reader { conn, at_rest })
 }
 
 fn can_write(path: &Path) -> bool {
@@ -327,7 +309,7 @@ mod tests {
         conn.execute_batch("CREATE TABLE t (x); INSERT INTO t VALUES (7)").unwrap();
         drop(conn);
         assert!(!wal::beside(&path).exists(), "SQLite's last connection removes them");
-        let first = reader(&path).unwrap();
+        let first = Reader::open(&path).unwrap();
         assert_eq!((read_x(&first.conn), &first.at_rest), (7, &None));
         drop(first);
         assert!(wal::files_beside(&path).iter().all(|file| file.exists()));
@@ -343,7 +325,7 @@ mod tests {
         drop(conn);
         std::fs::rename(&other, &path).unwrap();
         assert!(wal::files_beside(&path).iter().all(|file| file.exists()), "of the store");
-        let found = reader(&path).unwrap();
+        let found = Reader::open(&path).unwrap();
         assert_eq!((read_x(&found.conn), found.at_rest.is_some()), (7, true));
         drop(store);
     }
@@ -356,7 +338,7 @@ mod tests {
         conn.execute_batch("CREATE TABLE t (x); INSERT INTO t VALUES (7)").unwrap();
         drop(conn);
         put_to_rest(&path);
-        let resting = Reader { at_rest: AtRest::of(&path), ..Reader::of(peek(&path).unwrap()) };
+        let resting = Reader { at_rest: Some((path.clone(), resting(&path))), ..Reader::of(peek(&path).unwrap()) };
         resting.unchanged().unwrap();
         let (conn, ..) = writer(&path).unwrap();
         resting.unchanged().unwrap();
@@ -432,9 +414,9 @@ mod tests {
     fn reader_needs_a_mirror() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("mirror.db");
-        assert!(matches!(reader(&path), Err(StoreError::Missing { .. })));
+        assert!(matches!(Reader::open(&path), Err(StoreError::Missing { .. })));
         assert!(!path.exists());
         drop(writer(&path).unwrap());
-        reader(&path).unwrap();
+        Reader::open(&path).unwrap();
     }
 }

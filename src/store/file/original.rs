@@ -21,15 +21,15 @@ use std::path::Path;
 use rustix::process::{FlockType, fcntl_getlk};
 use uuid::Uuid;
 
-use super::lock::{FileIdentity, LockedBy};
+use super::lock::LockedBy;
 use super::{remove_if_there, with_suffix};
 use crate::model::{HELD_COMMANDS, Instant};
 use crate::regular_file;
-use crate::store::{Lock, MirrorTx, Requests, Result, StateKey, StoreError, hold_open_edits, wal};
+use crate::store::{FileId, Lock, MirrorTx, Requests, Result, StateKey, StoreError, hold_open_edits, wal};
 
 pub(super) const IN_A_COPY: &str = "held in a copy of the mirror: the original may have sent it, or may still do so";
 
-fn is_copy(last: &LockedBy, locked: Option<&LockedBy>, here: &FileIdentity) -> bool {
+fn is_copy(last: &LockedBy, locked: Option<&LockedBy>, here: &FileId) -> bool {
     let Some(locked) = locked.filter(|locked| last.file.is(here) && locked.file.is(here)) else { return true };
     ![&last.nonce, &last.before].contains(&&locked.nonce) || locked.nonce.is_empty() || locked.requests > last.requests
 }
@@ -41,7 +41,7 @@ impl LockedBy {
 
     /// Whether the WAL at the path is that of this writer, and the file is not.
     pub(super) fn left_its_log(&self, path: &Path) -> bool {
-        let is = |known: &FileIdentity, path: &Path| FileIdentity::of(path).ok().map(|found| known.is(&found));
+        let is = |known: &FileId, path: &Path| FileId::of(path).map(|found| known.is(&found));
         is(&self.log, &wal::beside(path)) == Some(true) && is(&self.file, path) == Some(false)
     }
 
@@ -96,17 +96,15 @@ impl MirrorTx<'_> {
 
     /// A copy becomes a mirror of its own: it gets a new id, and its open edits are held with their requests.
     pub(in crate::store) fn take_over(&self, lock: &Lock, path: &Path, now: Instant) -> Result<LockedBy> {
-        let here = FileIdentity::of(path)?;
+        let here = FileId::of(path).ok_or_else(|| StoreError::Missing { path: path.into() })?;
         let last: Option<LockedBy> = self.state(&StateKey::LastWriter)?;
         let locked = lock.writer();
-        let copied = match &last {
-            Some(last) => is_copy(last, locked.as_ref(), &here),
-            // A new file has no id yet. In another one, somebody deleted the entry.
-            None => self.state::<String>(&StateKey::MirrorId)?.is_some(),
-        };
+        let id: Option<String> = self.state(&StateKey::MirrorId)?;
+        // A new file has no id yet. In another one, somebody deleted the entry.
+        let copied = last.as_ref().map_or(id.is_some(), |last| is_copy(last, locked.as_ref(), &here));
         // A machine that stopped may have lost the last changes, whose numbers are given again.
         let is_cut = locked.as_ref().is_some_and(|locked| !locked.closed && !locked.file.is_of_boot(&here));
-        if copied || is_cut {
+        if copied || is_cut || id.is_none_or(|id| id.is_empty()) {
             self.renew_mirror_id()?;
         }
         if copied {
@@ -124,7 +122,7 @@ impl MirrorTx<'_> {
         let requests = last.as_ref().map_or(0, |last| last.requests);
         let is_new = last.is_none() && !copied;
         let known = locked.filter(|_| !copied).or(last).unwrap_or_default();
-        let log = FileIdentity::of(&wal::beside(path)).unwrap_or_default();
+        let log = FileId::of(&wal::beside(path)).unwrap_or_default();
         let current = LockedBy { requests, file: here, log, ..known }.renewed();
         if is_new {
             // A file that is killed while it is made is no copy: its lock file comes first.
@@ -134,15 +132,8 @@ impl MirrorTx<'_> {
         Ok(current)
     }
 
-    /// The id is random and created once. Cursors of the feed begin with it, so that a follower of one mirror never
-    /// continues on another. A mirror whose id is lost gets a new one, and its followers start again.
-    pub(in crate::store) fn name_mirror(&self) -> Result<()> {
-        if self.state::<String>(&StateKey::MirrorId)?.is_some_and(|id| !id.is_empty()) {
-            return Ok(());
-        }
-        self.renew_mirror_id()
-    }
-
+    /// The id is random. Cursors of the feed begin with it, so that a follower of one mirror never continues on another. A
+    /// mirror whose id is lost gets a new one, and its followers start again.
     pub fn renew_mirror_id(&self) -> Result<()> {
         self.set_state(&StateKey::MirrorId, &random_id())
     }
@@ -156,15 +147,15 @@ fn random_id() -> String {
 mod tests {
     use super::*;
 
-    fn file(inode: u64, born: &str, volume: u64, boot: u32) -> FileIdentity {
-        FileIdentity { inode, born: Some(born.into()), volume: Some(volume), boot: Some(boot) }
+    fn file(inode: u64, born: &str, volume: u64, boot: u32) -> FileId {
+        FileId { inode, born: Some(born.into()), volume: Some(volume), boot: Some(boot) }
     }
 
     #[test]
     fn copy_is_another_file_or_has_older_contents() {
         let here = file(7, "1", 3, 5000);
-        let unknown = FileIdentity { born: None, volume: None, ..here.clone() };
-        let locked = |nonce: &str, requests, file: &FileIdentity| LockedBy {
+        let unknown = FileId { born: None, volume: None, ..here.clone() };
+        let locked = |nonce: &str, requests, file: &FileId| LockedBy {
             nonce: nonce.into(),
             requests,
             file: file.clone(),
@@ -191,7 +182,7 @@ mod tests {
     }
 
     fn writer(path: &Path) -> LockedBy {
-        let [file, log] = [path, &wal::beside(path)].map(|path| FileIdentity::of(path).unwrap());
+        let [file, log] = [path, &wal::beside(path)].map(|path| FileId::of(path).unwrap());
         LockedBy { file, log, ..LockedBy::default() }
     }
 
@@ -232,7 +223,7 @@ mod tests {
         let path = dir.path().join("mirror.db");
         fs::write(&path, "").unwrap();
         fs::write(wal::beside(&path), "").unwrap();
-        let here = FileIdentity::of(&path).unwrap();
+        let here = FileId::of(&path).unwrap();
         let runs: Vec<LockedBy> =
             std::iter::successors(Some(writer(&path).renewed()), |last| Some(last.clone().renewed())).take(4).collect();
         for (contents, last) in runs.iter().enumerate() {

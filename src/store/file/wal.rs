@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-use crate::store::{Doing, Result, Statements};
+use crate::store::{Result, Statements};
 
 /// The growth after which the writer tries to empty the WAL. SQLite also truncates a WAL to this size when it restarts
 /// it.
@@ -43,16 +43,15 @@ pub fn files_beside(mirror: &Path) -> [PathBuf; 2] {
 
 /// Returns whether that was possible; if not, as much as readers allow is copied, and nothing is lost.
 pub(in crate::store) fn empty(conn: &Connection) -> Result<bool> {
-    let doing = "empty the WAL";
     // The pragma would read the schema first, which takes far longer than to see that there is nothing to do.
     if conn.path().and_then(|path| beside(Path::new(path)).metadata().ok()).is_some_and(|meta| meta.len() == 0) {
         return Ok(true);
     }
     let busy: u32 = conn.value("PRAGMA busy_timeout", [])?;
-    conn.busy_timeout(CHECKPOINT_WAIT).doing(doing)?;
-    let blocked: Result<bool, _> = conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0));
-    conn.busy_timeout(Duration::from_millis(busy.into())).doing(doing)?;
-    Ok(!blocked.doing(doing)?)
+    conn.busy_timeout(CHECKPOINT_WAIT)?;
+    let blocked = conn.value::<bool>("PRAGMA wal_checkpoint(TRUNCATE)", []);
+    conn.busy_timeout(Duration::from_millis(busy.into()))?;
+    Ok(!blocked?)
 }
 
 #[derive(Debug)]

@@ -26,15 +26,9 @@ pub(super) static WAITS_FOR: LazyLock<String> = LazyLock::new(|| {
 impl EditsTx<'_> {
     /// An unreadable delay counts as none.
     pub fn delay(&self, object: Object, scope: DelayScope, record: &RecordId) -> Result<Option<RetryDelay>> {
-        let row: Option<(i64, i64, StoredTime, StoredTime)> = self.find_tuple(
-            "SELECT requests, recent, last_at, not_before FROM outbox_delays
-             WHERE object_type = ?1 AND scope = ?2 AND record_id = ?3",
-            params![object, scope, key(scope, record)],
-        )?;
-        Ok(row.and_then(|(requests, recent, last_at, not_before)| {
-            let (requests, recent) = (requests.try_into().ok()?, recent.try_into().ok()?);
-            Some(RetryDelay { requests, recent, last_at: last_at.0?, not_before: not_before.0? })
-        }))
+        let sql = "SELECT requests, recent, last_at, not_before FROM outbox_delays
+             WHERE object_type = ?1 AND scope = ?2 AND record_id = ?3";
+        self.find_parsed(sql, params![object, scope, key(scope, record)])
     }
 
     /// `api_key` is the fingerprint of the current key.

@@ -18,7 +18,7 @@
 
 use std::sync::LazyLock;
 
-use rusqlite::{ToSql, params};
+use rusqlite::params;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -26,7 +26,7 @@ use super::fields_of;
 use crate::model::{EditedFields, Etag, Instant, Object, RecordId};
 use crate::store::{MirrorTx, OPEN, Result, Statements};
 
-const GIVEN: EditedRecord<'_> = EditedRecord { object: ":object", record: ":record", now: ":now", who: ":who" };
+const GIVEN: EditedRecord<'_> = EditedRecord { object: "?1", record: "?2", now: "?3", who: "?4" };
 
 static MERGE: LazyLock<[String; 3]> = LazyLock::new(|| merge(GIVEN));
 
@@ -35,8 +35,8 @@ static WAITING: LazyLock<String> =
 
 static INSERT: LazyLock<String> = LazyLock::new(|| {
     format!(
-        "INSERT INTO outbox (object_type, record_id, source, undoes, fields, base_etag, queued_at)
-SELECT :object, :record, :source, :undoes, {NEW_FIELDS}, :base_etag, :now WHERE {NEW_FIELDS} <> '{{}}'"
+        "INSERT INTO outbox (object_type, record_id, queued_at, source, undoes, base_etag, fields)
+SELECT ?1, ?2, ?3, ?4, ?5, ?6, {NEW_FIELDS} WHERE {NEW_FIELDS} <> '{{}}'"
     )
 });
 
@@ -73,35 +73,16 @@ pub fn insert(tx: &MirrorTx<'_>, edit: &NewEdit<'_>, why: &str, now: Instant) ->
         let change = Value::from(vec![before.clone(), after.clone()]).to_string();
         conn.run("INSERT INTO outbox_values (column_name, change) VALUES (?1, ?2)", [column, &change])?;
     }
-    let (record, etag, now) = (edit.record.as_str(), edit.base_etag.map(Etag::as_str), now.to_string());
-    let object = edit.object.as_str();
-    let who = tx.author.borrow();
-    let values: [(&str, &dyn ToSql); 8] = [
-        (":object", &object),
-        (":record", &record),
-        (":base_etag", &etag),
-        (":source", &edit.source),
-        (":undoes", &edit.undoes),
-        (":why", &why),
-        (":now", &now),
-        (":who", &*who),
-    ];
-    let execute = |sql: &str| -> Result<usize> {
-        let mut stmt = conn.prepare_cached(sql)?;
-        for (name, value) in values {
-            if let Some(index) = stmt.parameter_index(name)? {
-                stmt.raw_bind_parameter(index, value)?;
-            }
-        }
-        Ok(stmt.raw_execute()?)
-    };
-    execute(EFFECT)?;
-    for sql in &*MERGE {
-        execute(sql)?;
-    }
+    let (NewEdit { object, record, source, undoes, base_etag, .. }, who) = (edit, tx.author.borrow());
+    let [decide, note, replace] = &*MERGE;
+    conn.run(EFFECT, [])?;
+    conn.run(decide, params![object, record])?;
+    conn.run(note, params![object, record, now, *who])?;
+    conn.run(replace, params![object, record, now])?;
     let mut queued =
         QueuedValues { waiting: conn.value(&WAITING, params![object, record])?, ..QueuedValues::default() };
-    queued.edit = (execute(&INSERT)? > 0).then(|| conn.last_insert_rowid());
+    let inserted = conn.change(&INSERT, params![object, record, now, source, undoes, base_etag])?;
+    queued.edit = (inserted > 0).then(|| conn.last_insert_rowid());
     let effects: Vec<(String, i64)> = conn.tuples("SELECT column_name, effect FROM outbox_values", [])?;
     for (column, effect) in effects {
         match (effect, edit.fields.get(&column)) {
@@ -110,12 +91,11 @@ pub fn insert(tx: &MirrorTx<'_>, edit: &NewEdit<'_>, why: &str, now: Instant) ->
             _ => {}
         }
     }
-    if queued.edit.is_some() {
-        execute(
-            "INSERT INTO outbox_events (outbox_id, at, to_state, who, why) VALUES (last_insert_rowid(), :now, 'queued', :who, :why)",
-        )?;
+    if let Some(id) = queued.edit {
+        let sql = "INSERT INTO outbox_events (outbox_id, at, to_state, who, why) VALUES (?1, ?2, 'queued', ?3, ?4)";
+        conn.run(sql, params![id, now, *who, why])?;
     }
-    execute(END)?;
+    conn.run(END, [])?;
     Ok(queued)
 }
 

@@ -6,9 +6,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::{Edit, EditState, Editable, EditedFields, Etag, Instant, MirroredRecord, Object, RecordId};
+use crate::model::{
+    Edit, EditState, Editable, EditedFields, Etag, Instant, MirroredRecord, Object, RecordId, SqlValue,
+};
 use crate::store::{EditsTx, OPEN, ReadTx, Result, Statements, editable, json, json_list, known_values};
-use rusqlite::types::ValueRef;
 use rusqlite::{Row, params};
 
 /// One more attempt. A number that was written by hand may be as large as an integer can be.
@@ -283,15 +284,9 @@ fn edit(object: Object, id: &RecordId, row: &Row<'_>) -> rusqlite::Result<Option
 
 /// A text for display: invalid UTF-8 must not hide the other rows.
 pub(super) fn text(row: &Row<'_>, place: usize) -> rusqlite::Result<String> {
-    match row.get_ref(place)? {
-        ValueRef::Text(text) => Ok(String::from_utf8_lossy(text).into_owned()),
-        _ => row.get(place),
-    }
+    Ok(optional_text(row, place)?.unwrap_or_default())
 }
 
 pub(super) fn optional_text(row: &Row<'_>, place: usize) -> rusqlite::Result<Option<String>> {
-    match row.get_ref(place)? {
-        ValueRef::Null => Ok(None),
-        _ => text(row, place).map(Some),
-    }
+    Ok(row.get::<_, SqlValue>(place)?.as_text().map(Into::into))
 }

@@ -49,26 +49,19 @@ const NOT_ASCII: &str = "GLOB '*[^' || char(1) || '-' || char(127) || ']*'";
 const PLACES: usize = 128;
 
 /// Detects a text of `outbox_values` that is not UTF-8: SQLite reads an invalid byte sequence as a different character.
-/// A longer one is halved down to parts of [`PLACES`] characters, so that the time grows with the length of the text.
+/// It is halved down to parts of [`PLACES`] characters, so that the time grows with the length of the text.
 fn not_utf8() -> String {
     // One literal: every connection keeps the parsed trigger, where a list of values would be 40 KB.
     let places: Vec<String> = (1..=PLACES).map(|place| place.to_string()).collect();
-    let has_odd = |text: &str| {
-        format!(
-            "EXISTS (SELECT 1 FROM (SELECT substr({text}, value, 1) AS t FROM json_each('[{}]') WHERE value <= length({text}))
-      WHERE t <> char(unicode(t)) AND hex(t) NOT IN ('EFBFBE', 'EFBFBF'))",
-            places.join(",")
-        )
-    };
     let halved = format!("FROM part WHERE length(p) > {PLACES} AND p {NOT_ASCII}");
     format!(
-        "EXISTS (SELECT 1 FROM outbox_values AS v WHERE v.change {NOT_ASCII} AND CASE WHEN length(v.change) <= {PLACES} THEN {}
-  ELSE EXISTS (
+        "EXISTS (SELECT 1 FROM outbox_values AS v WHERE v.change {NOT_ASCII} AND EXISTS (
     WITH RECURSIVE part(p) AS (
       SELECT v.change UNION ALL SELECT substr(p, 1, length(p) / 2) {halved} UNION ALL SELECT substr(p, length(p) / 2 + 1) {halved})
-    SELECT 1 FROM part WHERE length(p) <= {PLACES} AND p {NOT_ASCII} AND {}) END)",
-        has_odd("v.change"),
-        has_odd("p")
+    SELECT 1 FROM part WHERE length(p) <= {PLACES} AND p {NOT_ASCII} AND EXISTS (
+      SELECT 1 FROM (SELECT substr(p, value, 1) AS t FROM json_each('[{}]') WHERE value <= length(p))
+      WHERE t <> char(unicode(t)) AND hex(t) NOT IN ('EFBFBE', 'EFBFBF'))))",
+        places.join(",")
     )
 }
 
@@ -228,8 +221,9 @@ impl EditsTx<'_> {
         ] {
             self.make_guard(table, what, &when, OUTBOX)?;
         }
-        for (table, object) in GUARDED_TABLES {
-            let instead = match object {
+        for table in GUARDED_TABLES.split_whitespace() {
+            let is_of = |object: &Object| [object.table(), object.detail_table()].contains(&table);
+            let instead = match Object::ALL.iter().find(|object| is_of(object)) {
                 Some(object) => format!("change {} instead", object.full_view()),
                 None => "contacts_full and companies_full take edits".into(),
             };

@@ -139,9 +139,7 @@ impl FeedTx<'_> {
         Ok(())
     }
 
-    /// The mirror gets an id if it has none.
     pub fn begin_recording(&self) -> Result<()> {
-        self.tx.name_mirror()?;
         self.tx.set_state(&StateKey::ChangedRecords, &true)
     }
 }

@@ -7,10 +7,10 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::model::{Layout, Object, SqlValue};
-use crate::store::custom::rows::{kept_back, layout_without};
+use crate::store::custom::rows::layout_without;
 use crate::store::publishing::queue;
 use crate::store::table_shapes::OWNER_NAME;
-use crate::store::{BuiltFrom, FeedSpan, ReadTx, Reader, Result, Statements, StoreError, feed, quoted};
+use crate::store::{BuiltFrom, FeedSpan, ReadTx, Reader, Result, Statements, StoreError, feed, guide, quoted};
 
 pub type SourceRow = Vec<SqlValue>;
 
@@ -101,7 +101,7 @@ impl Moment<'_> {
 
     /// The custom columns, as if these had been excluded from the mirror.
     pub fn layout_without(&self, exclude: &[String]) -> Result<Layout> {
-        layout_without(&self.tx.conn, kept_back(&self.tx.conn, exclude)?)
+        layout_without(&self.tx.conn, guide::kept_back(self.tx, exclude)?)
     }
 
     /// All rows of a small table.
@@ -164,9 +164,7 @@ impl Moment<'_> {
 
     /// The number of the newest entry of `changed_records`; 0 before the first.
     pub fn newest_changed(&self) -> Result<i64> {
-        let newest: Option<i64> =
-            self.tx.find_value("SELECT seq FROM sqlite_sequence WHERE name = 'changed_records'", [])?;
-        Ok(newest.unwrap_or(0))
+        self.tx.value("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'changed_records'", [])
     }
 
     pub fn changed_records(&self, after: i64) -> Result<Vec<ChangedRecord>> {

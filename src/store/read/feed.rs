@@ -6,6 +6,8 @@
 //! - Only retention removes entries at the beginning, so a gap is detected by its number. Of a record that is erased the
 //!   oldest entry of all stays, empty, and an empty one at the end removes it.
 
+use serde::Deserialize;
+
 use crate::model::Object;
 use crate::store::{ReadTx, Result, StateKey, Statements};
 
@@ -18,8 +20,7 @@ pub struct FeedSpan {
 }
 
 pub fn span(tx: &ReadTx<'_>) -> Result<FeedSpan> {
-    let newest: Option<i64> = tx.find_value("SELECT seq FROM sqlite_sequence WHERE name = 'changes'", [])?;
-    let newest = newest.unwrap_or(0);
+    let newest = tx.value("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'changes'", [])?;
     let oldest: Option<i64> = tx.value("SELECT min(seq) FROM changes", [])?;
     Ok(FeedSpan { newest, forgotten: oldest.map_or(newest, |oldest| oldest - 1) })
 }
@@ -30,7 +31,7 @@ pub fn mirror_id(tx: &ReadTx<'_>) -> Result<String> {
 }
 
 /// A change of a custom column.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct ColumnEvent {
     pub object: Object,
     pub column: String,
@@ -40,17 +41,10 @@ pub struct ColumnEvent {
     pub from: Option<String>,
 }
 
-/// The changes of the columns of an object, or of both, after a position.
-pub fn column_events(tx: &ReadTx<'_>, of: Option<Object>, since: i64) -> Result<Vec<ColumnEvent>> {
-    let mut events = Vec::new();
-    for object in Object::ALL.into_iter().filter(|object| of.is_none_or(|of| of == *object)) {
-        let found: Vec<ColumnEvent> = tx.rows(
-            "SELECT json_extract(fields, '$.column'), json_extract(fields, '$.op'), json_extract(fields, '$.from')
-                 FROM changes WHERE object_type = ?1 AND record_id = '' AND seq > ?2 AND kind = 'schema' ORDER BY seq",
-            (object, since),
-            |row| Ok(ColumnEvent { object, column: row.get(0)?, op: row.get(1)?, from: row.get(2)? }),
-        )?;
-        events.extend(found);
-    }
-    Ok(events)
+/// The changes of the columns of both objects after a position.
+pub fn column_events(tx: &ReadTx<'_>, since: i64) -> Result<Vec<ColumnEvent>> {
+    let sql = "SELECT object_type AS object, json_extract(fields, '$.column') AS \"column\", json_extract(fields, '$.op') AS op,
+                 json_extract(fields, '$.from') AS \"from\"
+               FROM changes WHERE object_type IN ('contact', 'company') AND record_id = '' AND seq > ?1 AND kind = 'schema' ORDER BY seq";
+    tx.parsed(sql, [since])
 }

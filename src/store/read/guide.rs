@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::exclusions::object_of;
 use crate::model::{Choice, Exclusions, Object};
-use crate::store::custom::rows;
 use crate::store::{ReadTx, Result, Statements, quoted};
 
 /// The purpose of each table and view with a row per record or item of the service, in the order of the documentation.
@@ -51,7 +50,7 @@ pub struct TableLine {
     pub about: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ColumnLine {
     pub name: String,
     /// What it holds: `text`, `timestamp`, `DECIMAL`, …
@@ -102,9 +101,14 @@ pub fn rows(tx: &ReadTx<'_>, table: &str) -> Result<u64> {
     tx.count(&format!("SELECT count(*) FROM {}", quoted(table)), [])
 }
 
-/// What these entries keep back, by the fields that there are.
+/// What these entries keep back from others than the mirror itself, by the fields that there are.
 pub fn kept_back(tx: &ReadTx<'_>, entries: &[String]) -> Result<Exclusions> {
-    rows::kept_back(&tx.conn, entries)
+    let sql = "SELECT key, column_name FROM custom_field_definitions
+               WHERE object_type = ?1 AND key IS NOT NULL AND column_name IS NOT NULL";
+    let with = |exclusions: Exclusions, object| {
+        Ok(exclusions.of_keys(object, &tx.tuples::<(String, String), Vec<_>>(sql, [object])?))
+    };
+    Object::ALL.into_iter().try_fold(Exclusions::new(entries), with)
 }
 
 pub fn columns(tx: &ReadTx<'_>, table: &str) -> Result<Vec<ColumnLine>> {
@@ -127,14 +131,12 @@ pub fn columns_without_options(tx: &ReadTx<'_>, table: &str) -> Result<Vec<Colum
 
 /// The first of these columns, given as `column` or `table.column`, that no table has; a custom field may be created later.
 pub fn unknown_column(tx: &ReadTx<'_>, names: &[String]) -> Result<Option<String>> {
-    let mut stmt =
-        tx.conn.prepare("SELECT 1 FROM mirror_columns WHERE column_name = ?2 AND (?1 IS NULL OR table_name = ?1)")?;
+    let known =
+        "SELECT EXISTS (SELECT 1 FROM mirror_columns WHERE column_name = ?2 AND (?1 IS NULL OR table_name = ?1))";
     for name in names {
         let (table, column) =
             name.split_once('.').map_or((None, name.as_str()), |(table, column)| (Some(table), column));
-        let is_known = stmt.exists(rusqlite::params![table, column])?;
-        let is_excluded = Exclusions::check(name).is_none();
-        if !is_known && !is_excluded {
+        if Exclusions::check(name).is_some() && !tx.value::<bool>(known, (table, column))? {
             return Ok(Some(name.clone()));
         }
     }

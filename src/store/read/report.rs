@@ -115,7 +115,7 @@ pub fn last_success(tx: &ReadTx<'_>) -> Result<Option<Instant>> {
 }
 
 /// Consecutive failed runs, up to the last one.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failing {
     pub since: String,
     pub runs: u32,
@@ -123,11 +123,11 @@ pub struct Failing {
 }
 
 pub fn failing(tx: &ReadTx<'_>) -> Result<Option<Failing>> {
-    let sql = "SELECT min(started_at), count(*), (SELECT error FROM sync_runs WHERE outcome = 'failed' ORDER BY id DESC LIMIT 1)
+    let sql = "SELECT min(started_at) AS since, count(*) AS runs,
+                 (SELECT error FROM sync_runs WHERE outcome = 'failed' ORDER BY id DESC LIMIT 1) AS error
                FROM sync_runs WHERE outcome = 'failed'
                  AND id > (SELECT coalesce(max(id), 0) FROM sync_runs WHERE outcome <> 'failed')";
-    let found: Option<(Option<String>, u32, Option<String>)> = tx.find_tuple(sql, [])?;
-    Ok(found.and_then(|(since, runs, error)| Some(Failing { since: since?, runs, error })))
+    tx.find_parsed(sql, [])
 }
 
 /// Whether the first run had this trigger, if there was one.
@@ -139,7 +139,7 @@ pub fn began_with(tx: &ReadTx<'_>, trigger: &str) -> Result<bool> {
 /// The newest entry of the feed, and the changes of columns after an entry, a hundred at most; none without an entry.
 pub fn schema_changes(tx: &ReadTx<'_>, after: Option<u64>) -> Result<(u64, Vec<ColumnEvent>)> {
     let newest = tx.count("SELECT coalesce(max(seq), 0) FROM changes", [])?;
-    let mut changes = feed::column_events(tx, None, after.unwrap_or(newest) as i64)?;
+    let mut changes = feed::column_events(tx, after.unwrap_or(newest) as i64)?;
     changes.truncate(100);
     Ok((newest, changes))
 }

@@ -25,19 +25,11 @@ const MAX_BYTES: i32 = 4 << 20;
 const HEAP: i64 = 96 << 20;
 
 /// Pragmas that describe tables; their value is the name of one.
-const DESCRIBING: [&str; 8] = [
-    "table_info",
-    "table_xinfo",
-    "table_list",
-    "index_list",
-    "index_info",
-    "index_xinfo",
-    "foreign_key_list",
-    "function_list",
-];
+const DESCRIBING: &str =
+    "table_info table_xinfo table_list index_list index_info index_xinfo foreign_key_list function_list";
 
 /// Pragmas that may be read. Full-text search reads the first.
-const READ: [&str; 4] = ["data_version", "schema_version", "user_version", "application_id"];
+const READ: &str = "data_version schema_version user_version application_id";
 
 /// Functions of SQLite, and those of this program. What is missing reads files, loads code, or tells about the machine.
 const FUNCTIONS: &str = "\
@@ -82,14 +74,12 @@ pub(in crate::store) fn confine(conn: &mut Connection, withheld: WithheldColumns
 }
 
 fn is_allowed(action: AuthAction<'_>) -> bool {
-    let is_in = |list: &[&str], name: &str| list.iter().any(|known| known.eq_ignore_ascii_case(name));
+    let is_in = |list: &str, name: &str| list.split_whitespace().any(|known| known.eq_ignore_ascii_case(name));
     match action {
         AuthAction::Select | AuthAction::Recursive => true,
-        AuthAction::Function { function_name } => {
-            FUNCTIONS.split_whitespace().any(|known| known.eq_ignore_ascii_case(function_name))
-        }
+        AuthAction::Function { function_name } => is_in(FUNCTIONS, function_name),
         AuthAction::Pragma { pragma_name, pragma_value } => {
-            is_in(&DESCRIBING, pragma_name) || (pragma_value.is_none() && is_in(&READ, pragma_name))
+            is_in(DESCRIBING, pragma_name) || (pragma_value.is_none() && is_in(READ, pragma_name))
         }
         _ => false,
     }

@@ -12,6 +12,7 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use rusqlite::params;
+use serde::Deserialize;
 
 use crate::model::answer_time::MOMENTS_APART;
 use crate::model::ids::MAX_PREDICATE;
@@ -45,7 +46,7 @@ pub struct DueDoubts {
 }
 
 /// What a row of `doubts` says, beside what it is about.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Deserialize)]
 pub(super) struct Doubt {
     pub etag: Option<String>,
     pub version: Option<String>,
@@ -88,11 +89,7 @@ impl ReadTx<'_> {
     pub(super) fn doubt(&self, of: (&str, &str, &str)) -> Result<Option<Doubt>> {
         let sql = "SELECT etag, version, tries, first_seen, not_before FROM doubts
                    WHERE object_type = ?1 AND record_id = ?2 AND why = ?3";
-        self.find(sql, of, |row| {
-            let (etag, version, tries) = (row.get(0)?, row.get(1)?, row.get(2)?);
-            let [first_seen, not_before] = [row.get(3)?, row.get(4)?].map(|StoredTime(at)| at);
-            Ok(Doubt { etag, version, tries, first_seen, not_before })
-        })
+        self.find_parsed(sql, of)
     }
 
     /// The records whose lookup is due, or with `at_once` every record in doubt.

@@ -23,13 +23,6 @@ const MARKS: u32 = 128;
 const AGREEMENT: Duration = Duration::from_secs(3_600);
 
 impl RecordsTx<'_> {
-    pub(in crate::store) fn was_inserted(&self, object: Object, id: &str) -> Result<bool> {
-        self.value(
-            "SELECT EXISTS (SELECT 1 FROM changes WHERE object_type = ?1 AND record_id = ?2 AND kind = 'insert')",
-            params![object, id],
-        )
-    }
-
     /// Moves a record that the service no longer has to `removed_records`. Returns whether it was mirrored. Only the
     /// removal gate calls it.
     pub(super) fn remove(&self, object: Object, id: &RecordId, removed_at: Instant) -> Result<bool> {
@@ -155,13 +148,10 @@ impl FeedTx<'_> {
         marks.retain(|mark| mark.clock.time() <= clock.time());
         let due = marks.last().is_none_or(|last| clock.time().since(last.clock.time()) >= retention / MARKS);
         if due {
-            let newest = |sql: &str| -> Result<i64> { self.value(sql, []) };
-            marks.push(HistoryMark {
-                clock,
-                changes: newest("SELECT coalesce(max(seq), 0) FROM changes")?,
-                audits: newest("SELECT coalesce(max(id), 0) FROM audits")?,
-                runs: newest("SELECT coalesce(max(id), 0) FROM sync_runs")?,
-            });
+            let newest = |id: &str, table: &str| self.value(&format!("SELECT coalesce(max({id}), 0) FROM {table}"), []);
+            let (changes, audits, runs) =
+                (newest("seq", "changes")?, newest("id", "audits")?, newest("id", "sync_runs")?);
+            marks.push(HistoryMark { clock, changes, audits, runs });
         }
         // The newest mark that is old enough covers all before it.
         let old = marks.iter().rposition(|mark| mark.is_older_than(retention, &clock, now, date));

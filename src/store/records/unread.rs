@@ -23,7 +23,7 @@ use crate::model::{
     growing,
 };
 use crate::store::records::doubts::{Doubt, MAX_WAIT, key_type};
-use crate::store::{FieldToBackFill, ReadTx, Result, Shape, Source, Statements, UnreadTx, json_list};
+use crate::store::{ReadTx, Result, Shape, Source, Statements, UnreadTx, json_list};
 
 /// How long a record waits after the first failure of its detail, for each request that was made.
 const WAIT_PER_REQUEST: Duration = Duration::from_secs(12 * 60);
@@ -38,8 +38,6 @@ const MAX_RECORDS: u32 = 200;
 const MAX_READINGS: u32 = 3;
 /// After so many readings, about a week, its records are read again: the service may have changed.
 const READINGS_OF_A_ROUND: u32 = 34;
-/// Instead of readings: the column was filled again.
-const FILLED: u32 = READINGS_OF_A_ROUND;
 
 fn wait_after(requests: u32, failures: u32) -> Duration {
     // Two attempts with three requests each would exceed five in an hour.
@@ -74,9 +72,7 @@ pub fn failed_owed(tx: &ReadTx<'_>, object: Object) -> Result<Option<(Instant, u
 
 /// Whether a record had a custom key for which the definitions were not read yet.
 pub fn has_unread_keys(tx: &ReadTx<'_>) -> Result<bool> {
-    let keys: Vec<String> =
-        tx.column("SELECT record_id FROM doubts WHERE why = 'unknown key' AND tries = 0 LIMIT 1", [])?;
-    Ok(!keys.is_empty())
+    tx.value("SELECT EXISTS (SELECT 1 FROM doubts WHERE why = 'unknown key' AND tries = 0)", [])
 }
 
 impl UnreadTx<'_> {
@@ -189,28 +185,21 @@ impl UnreadTx<'_> {
     pub(in crate::store) fn mark_unshown(&self, object: Object, record: &Record, shows: Shows) -> Result<()> {
         let layout = self.tx.layout();
         let standard = object.fields().iter().zip(&record.fields).enumerate();
-        let standard =
-            standard.filter(|(place, (field, _))| field.writable && !layout.exclusions.takes_field(object, *place));
-        let standard = standard.map(|(_, (field, value))| {
+        let standard = standard
+            .filter(|(place, (field, _))| field.writable && !layout.exclusions.takes_field(object, *place))
+            .map(|(_, (field, value))| (field.column, value, field.projection == FieldProjection::Detail, false));
+        let custom = layout.of(object).fields().iter().zip(&record.custom);
+        let custom = custom.map(|(field, value)| (field.column.as_str(), value, field.data_type.detail_only(), true));
+        let columns = standard.chain(custom).map(|(column, value, of_detail, is_custom)| {
             let is_due = match shows {
-                Shows::List | Shows::ListOfDetail => field.projection == FieldProjection::List,
+                Shows::List => !of_detail && !is_custom,
+                Shows::ListOfDetail => !of_detail,
                 Shows::Detail => true,
                 Shows::Nothing => false,
             };
-            (field.column, value, is_due)
+            let is_shown = !matches!(value, FieldValue::Absent | FieldValue::Omitted | FieldValue::Withheld);
+            (column, is_shown, is_due || is_custom && *value == FieldValue::Withheld)
         });
-        let custom = layout.of(object).fields().iter().zip(&record.custom).map(|(field, value)| {
-            let is_due = match shows {
-                Shows::ListOfDetail => !field.data_type.detail_only(),
-                Shows::Detail => true,
-                Shows::List | Shows::Nothing => false,
-            };
-            (field.column.as_str(), value, is_due || *value == FieldValue::Withheld)
-        });
-        let is_unshown = |value: &FieldValue<SqlValue>| {
-            matches!(value, FieldValue::Absent | FieldValue::Omitted | FieldValue::Withheld)
-        };
-        let columns = standard.chain(custom).map(|(column, value, is_due)| (column, !is_unshown(value), is_due));
         let has_unshown = &self.tx.pending.unshown;
         if has_unshown.get().is_none() {
             let sql = "SELECT EXISTS (SELECT 1 FROM unshown_columns)";
@@ -240,13 +229,11 @@ impl UnreadTx<'_> {
         self.run(sql, params![object, record.id, columns.to_string()])
     }
 
-    /// What must be read again, now that the definitions were read and their columns updated: records whose last answer lacked
-    /// the key of an active field. If more did than are read at once, their column is filled again, but only after most of
-    /// those that were read had the key: a service that omits it would be asked for the same values again and again. A
-    /// back-fill shows no record without a value: those still lack the key after it, and are not read for it.
-    pub fn take_lacking(&self, object: Object) -> Result<LackedValues> {
-        let (layout, keys) = (self.tx.layout(), key_type(object));
-        let (mut out, mut again) = (LackedValues::default(), Vec::new());
+    /// The records that must be read again, now that the definitions were read and their columns updated: those whose last
+    /// answer lacked the key of an active field, some at a time. As long as most of those that were read had the key, others
+    /// are: a service that omits it would be asked for the same values again and again.
+    pub fn take_lacking(&self, object: Object) -> Result<Vec<RecordId>> {
+        let (layout, keys, mut again) = (self.tx.layout(), key_type(object), Vec::new());
         let lacking: BTreeMap<String, u32> = self.tuples(
             "SELECT value, count(*) FROM unshown_columns, json_each(columns) WHERE object_type = ?1 GROUP BY value",
             [object],
@@ -260,27 +247,20 @@ impl UnreadTx<'_> {
             let of_field = (keys.as_str(), field.definition.as_str(), "lacked");
             let known = self.tx.doubt(of_field)?.unwrap_or_default();
             let before: u32 = known.version.and_then(|records| records.parse().ok()).unwrap_or_default();
-            let was_filled = known.tries == FILLED;
             // Some of them may have been removed meanwhile.
-            let had_it = !was_filled && before > 0 && records + before.min(MAX_RECORDS).div_ceil(2) <= before;
-            let is_filled = was_filled && records <= before;
-            let readings = if had_it || was_filled { 0 } else { known.tries };
-            let fills = had_it && before > MAX_RECORDS;
-            if fills {
-                out.fields.push(FieldToBackFill { definition: field.definition.clone(), is_new: false });
-            } else if !is_filled && readings < MAX_READINGS {
+            let had_it = before > 0 && records + before.min(MAX_RECORDS).div_ceil(2) <= before;
+            let readings = if had_it { 0 } else { known.tries };
+            if readings < MAX_READINGS {
                 again.push(field.column.as_str());
             }
-            let tries = if fills || is_filled { FILLED } else { (readings + 1) % READINGS_OF_A_ROUND };
-            let version = Some(records.to_string());
+            let (tries, version) = ((readings + 1) % READINGS_OF_A_ROUND, Some(records.to_string()));
             self.tx.knowledge().set_doubt(of_field, &Doubt { tries, version, ..Doubt::default() })?;
         }
-        out.records = self.column(
+        self.column(
             "SELECT DISTINCT record_id FROM unshown_columns, json_each(columns) WHERE object_type = ?1
              AND value IN (SELECT value FROM json_each(?2)) ORDER BY record_id LIMIT ?3",
             params![object, serde_json::json!(again).to_string(), MAX_RECORDS],
-        )?;
-        Ok(out)
+        )
     }
 
     /// Notes a changed record if the list omitted a stored value: a missing key is no information about the value
@@ -335,13 +315,6 @@ pub(in crate::store) fn unshown_columns(tx: &ReadTx<'_>, object: Object, id: &Re
     let found: Option<String> =
         tx.find_value("SELECT columns FROM unshown_columns WHERE object_type = ?1 AND record_id = ?2", (object, id))?;
     Ok(found.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default())
-}
-
-#[derive(Debug, Default)]
-pub struct LackedValues {
-    pub records: Vec<RecordId>,
-    /// Fields of which more records may lack values.
-    pub fields: Vec<FieldToBackFill>,
 }
 
 #[cfg(test)]

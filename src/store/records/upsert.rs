@@ -265,7 +265,9 @@ impl RecordsTx<'_> {
         }
         let is_detail = shape.key != "id";
         // The first reading of a detail is not a change, unless the record itself was created after the first copy.
-        if !is_detail || changed.is_some() || self.was_inserted(object, id)? {
+        let inserted =
+            "SELECT EXISTS (SELECT 1 FROM changes WHERE object_type = ?1 AND record_id = ?2 AND kind = 'insert')";
+        if !is_detail || changed.is_some() || self.value(inserted, params![object, id])? {
             let kind = if changed.is_none() && !is_detail { "insert" } else { "update" };
             let differences = if is_detail { of_detail(differences) } else { differences };
             self.tx.feed().remember(object, id, kind, differences, seen_at)?;

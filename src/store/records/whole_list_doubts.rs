@@ -29,8 +29,7 @@ impl WholeListKind {
     const fn as_str(self) -> &'static str {
         match self {
             WholeListKind::Team => "team_member",
-            WholeListKind::Definitions(Object::Contact) => "contact_field",
-            WholeListKind::Definitions(Object::Company) => "company_field",
+            WholeListKind::Definitions(object) => object.pick("contact_field", "company_field"),
         }
     }
 }

@@ -97,11 +97,7 @@ fn made_by(conn: &Connection, text: &str) -> Result<Vec<String>, String> {
 }
 
 fn schema(conn: &Connection) -> Result<BTreeSet<(String, String)>, String> {
-    let read = || -> rusqlite::Result<BTreeSet<(String, String)>> {
-        let mut stmt = conn.prepare("SELECT coalesce(sql, ''), name FROM main.sqlite_schema")?;
-        stmt.query_map([], |row| row.try_into())?.collect()
-    };
-    read().map_err(|error| error.to_string())
+    conn.tuples("SELECT coalesce(sql, ''), name FROM main.sqlite_schema", []).map_err(|error| error.to_string())
 }
 
 /// Whether a statement creates or drops a persistent view.
@@ -113,8 +109,7 @@ fn is_of_views(sql: &str) -> bool {
 }
 
 pub(super) fn digest(files: &ViewFiles) -> String {
-    let digest = Sha256::digest(format!("{files:?}").as_bytes());
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    Sha256::digest(format!("{files:?}")).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl AppliedFiles {

@@ -132,14 +132,8 @@ async fn refresh_definitions_of(run: &Run<'_>, object: Object) -> Result<u64, Sy
             RemovalDecision::Refused(share) => (Vec::new(), Some(share)),
         };
         gone.extend(replaced);
-        let mut redefined = tx.custom().apply_definitions(object, &list.records, &gone, (list.asked_at, now))?;
-        let lacked = tx.unread().take_lacking(object)?;
-        omitted_values::mark_unshown(tx, object, &lacked.records, details)?;
-        for field in lacked.fields {
-            if !redefined.to_fill.iter().any(|known| known.definition == field.definition) {
-                redefined.to_fill.push(field);
-            }
-        }
+        let redefined = tx.custom().apply_definitions(object, &list.records, &gone, (list.asked_at, now))?;
+        omitted_values::mark_unshown(tx, object, &tx.unread().take_lacking(object)?, details)?;
         // In the same transaction, so that a new column is always filled.
         tx.claims().fill_again(object, &redefined.to_fill)?;
         if !redefined.to_fill.is_empty() {
