@@ -43,7 +43,7 @@ async fn value_that_changed_before_its_field_was_archived_for_a_while_is_read() 
     }
 }
 
-/// So many details were read while the field was archived that its column is filled again.
+/// More details were read while the field was archived than are read again at once.
 #[tokio::test]
 async fn values_of_many_records_that_changed_before_their_field_was_archived_for_a_while_are_read() {
     let mut world = World::new(noon());

@@ -193,12 +193,7 @@ impl Mirror {
                 commits
             })
         });
-        let options = StoreOptions {
-            before_commit,
-            views: self.views.clone(),
-            lock_wait: self.lock_wait,
-            ..StoreOptions::default()
-        };
+        let options = StoreOptions { before_commit, views: self.views.clone(), lock_wait: self.lock_wait };
         let store = Store::open_with(&self.path, options)?;
         let clock = self.clock.clone().unwrap_or_else(|| Arc::new(crm.clock.clone()));
         let engine = self.engine(store.clone(), clock, crm).await?;

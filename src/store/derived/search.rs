@@ -107,8 +107,9 @@ impl DerivedTx<'_> {
     }
 
     pub(in crate::store) fn mend_searches(&self) -> Result<()> {
-        for object in Object::ALL {
-            if let Some(why) = search_damage(self.tx, object)? {
+        let found = self.sequentially(|| Ok(Object::ALL.map(|object| search_damage(self.tx, object))))?;
+        for (object, damage) in Object::ALL.into_iter().zip(found) {
+            if let Some(why) = damage? {
                 self.mend_search(object, &why)?;
             }
         }

@@ -107,7 +107,7 @@ fn make(path: &Path) -> Result<()> {
 }
 
 /// SQLite's page cache, in KiB: ids are unordered, so their index is read and written in random order.
-const CACHE_KIB: i32 = 3072;
+pub(in crate::store) const CACHE_KIB: i32 = 3072;
 
 fn settings(conn: &Connection) -> rusqlite::Result<()> {
     conn.busy_timeout(wal::BUSY)?;
