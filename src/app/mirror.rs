@@ -206,7 +206,7 @@ async fn assemble(
     }
     let parts = EngineSettings {
         client: settings.client(),
-        key: settings.api.key.clone(),
+        key: settings.key.clone(),
         limits: limits(&settings.config.budget),
         patience: PATIENCE,
         sync: settings.sync(),

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::api::ClientSettings;
+use crate::api::{ApiKey, BaseUrl, ClientSettings};
 use crate::budget::Limits;
-use crate::config::{ApiConfig, BudgetConfig, Config, ConfigError, Sources};
+use crate::config::{BudgetConfig, Config, ConfigError, Sources};
 use crate::publish::{Check, PublishSettings};
 use crate::sync::{ListSchedule, SyncSettings};
 
@@ -24,7 +24,8 @@ pub fn publish_settings(config: &Config) -> PublishSettings {
 #[derive(Clone, Debug)]
 pub struct MirrorSettings {
     pub config: Config,
-    pub api: ApiConfig,
+    pub base_url: BaseUrl,
+    pub key: ApiKey,
 }
 
 impl MirrorSettings {
@@ -33,7 +34,8 @@ impl MirrorSettings {
     }
 
     pub fn new(config: Config) -> Result<MirrorSettings, ConfigError> {
-        Ok(MirrorSettings { api: config.api()?, config })
+        let base_url = config.api.base_url.clone().ok_or(ConfigError::NoBaseUrl)?;
+        Ok(MirrorSettings { base_url, key: config.api_key()?, config })
     }
 
     pub fn sync(&self) -> SyncSettings {
@@ -41,7 +43,7 @@ impl MirrorSettings {
         SyncSettings {
             overlap: sync.overlap,
             details: sync.details,
-            concurrency: self.api.concurrency,
+            concurrency: config.api.concurrency,
             most_removals: sync.max_removals,
             retention: config.history.retention,
             detail_max_age: sync.detail_max_age,
@@ -58,9 +60,9 @@ impl MirrorSettings {
 
     pub fn client(&self) -> ClientSettings {
         ClientSettings {
-            timeout: self.api.timeout,
-            concurrency: self.api.concurrency,
-            ..ClientSettings::new(self.api.base_url.clone())
+            timeout: self.config.api.timeout,
+            concurrency: self.config.api.concurrency,
+            ..ClientSettings::new(self.base_url.clone())
         }
     }
 }

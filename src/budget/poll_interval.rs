@@ -50,57 +50,24 @@ impl PollingBudget {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PollReason {
-    Changing,
-    Budget,
-    Settled,
-    MinInterval,
-}
-
-impl PollReason {
-    pub const fn sentence(self) -> &'static str {
-        match self {
-            PollReason::Changing => "changes were found in the last five minutes",
-            PollReason::Budget => "this is what the budget allows for the rest of the window",
-            PollReason::Settled => "nothing has changed for a while",
-            PollReason::MinInterval => "`sync.min_interval` allows no shorter one",
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PollDecision {
-    /// From the end of one run to the beginning of the next.
-    pub interval: Duration,
-    pub reason: PollReason,
-}
-
-/// `last_change` is when a run last found one; `None` if that is not known.
+/// The interval from the end of one run to the beginning of the next. `last_change` is when a run last found one; `None` if that is not known.
 pub fn decide_poll(
     budget: &PollingBudget,
     last_change: Option<Instant>,
     min_interval: Duration,
     now: Instant,
-) -> PollDecision {
+) -> Duration {
     let polls = budget.allowance(now) / budget.idle_cost.get().max(1) as f64;
     let window_left = budget.refills_at.since(now);
     let fair = window_left.div_f64(polls.max(1.0));
     if window_left >= MAX_POLL.mul_f64(polls) {
-        return PollDecision { interval: fair.max(MAX_POLL).max(min_interval), reason: PollReason::Budget };
+        return fair.max(MAX_POLL).max(min_interval);
     }
-    let (wanted, reason) = match last_change.map(|changed| now.since(changed)) {
-        Some(since) if since <= RECENT => (fair.mul_f64(0.6), PollReason::Changing),
-        since => {
-            let pace = fair.mul_f64(0.8);
-            let settled = (since.unwrap_or_default() / SETTLED).min(MAX_POLL);
-            if settled > pace { (settled, PollReason::Settled) } else { (pace, PollReason::Budget) }
-        }
+    let wanted = match last_change.map(|changed| now.since(changed)) {
+        Some(since) if since <= RECENT => fair.mul_f64(0.6),
+        since => fair.mul_f64(0.8).max((since.unwrap_or_default() / SETTLED).min(MAX_POLL)),
     };
-    if wanted <= min_interval {
-        return PollDecision { interval: min_interval, reason: PollReason::MinInterval };
-    }
-    PollDecision { interval: wanted, reason }
+    wanted.max(min_interval)
 }
 
 #[cfg(test)]

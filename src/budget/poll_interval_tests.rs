@@ -28,21 +28,20 @@ fn the_interval_follows_budget_and_changes() {
     let plenty = || PollingBudget { limit: Ru::new(1_000_000), ..budget(1_000_000) };
     let recently = Some(at(0).minus(Duration::from_secs(600)));
     let an_hour_ago = Some(at(0).minus(Duration::from_secs(3_600)));
-    for (name, budget, changed, now, seconds, reason) in [
-        ("a whole day, 2,500 polls", budget(10_000), recently, at(0), 27, PollReason::Budget),
-        ("no change is known", budget(10_000), None, at(0), 27, PollReason::Budget),
-        ("nothing changed for long", budget(10_000), an_hour_ago, at(0), 112, PollReason::Settled),
-        ("just changed", budget(10_000), Some(at(60)), at(60), 20, PollReason::Changing),
-        ("plenty of budget", plenty(), recently, at(0), 18, PollReason::Settled),
-        ("plenty of budget, just changed", plenty(), Some(at(0)), at(0), 15, PollReason::MinInterval),
-        ("400 RU left for polling", budget(400), recently, at(0), 345, PollReason::Budget),
+    for (name, budget, changed, now, seconds) in [
+        ("a whole day, 2,500 polls", budget(10_000), recently, at(0), 27),
+        ("no change is known", budget(10_000), None, at(0), 27),
+        ("nothing changed for long", budget(10_000), an_hour_ago, at(0), 112),
+        ("just changed", budget(10_000), Some(at(60)), at(60), 20),
+        ("plenty of budget", plenty(), recently, at(0), 18),
+        ("plenty of budget, just changed", plenty(), Some(at(0)), at(0), 15),
+        ("400 RU left for polling", budget(400), recently, at(0), 345),
         (
             "what is kept for others is not there",
             PollingBudget { reserve: Ru::new(9_600), ..budget(10_000) },
             recently,
             at(0),
             345,
-            PollReason::Budget,
         ),
         (
             "half of the budget is the most",
@@ -50,26 +49,24 @@ fn the_interval_follows_budget_and_changes() {
             recently,
             at(0),
             345,
-            PollReason::Budget,
         ),
-        ("hardly anything left", budget(20), None, at(0), 8_640, PollReason::Budget),
+        ("hardly anything left", budget(20), None, at(0), 8_640),
         (
             "not even two requests",
             PollingBudget { idle_cost: Ru::new(4), ..budget(5) },
             None,
             at(0),
             69_120,
-            PollReason::Budget,
         ),
-        ("nothing left", budget(0), None, at(0), DAY, PollReason::Budget),
-        ("the window's last second", budget(0), None, at(DAY - 1), 900, PollReason::Budget),
-        ("one request for the last minutes", budget(2), None, at(DAY - 450), 360, PollReason::Budget),
+        ("nothing left", budget(0), None, at(0), DAY),
+        ("the window's last second", budget(0), None, at(DAY - 1), 900),
+        ("one request for the last minutes", budget(2), None, at(DAY - 450), 360),
     ] {
         let decision = decide_poll(&budget, changed, MIN, now);
-        assert_eq!((decision.interval.as_secs(), decision.reason), (seconds, reason), "{name}");
+        assert_eq!(decision.as_secs(), seconds, "{name}");
     }
     let five = decide_poll(&plenty(), Some(at(0)), Duration::from_secs(5), at(0));
-    assert_eq!(five.interval, Duration::from_secs(5));
+    assert_eq!(five, Duration::from_secs(5));
 }
 
 #[test]
@@ -83,38 +80,38 @@ fn work_that_is_kept_for_others_leaves_enough_for_the_longest_interval() {
         ("the share is spent, in the last minute", polled, at(DAY - 60), 900),
     ] {
         let decision = decide_poll(&budget, None, MIN, now);
-        assert_eq!((decision.interval.as_secs(), decision.reason), (seconds, PollReason::Budget), "{name}");
+        assert_eq!(decision.as_secs(), seconds, "{name}");
     }
 }
 
 #[test]
 fn a_change_is_recent_for_five_minutes_and_its_age_lengthens_the_interval() {
-    for (ago, seconds, reason) in [
-        (300, 20, PollReason::Changing),
-        (301, 27, PollReason::Budget),
-        (880, 27, PollReason::Budget),
-        (1_280, 40, PollReason::Settled),
-        (3_600, 112, PollReason::Settled),
-        (28_800, 900, PollReason::Settled),
-        (30 * DAY, 900, PollReason::Settled),
+    for (ago, seconds) in [
+        (300, 20),
+        (301, 27),
+        (880, 27),
+        (1_280, 40),
+        (3_600, 112),
+        (28_800, 900),
+        (30 * DAY, 900),
     ] {
         let changed = Some(at(0).minus(Duration::from_secs(ago)));
         let decision = decide_poll(&budget(10_000), changed, MIN, at(0));
-        assert_eq!((decision.interval.as_secs(), decision.reason), (seconds, reason), "{ago} s ago");
+        assert_eq!(decision.as_secs(), seconds, "{ago} s ago");
     }
     let set_back = decide_poll(&budget(10_000), Some(at(DAY)), MIN, at(0));
-    assert_eq!(set_back.reason, PollReason::Changing, "a change in the future is no reason to wait");
+    assert_eq!(set_back.as_secs(), 20, "a change in the future is no reason to wait");
 }
 
 #[test]
 fn an_interval_is_bounded_by_the_shortest_and_the_longest() {
     let exact = PollingBudget { limit: Ru::new(1_000_000), polled: Ru::ZERO, ..budget(9_216) };
-    assert_eq!(decide_poll(&exact, None, MIN, at(0)), PollDecision { interval: MIN, reason: PollReason::MinInterval });
+    assert_eq!(decide_poll(&exact, None, MIN, at(0)), MIN);
     let rare = decide_poll(&budget(200), Some(at(0).minus(Duration::from_secs(DAY))), MIN, at(0));
-    assert_eq!(rare, PollDecision { interval: MAX_POLL, reason: PollReason::Settled });
+    assert_eq!(rare, MAX_POLL);
     let hour = Duration::from_secs(HOUR);
     let hourly = decide_poll(&budget(10_000), Some(at(0).minus(100 * hour)), hour, at(0));
-    assert_eq!(hourly, PollDecision { interval: hour, reason: PollReason::MinInterval });
+    assert_eq!(hourly, hour);
 }
 
 /// What a month of polling came to.
@@ -193,11 +190,11 @@ fn month(changes: &[u64], limit: u64, next: impl Fn(&PollingBudget, Option<Insta
 fn a_month_is_fresher_than_with_a_fixed_interval_at_the_same_budget() {
     let changes = changes(&mut fastrand::Rng::with_seed(5));
     for limit in [2_600, 3_000, 10_000] {
-        let auto = month(&changes, limit, |budget, changed, now| decide_poll(budget, changed, MIN, now).interval);
+        let auto = month(&changes, limit, |budget, changed, now| decide_poll(budget, changed, MIN, now));
         // Every five minutes is 576 RU a day; the automatic one may spend as much.
         let fixed = month(&changes, limit, |_, _, _| Duration::from_secs(300));
         let same = month(&changes, limit, |budget, changed, now| {
-            decide_poll(&PollingBudget { share: 576.0 / limit as f64, ..*budget }, changed, MIN, now).interval
+            decide_poll(&PollingBudget { share: 576.0 / limit as f64, ..*budget }, changed, MIN, now)
         });
         for (name, run) in [("fixed", &fixed), ("auto, 576 RU a day", &same), ("auto", &auto)] {
             eprintln!(

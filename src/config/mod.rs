@@ -29,10 +29,10 @@ pub use error::ConfigError;
 pub use network::Network;
 pub use secret::{Secret, SecretPlace};
 pub use sections::{
-    BudgetConfig, DaemonConfig, HistoryConfig, LogConfig, LogFormat, McpConfig, NotifyConfig, PublishConfig,
+    ApiConfig, BudgetConfig, DaemonConfig, HistoryConfig, LogConfig, LogFormat, McpConfig, NotifyConfig, PublishConfig,
     SyncConfig, WriteBackConfig,
 };
-pub use settings::{ApiConfig, Config};
+pub use settings::Config;
 pub use sources::{Environment, LOCAL_FILE, Sources, files_in};
 pub use unit::{ServiceUnit, UnitCredential};
 

@@ -28,11 +28,11 @@ const YEAR: u64 = 366 * DAY;
 /// `[api]`: the service. The key itself is not a setting.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ApiSection {
+pub struct ApiConfig {
     #[serde(default, deserialize_with = "values::base_url")]
     pub base_url: Option<BaseUrl>,
     #[serde(default, deserialize_with = "values::path")]
-    pub key_file: Option<PathBuf>,
+    pub(super) key_file: Option<PathBuf>,
     #[serde(deserialize_with = "values::whole::<_, _, 1, 64>")]
     pub concurrency: u32,
     #[serde(deserialize_with = "values::seconds::<_, 1, HOUR>")]
@@ -101,7 +101,7 @@ pub struct HistoryConfig {
     pub retention: Option<Duration>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DaemonConfig {
     #[serde(default, deserialize_with = "values::path")]

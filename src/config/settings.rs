@@ -1,7 +1,6 @@
 //! The configuration as the program uses it: its sections, with paths completed by systemd's directories.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use secrecy::ExposeSecret as _;
 use serde::Deserialize;
@@ -10,21 +9,21 @@ use super::error::ConfigError;
 use super::layers;
 use super::secret::{Secret, SecretPlace};
 use super::sections::{
-    ApiSection, BudgetConfig, DaemonConfig, DatabaseSection, HistoryConfig, LogConfig, McpConfig, NotifyConfig,
+    ApiConfig, BudgetConfig, DaemonConfig, DatabaseSection, HistoryConfig, LogConfig, McpConfig, NotifyConfig,
     PublishConfig, SyncConfig, WriteBackConfig,
 };
 use super::sources::{API_KEY, Sources};
 use super::unit::{self, ServiceUnit};
-use crate::api::{ApiKey, BaseUrl};
+use crate::api::ApiKey;
 use crate::format::shell_word;
 use crate::model::Resource;
 use crate::store::{ViewOptions, beside};
 
-/// The whole configuration. Every part is validated except the address and the key, which [`Config::api`] requires.
+/// The whole configuration. Every part is validated except the address, which may be missing, and the key.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    api: ApiSection,
+    pub api: ApiConfig,
     #[serde(rename = "database")]
     storage: DatabaseSection,
     pub budget: BudgetConfig,
@@ -46,14 +45,6 @@ pub struct Config {
     pub socket: PathBuf,
     #[serde(skip)]
     key: Secret,
-}
-
-#[derive(Clone, Debug)]
-pub struct ApiConfig {
-    pub base_url: BaseUrl,
-    pub key: ApiKey,
-    pub concurrency: u32,
-    pub timeout: Duration,
 }
 
 impl Config {
@@ -129,21 +120,8 @@ impl Config {
         self.publish.url.hold(as_unit);
     }
 
-    pub fn base_url(&self) -> Option<&BaseUrl> {
-        self.api.base_url.as_ref()
-    }
-
     pub fn key_place(&self) -> &SecretPlace {
         &self.key.place
-    }
-
-    pub fn api(&self) -> Result<ApiConfig, ConfigError> {
-        Ok(ApiConfig {
-            base_url: self.api.base_url.clone().ok_or(ConfigError::NoBaseUrl)?,
-            key: self.api_key()?,
-            concurrency: self.api.concurrency,
-            timeout: self.api.timeout,
-        })
     }
 
     pub fn api_key(&self) -> Result<ApiKey, ConfigError> {

@@ -114,9 +114,10 @@ fn defaults_are_the_documented_ones() {
     assert!(!config.write_back.enabled);
     assert_eq!(config.write_back.max_edits, 100);
     assert_eq!((config.log.level.as_str(), config.log.format), ("info", LogFormat::Auto));
-    assert!(config.base_url().is_none());
-    assert_eq!(config.api().unwrap_err().to_string(), "`api.base_url` is not set");
-    let api = with_key().load().unwrap().api().unwrap();
+    assert!(config.api.base_url.is_none());
+    let error = crate::app::MirrorSettings::new(config).unwrap_err();
+    assert_eq!(error.to_string(), "`api.base_url` is not set");
+    let api = with_key().load().unwrap().api;
     assert_eq!((api.concurrency, api.timeout), (8, 30 * SECOND));
 }
 
@@ -126,7 +127,7 @@ fn uncommented_default_file_is_valid() {
     let text = text.replace("\n#path", "\npath").replace("\n#socket", "\nsocket");
     let text = text.replace("\n#http", "\nhttp").replace("\n#url_file", "\nurl_file");
     let config = case().file(&text).load().unwrap();
-    assert_eq!(config.base_url().unwrap().as_str(), "https://api.example.com/v1");
+    assert_eq!(config.api.base_url.as_ref().unwrap().as_str(), "https://api.example.com/v1");
     assert_eq!(config.socket, Path::new("/run/crm-mirror/control.sock"));
     assert_eq!(config.daemon.http, Some("127.0.0.1:8787".parse().unwrap()));
 }
@@ -140,7 +141,7 @@ fn flags_override_the_environment_which_overrides_the_file() {
         .env("CRM_MIRROR_LOG__LEVEL", "debug")
         .flag("log.level", "trace");
     let config = case.load().unwrap();
-    let api = config.api().unwrap();
+    let api = &config.api;
     assert_eq!((api.concurrency, api.timeout), (9, 10 * SECOND));
     assert_eq!(config.log.level, "trace");
 }
@@ -310,7 +311,7 @@ fn with_url() -> Case {
 
 #[test]
 fn key_is_read_from_the_environment_a_file_or_the_credential() {
-    let fingerprint = |case: &Case| case.load().unwrap().api().unwrap().key.fingerprint();
+    let fingerprint = |case: &Case| case.load().unwrap().api_key().unwrap().fingerprint();
     let of = |text: &str| ApiKey::new(text).unwrap().fingerprint();
     let mut case = with_url();
     fs::write(case.path().join("api-key"), "credential\n").unwrap();
@@ -326,7 +327,7 @@ fn key_is_read_from_the_environment_a_file_or_the_credential() {
 
 #[test]
 fn missing_or_invalid_key_is_reported_when_needed() {
-    let error = |case: &Case| case.load().unwrap().api().unwrap_err();
+    let error = |case: &Case| case.load().unwrap().api_key().unwrap_err();
     assert!(matches!(error(&with_url()), ConfigError::NoKey));
     assert!(matches!(
         error(&with_url().env("CRM_MIRROR_API__KEY_FILE", "/nowhere/key")),
@@ -364,7 +365,7 @@ fn key_in_the_configuration_is_refused_and_never_echoed() {
 #[test]
 fn debug_output_of_a_config_does_not_show_the_key() {
     let config = with_url().env("CRM_MIRROR_API__KEY", SECRET).load().unwrap();
-    assert!(!format!("{config:?} {:?}", config.api().unwrap()).contains("hidden"));
+    assert!(!format!("{config:?} {:?}", config.api_key().unwrap()).contains("hidden"));
 }
 
 #[test]

@@ -88,7 +88,7 @@ impl EventLoop {
     }
 
     async fn reschedule(&mut self) {
-        if let Err(error) = self.scheduler.set(self.state.timetable(), self.control.now()).await {
+        if let Err(error) = self.scheduler.set(&self.state.timetable, self.control.now()).await {
             tracing::error!("The scheduler could not be configured: {error}; the timetable is still checked");
         }
     }
@@ -139,7 +139,8 @@ impl EventLoop {
             if let Some(moved) = self.look_at_the_clock() {
                 continues &= self.on(moved).await;
             }
-            if self.state.is_key_refused() && self.state.running().is_none() && self.runner.key_changed() {
+            let is_key_refused = self.state.trouble.as_ref().is_some_and(|trouble| trouble.is_of_key);
+            if is_key_refused && self.state.running().is_none() && self.runner.key_changed() {
                 continues &= self.on(Input::NewKey).await;
             }
             if let Some(input) = input.filter(|_| continues) {
@@ -288,7 +289,7 @@ impl EventLoop {
         let (wait, is_locked, hold) = (status.wait(), status.waiting_for.is_some(), status.hold);
         self.control.publish(status);
         // During a pause nobody finds out whether a lock is gone, so nothing is said about it.
-        if wait != self.wait && (wait.is_some() || self.state.locked_since().is_none()) {
+        if wait != self.wait && (wait.is_some() || self.state.locked.is_none()) {
             match (&wait, &self.wait) {
                 (Some(begins), _) if let Some(hold) = hold.filter(|hold| hold.until.since(now) > LONG_HOLD) => {
                     tracing::warn!(hold = %hold.reason, "{begins}");

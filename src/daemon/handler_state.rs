@@ -1,12 +1,8 @@
-//! What the daemon's tasks share: the loop's inbox, the listeners to events, the configuration, and the status in memory,
-//! which is what was last read from the mirror's file, and what the loop last published.
-//!
-//! A file can be slow: on a network disk that hangs, or on a busy machine. So a request for the status reads the file, but
-//! waits for it no longer than [`PROMPT`] and is then answered from memory. The status is read again at the end of each run,
-//! and its `read_at` says when.
+//! What the daemon's tasks share: the loop's inbox, the listeners to events, the configuration, a reader of the mirror's
+//! file, and the daemon's status as its loop last published it.
 //!
 //! # Invariants
-//! - No answer waits longer than [`PROMPT`] for the file, or for the loop.
+//! - No answer waits longer than [`FILE_WITHIN`] for the file, or [`ALIVE_WITHIN`] for the loop: a network disk can hang.
 //! - One read of the file at a time, however many clients ask and however long it takes.
 
 use std::collections::BTreeMap;
@@ -22,7 +18,7 @@ use super::event::Event;
 use super::inputs_and_effects::{DaemonAnswer, DaemonRequest, Input};
 use super::job::JobRunEnd;
 use super::progress_log::ProgressLog;
-use super::status_reply::{DaemonStatus, OPENING, PageStatus, StatusReply};
+use super::status_reply::{DaemonStatus, OPENING, StatusReply};
 use crate::app::status::{self, MirrorStatus};
 use crate::config::Config;
 use crate::error_chain::error_chain;
@@ -33,11 +29,8 @@ use crate::sync::{RunEvent, RunObserver};
 /// How long the loop may take to answer before it counts as stuck: the probe answers within two seconds either way.
 pub(super) const ALIVE_WITHIN: Duration = Duration::from_secs(1);
 
-/// How long an answer waits for the file, and for the loop.
-pub(super) const PROMPT: Duration = Duration::from_millis(50);
-
-/// How long the start of the daemon and the end of a run wait for the file.
-pub(super) const PATIENT: Duration = Duration::from_secs(2);
+/// How long an answer waits for the file: with that, a probe is still answered within two seconds.
+const FILE_WITHIN: Duration = Duration::from_millis(1500);
 
 /// The number of events that a slow listener may lag behind before it misses some.
 const BEHIND: usize = 1024;
@@ -61,7 +54,8 @@ pub(super) struct WorkKnown {
     pub ended: BTreeMap<(&'static str, u8), u64>,
     /// Why the configuration on disk is invalid, and the old one active.
     pub reload_failed: Option<String>,
-    pub page: Option<PageStatus>,
+    /// Whether the mirror was up to date when its status was last read.
+    is_up_to_date: bool,
     log: ProgressLog,
 }
 
@@ -73,7 +67,6 @@ pub(super) struct Control {
     pub(super) config: watch::Sender<Arc<Config>>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) since: Instant,
-    last_mirror: watch::Sender<Option<MirrorStatus>>,
     daemon: watch::Sender<DaemonStatus>,
     reader: Arc<tokio::sync::Mutex<KeptReader>>,
     /// Stops every stream and server of the daemon.
@@ -91,7 +84,6 @@ impl Control {
             config: watch::Sender::new(config),
             clock,
             since,
-            last_mirror: watch::Sender::new(None),
             reader: Arc::default(),
             end: watch::Sender::new(false),
         }
@@ -125,10 +117,10 @@ impl Control {
         matches!(tokio::time::timeout(within, self.answered(LoopMessage::IsAlive)).await, Ok(Some(())))
     }
 
-    /// The status of mirror and daemon, within [`PROMPT`].
+    /// The status of mirror and daemon.
     pub(super) async fn status(&self) -> Result<StatusReply, String> {
         // The loop reads the clock whenever it is asked anything, and publishes what follows.
-        let (read, _) = tokio::join!(self.mirror(PROMPT), self.is_alive(PROMPT));
+        let (read, _) = tokio::join!(self.mirror(), self.is_alive(ALIVE_WITHIN));
         let mut status = read?;
         // The client may have a different working directory.
         if let Ok(database) = std::path::absolute(&status.database) {
@@ -179,19 +171,12 @@ impl Control {
         self.known().reload_failed = Some(error);
     }
 
-    /// The status of the mirror: read from the file, or, if that takes longer than `within`, as it was last read.
-    pub(super) async fn mirror(&self, within: Duration) -> Result<MirrorStatus, String> {
-        // A read follows those of earlier requests, and continues when nobody waits for it any more.
-        let (last, now) = (self.last_mirror.clone(), self.clock.reading());
-        let read = self.with_reader(move |reader, config| {
-            let status = status::read_with(reader, config, now)?;
-            last.send_replace(Some(status.clone()));
-            Ok(status)
-        });
-        match tokio::time::timeout(within, read).await {
-            Ok(read) => read,
-            Err(_) => self.last_mirror.borrow().clone().ok_or_else(|| "the mirror's file does not answer".into()),
-        }
+    /// The status of the mirror, as its file shows it now.
+    pub(super) async fn mirror(&self) -> Result<MirrorStatus, String> {
+        let now = self.clock.reading();
+        let status = self.with_reader(move |reader, config| status::read_with(reader, config, now)).await?;
+        self.known().is_up_to_date = status.up_to_date;
+        Ok(status)
     }
 
     /// A number that changes with each commit to the mirror's file; rarely, another file has the number of the last one.
@@ -199,24 +184,27 @@ impl Control {
         self.with_reader(|reader, _| reader.data_version()).await
     }
 
-    /// Reads the file, without waiting for a writer.
+    /// Reads the file, without waiting for a writer. A read follows those of earlier requests, and continues when nobody waits
+    /// for it any more.
     pub(super) async fn with_reader<T: Send + 'static>(
         &self,
         read: impl Fn(&Reader, &Config) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, String> {
-        let (config, mut reader) = (self.config(), self.reader.clone().lock_owned().await);
-        let done = tokio::task::spawn_blocking(move || reader.read(&config.database, |reader| read(reader, &config)));
-        match done.await {
-            Ok(read) => read.map_err(|error| error.to_string()),
-            Err(panicked) => Err(panicked.to_string()),
+        let (config, readers) = (self.config(), self.reader.clone());
+        let done = async {
+            let mut reader = readers.lock_owned().await;
+            tokio::task::spawn_blocking(move || reader.read(&config.database, |reader| read(reader, &config))).await
+        };
+        match tokio::time::timeout(FILE_WITHIN, done).await {
+            Ok(Ok(read)) => read.map_err(|error| error.to_string()),
+            Ok(Err(panicked)) => Err(panicked.to_string()),
+            Err(_) => Err("the mirror's file does not answer".into()),
         }
     }
 
     /// The daemon's status, as its loop last published it: after each input, before the answer.
     pub(super) fn daemon(&self) -> DaemonStatus {
-        let known = self.known();
-        let (page, reload_failed) = (known.page.clone(), known.reload_failed.is_some());
-        DaemonStatus { page, reload_failed, ..self.daemon.borrow().clone() }
+        DaemonStatus { reload_failed: self.known().reload_failed.is_some(), ..self.daemon.borrow().clone() }
     }
 
     pub(super) fn publish(&self, status: DaemonStatus) {
@@ -225,9 +213,8 @@ impl Control {
 
     /// A line for `systemctl status`: that the configuration is invalid stands before everything else until it is valid.
     pub(super) fn line(&self) -> String {
-        let is_up_to_date = self.last_mirror.borrow().as_ref().is_some_and(|status| status.up_to_date);
         let (status, known) = (self.daemon(), self.known());
-        let line = status.line(is_up_to_date);
+        let line = status.line(known.is_up_to_date);
         match &known.reload_failed {
             Some(reason) => format!("The configuration is invalid and the old one active: {reason}. {line}"),
             None => line,

@@ -13,7 +13,7 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use super::error::DaemonError;
 use super::event_loop::EventLoop;
-use super::handler_state::{Control, LoopMessage, PATIENT};
+use super::handler_state::{Control, LoopMessage};
 use super::inputs_and_effects::DaemonAnswer;
 use super::runner::{self, Runner};
 use super::socket::{self, ControlSocket};
@@ -51,8 +51,8 @@ pub async fn run(sources: Sources, clock: Arc<dyn Clock>, mut signals: DaemonSig
         Err(error) => (Err(error), None),
         Ok(None) => (Ok(()), None),
         Ok(Some((mirror, past))) => {
-            // From now on a status is known, however slow the file is.
-            let _ = control.mirror(PATIENT).await;
+            // The first line for systemd says whether the mirror is up to date.
+            let _ = control.mirror().await;
             let runner = Runner::new(mirror, sources, control.clone(), sender.clone());
             beside_loop.spawn(notification::tell(control.clone(), Arc::downgrade(&runner.mirror)));
             beside_loop.spawn(watches::watch_edits(control.clone(), sender));

@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use super::error::DaemonError;
-use super::handler_state::{Control, LoopMessage, PATIENT};
+use super::handler_state::{Control, LoopMessage};
 use super::inputs_and_effects::{DaemonAnswer, Input};
 use super::job::{FailureKind, JobResult, JobRunEnd, PollFacts, QueuedJob, RunEnd, RunEnding};
 use super::state_machine::PastRuns;
@@ -56,9 +56,8 @@ impl Runner {
         let (inbox, control, job) = (self.inbox.clone(), self.control.clone(), job.clone());
         self.task(LoopMessage::Ended(Box::new(JobRunEnd::panicked())), |mirror| async move {
             let ended = run(&mirror, &control, &inbox, &job).await;
-            // Who learns of the end finds the run in the status, also if the file is slow. Only a file that cannot be read
-            // is not kept.
-            let _ = control.mirror(PATIENT).await;
+            // The line for systemd then says whether the mirror is up to date.
+            let _ = control.mirror().await;
             LoopMessage::Ended(Box::new(ended))
         })
     }
@@ -151,8 +150,8 @@ async fn send(inbox: &mpsc::Sender<LoopMessage>, message: LoopMessage) {
 
 fn changed_key(mirror: &Mirror, config: &Config) -> Option<MirrorSettings> {
     let settings = mirror.settings();
-    let api = config.api().ok()?;
-    (api.key.fingerprint() != settings.api.key.fingerprint()).then_some(MirrorSettings { api, ..settings })
+    let key = config.api_key().ok()?;
+    (key.fingerprint() != settings.key.fingerprint()).then_some(MirrorSettings { key, ..settings })
 }
 
 async fn run(mirror: &Mirror, control: &Control, inbox: &mpsc::Sender<LoopMessage>, job: &QueuedJob) -> JobRunEnd {
@@ -291,10 +290,10 @@ async fn kind(mirror: &Mirror, job: &Job, error: &SyncError) -> FailureKind {
 
 async fn reload(mirror: &Mirror, sources: &Sources, control: &Control) -> Result<Arc<Config>, DaemonError> {
     let mut config = Config::load(sources)?;
-    let Config { database, socket, log, .. } = Config::clone(&control.config());
-    if (&config.database, &config.socket, &config.log) != (&database, &socket, &log) {
-        tracing::warn!("`database.path`, `daemon.socket` and `log` take effect after a restart; the rest is active");
-        (config.database, config.socket, config.log) = (database, socket, log);
+    let Config { database, socket, log, daemon, .. } = Config::clone(&control.config());
+    if (&config.database, &config.socket, &config.log, &config.daemon) != (&database, &socket, &log, &daemon) {
+        tracing::warn!("`database.path`, `[daemon]` and `[log]` take effect after a restart; the rest is active");
+        (config.database, config.socket, config.log, config.daemon) = (database, socket, log, daemon);
     }
     mirror.reconfigure(MirrorSettings::new(config.clone())?).await?;
     mirror.store().write(pause_in_effect(control.clone())).await.map_err(MirrorError::from)?;

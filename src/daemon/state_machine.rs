@@ -113,21 +113,22 @@ pub struct PastRuns {
 
 #[derive(Clone, Debug)]
 pub struct StateMachine {
-    timetable: Timetable,
+    pub timetable: Timetable,
     covered: [Instant; 3],
     last_change: Option<Instant>,
     polled: (u32, Ru),
     /// When each kind is next due: cached, because it takes a search.
     due_at: [Option<Instant>; 3],
-    queue: Vec<QueuedJob>,
+    /// The jobs that wait.
+    pub(super) queue: Vec<QueuedJob>,
     running: Option<CurrentRun>,
     /// How often the configuration is being reloaded, and sweeps and holds are being cleared; nothing starts meanwhile.
     maintenance: u32,
-    paused_since: Option<Instant>,
+    pub paused_since: Option<Instant>,
     hold: Option<DaemonHold>,
-    trouble: Option<Trouble>,
+    pub trouble: Option<Trouble>,
     /// Since when another program keeps the mirror locked, and the runs in a row that gave up for it.
-    locked: Option<(Instant, u32)>,
+    pub(super) locked: Option<(Instant, u32)>,
     /// When the budget allows edits again, or a key that nothing answered, after a push that ended so.
     edits_wait_until: Option<Instant>,
     /// What is left of suspended runs and failed ones, and when it is resumed: each job once.
@@ -227,33 +228,8 @@ impl StateMachine {
         self.running.as_ref().map(|running| (&running.job, running.since))
     }
 
-    pub fn waiting(&self) -> &[QueuedJob] {
-        &self.queue
-    }
-
-    pub fn paused_since(&self) -> Option<Instant> {
-        self.paused_since
-    }
-
     pub fn hold(&self, now: Instant) -> Option<DaemonHold> {
         self.hold.filter(|hold| hold.until > now)
-    }
-
-    pub fn trouble(&self) -> Option<&Trouble> {
-        self.trouble.as_ref()
-    }
-
-    pub fn locked_since(&self) -> Option<Instant> {
-        self.locked.map(|(since, _)| since)
-    }
-
-    /// Whether runs fail because the key is refused: it may have been changed meanwhile.
-    pub fn is_key_refused(&self) -> bool {
-        self.trouble.as_ref().is_some_and(|trouble| trouble.is_of_key)
-    }
-
-    pub fn timetable(&self) -> &Timetable {
-        &self.timetable
     }
 
     pub fn next_due(&self, kind: ScheduleKind, now: Instant) -> Option<Instant> {

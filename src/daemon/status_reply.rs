@@ -73,8 +73,6 @@ pub struct DaemonStatus {
     pub next: Vec<NextStatus>,
     pub time_zone: String,
     #[serde(default)]
-    pub page: Option<PageStatus>,
-    #[serde(default)]
     pub reload_failed: bool,
 }
 
@@ -95,7 +93,6 @@ impl DaemonStatus {
             trouble: None,
             next: Vec::new(),
             time_zone: zone.iana_name().unwrap_or("UTC").to_string(),
-            page: None,
             reload_failed: false,
         }
     }
@@ -164,15 +161,6 @@ pub struct NextStatus {
     pub at: Option<Instant>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PageStatus {
-    pub at: String,
-    /// Why it is not served, such as a port that is in use; it is retried.
-    pub error: Option<String>,
 }
 
 pub(super) fn status(state: &StateMachine, since: Instant, now: Instant) -> DaemonStatus {
@@ -180,27 +168,26 @@ pub(super) fn status(state: &StateMachine, since: Instant, now: Instant) -> Daem
         |job: &QueuedJob, since| JobStatus { job: job.id, work: job.job.kind().into(), trigger: job.trigger, since };
     DaemonStatus {
         running: state.running().map(|(running, since)| job(running, Some(since))),
-        waiting: state.waiting().iter().map(|waiting| job(waiting, None)).collect(),
+        waiting: state.queue.iter().map(|waiting| job(waiting, None)).collect(),
         // During a pause no run finds out whether the lock is gone.
         waiting_for: state
-            .locked_since()
-            .filter(|_| state.paused_since().is_none())
-            .map(|since| format!("another program has kept the mirror locked since {}", format::moment(since))),
-        paused_since: state.paused_since(),
+            .locked
+            .filter(|_| state.paused_since.is_none())
+            .map(|(since, _)| format!("another program has kept the mirror locked since {}", format::moment(since))),
+        paused_since: state.paused_since,
         hold: state.hold(now),
-        trouble: state.trouble().cloned(),
+        trouble: state.trouble.clone(),
         next: ScheduleKind::ALL
             .into_iter()
             .map(|kind| {
-                let poll = state.timetable().poll.filter(|_| kind == ScheduleKind::Changes);
+                let poll = state.timetable.poll.filter(|_| kind == ScheduleKind::Changes);
                 NextStatus {
                     kind: Cow::Borrowed(kind.into()),
                     at: state.next_due(kind, now),
-                    interval: poll.map(|poll| poll.interval.as_secs()),
-                    reason: poll.map(|poll| poll.reason.sentence().into()),
+                    interval: poll.map(|interval| interval.as_secs()),
                 }
             })
             .collect(),
-        ..DaemonStatus::new(None, since, &state.timetable().sync.time_zone)
+        ..DaemonStatus::new(None, since, &state.timetable.sync.time_zone)
     }
 }

@@ -5,7 +5,6 @@
 
 use std::time::Duration;
 
-use crate::budget::{PollDecision, PollReason};
 use crate::config::{ChangesSchedule, Cron, SyncConfig};
 use crate::model::Instant;
 
@@ -26,8 +25,8 @@ impl ScheduleKind {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Timetable {
     pub sync: SyncConfig,
-    /// How often changes are asked for where that is automatic, and why.
-    pub poll: Option<PollDecision>,
+    /// How often changes are asked for where that is automatic: from the end of one run to the beginning of the next.
+    pub poll: Option<Duration>,
     /// Added to every tick: mirrors with the same schedule do not all send requests in the same second.
     pub delay: Duration,
 }
@@ -40,10 +39,9 @@ fn in_micros(duration: Duration) -> Duration {
 impl Timetable {
     /// The timetable of a configuration. `part`, from 0 to 1, is this mirror's part of the longest delay.
     pub fn new(sync: &SyncConfig, part: f64) -> Timetable {
-        let poll = PollDecision { interval: sync.min_interval, reason: PollReason::MinInterval };
         Timetable {
             sync: sync.clone(),
-            poll: (sync.schedule == ChangesSchedule::Auto).then_some(poll),
+            poll: (sync.schedule == ChangesSchedule::Auto).then_some(sync.min_interval),
             delay: in_micros(MAX_DELAY.mul_f64(part.clamp(0.0, 1.0))),
         }
     }
@@ -64,7 +62,7 @@ impl Timetable {
     pub fn next_run(&self, kind: ScheduleKind, after: Instant) -> Option<Instant> {
         if let (ScheduleKind::Changes, Some(poll)) = (kind, self.poll) {
             // Runs follow each other at intervals that differ: many mirrors do not ask in the same second.
-            return Some(after.plus(in_micros(poll.interval))).filter(|due| *due > after);
+            return Some(after.plus(in_micros(poll))).filter(|due| *due > after);
         }
         let due = self.line(kind)?.next_after(after.minus(self.delay), &self.sync.time_zone)?;
         Some(due.plus(self.delay))

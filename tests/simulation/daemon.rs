@@ -120,7 +120,7 @@ impl Daemon {
 
     /// Whether nothing is sent now: the schedule is paused, or a hold lasts.
     pub fn is_quiet(&self, now: Instant) -> bool {
-        self.state.paused_since().is_some() || self.state.hold(now).is_some()
+        self.state.paused_since.is_some() || self.state.hold(now).is_some()
     }
 
     /// The daemon has another key.

@@ -20,7 +20,7 @@ pub(super) fn check(sources: &Sources, read: &Result<Config, ConfigError>) -> Ve
     if !variables.is_empty() {
         from.push_str(&format!(", overridden by {}", variables.join(", ")));
     }
-    let address = match config.base_url() {
+    let address = match &config.api.base_url {
         Some(url) => Finding::ok("config.base_url", url.as_str()),
         None => failed_to_configure("config.base_url", &ConfigError::NoBaseUrl),
     };

@@ -76,7 +76,7 @@ async fn ask_from(database: &Path, setup: &MirrorSettings) -> Result<ServiceRepo
     let settings = ClientSettings { concurrency: 1, tries: 1, ..setup.client() };
     let needed: Vec<Resource> =
         Resource::ALL.into_iter().filter(|resource| is_needed(&setup.config, *resource)).collect();
-    let answers = match Client::new(settings, setup.api.key.clone(), clock, meter.clone()) {
+    let answers = match Client::new(settings, setup.key.clone(), clock, meter.clone()) {
         Err(error) => vec![Err(error)],
         Ok(client) => lists(&client, &needed).await,
     };

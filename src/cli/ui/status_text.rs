@@ -1,6 +1,5 @@
 //! `status` as text: the mirror, the daemon, the objects, what needs attention, and the last runs.
 
-use std::time::Duration;
 
 use serde::Serialize;
 
@@ -174,10 +173,7 @@ fn next(status: &MirrorStatus, daemon: &DaemonStatus, now: Instant) -> String {
     let kinds = daemon.next.iter().filter_map(|next| Some(format!("{} {}", next.kind, when(next.at?, now))));
     let kinds: Vec<String> = kinds.collect();
     let kinds = if kinds.is_empty() { "nothing".into() } else { kinds.join(", ") };
-    let auto = daemon.next.iter().find_map(|next| Some((next.interval?, next.reason.as_deref()?)));
-    let every = auto.map(|(interval, reason)| {
-        format!("; changes every {}: {reason}", format::duration(Duration::from_secs(interval)))
-    });
+    let every = daemon.poll_interval().map(|interval| format!("; changes every {}", format::duration(interval)));
     format!("{kinds} (schedule in {}){}", daemon.time_zone, every.unwrap_or_default())
 }
 

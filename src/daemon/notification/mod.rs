@@ -23,7 +23,7 @@ use tokio::process::Command;
 use tokio::time::MissedTickBehavior;
 
 use self::told::{Episode, Notice, Subject, Told};
-use super::handler_state::{Control, PROMPT};
+use super::handler_state::{ALIVE_WITHIN, Control};
 use super::status_reply::StatusReply;
 use crate::api::transport::install_tls;
 use crate::app::Mirror;
@@ -42,11 +42,12 @@ const DELAYS: (Duration, Duration) = (Duration::from_secs(60), Duration::from_se
 pub(super) async fn tell(control: Control, mirror: Weak<Mirror>) {
     let mut every = tokio::time::interval(EVERY);
     every.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let (mut pace, mut known, mut seen) = (DeliveryPace::default(), None, None);
+    let (mut failures, mut next, mut known, mut seen) = (0_u32, Instant::EPOCH, None, None);
     loop {
         every.tick().await;
         let (config, now) = (control.config(), control.now());
-        if !config.notify.is_on() || !pace.is_due(now) {
+        // A clock that was set back delays nothing for longer than the longest delay.
+        if !config.notify.is_on() || (next > now && next.since(now) <= DELAYS.1) {
             continue;
         }
         let Some(book) = &mut known else {
@@ -65,10 +66,13 @@ pub(super) async fn tell(control: Control, mirror: Weak<Mirror>) {
         let Ok(reply) = control.status().await else { continue };
         let Some(store) = mirror.upgrade().map(|mirror| mirror.store()) else { return };
         match book.tell(&control, &store, &config, &reply, (has_run, control.now())).await {
-            Ok(()) => (pace, seen) = (DeliveryPace::default(), (book.told == book.stored).then_some((state, now))),
+            Ok(()) => (failures, seen) = (0, (book.told == book.stored).then_some((state, now))),
             Err(error) => {
-                pace.failed(&error, control.now());
-                seen = None;
+                if failures == 0 {
+                    tracing::warn!("A notification could not be delivered and is sent again: {error}");
+                }
+                failures = failures.saturating_add(1);
+                (next, seen) = (control.now().plus(growing(DELAYS, failures)), None);
             }
         }
     }
@@ -128,7 +132,7 @@ impl Book {
             self.storing = Some((self.told.clone(), writing.boxed()));
         }
         let Some((_, writing)) = &mut self.storing else { return };
-        let Ok(ended) = tokio::time::timeout(PROMPT, writing).await else { return };
+        let Ok(ended) = tokio::time::timeout(ALIVE_WITHIN, writing).await else { return };
         if let (Some((told, _)), Ok(())) = (self.storing.take(), ended) {
             self.stored = told;
         }
@@ -148,27 +152,6 @@ fn fields(config: &Config, changed: &[ColumnEvent], now: Instant) -> Option<Noti
     let text = format!("custom fields are {}", parts.join("; "));
     let episode = Episode::new(Subject::Fields, "", text, config.command("describe"));
     (!parts.is_empty()).then(|| Notice::begins(config, &episode, now))
-}
-
-#[derive(Debug, Default)]
-struct DeliveryPace {
-    failures: u32,
-    next: Option<Instant>,
-}
-
-impl DeliveryPace {
-    fn is_due(&self, now: Instant) -> bool {
-        // A clock that was set back delays nothing for longer than the longest delay.
-        self.next.is_none_or(|next| now >= next || next.since(now) > DELAYS.1)
-    }
-
-    fn failed(&mut self, error: &str, now: Instant) {
-        if self.failures == 0 {
-            tracing::warn!("A notification could not be delivered and is sent again: {error}");
-        }
-        self.failures = self.failures.saturating_add(1);
-        self.next = Some(now.plus(growing(DELAYS, self.failures)));
-    }
 }
 
 const WITHIN: Duration = Duration::from_secs(20);

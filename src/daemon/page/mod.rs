@@ -1,6 +1,6 @@
 //! The status page: a live view of the mirror for browsers, and endpoints for monitoring.
 //!
-//! A port that is in use never stops mirroring: `status` and the log report it, and the port is retried until it is free.
+//! A port that is in use never stops mirroring: the log reports it, and the port is retried until it is free.
 //!
 //! # Invariants
 //! - It is off by default. It is served on loopback, and beyond it only to the configured networks.
@@ -18,69 +18,47 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
-use tokio::sync::watch;
 
 use self::access::{LIFE, LimitedListener, Places, ServedAt};
 use super::handler_state::Control;
 use super::http_server::{self, IDLE};
-use super::status_reply::PageStatus;
-use crate::config::Config;
 
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
-/// Serves the page where the configuration says at the time, until the daemon stops.
+/// Serves the page where the configuration said at the start, until the daemon stops.
 pub(super) async fn serve(control: Control) {
-    let place = |config: &Config| (config.daemon.http, config.daemon.http_allow.clone());
-    let (mut configs, mut ended) = (control.config.subscribe(), control.end.subscribe());
-    let mut stops = false;
-    while !stops {
-        let (wanted, allowed) = place(&configs.borrow_and_update());
-        let mut moves = std::pin::pin!(async {
-            tokio::select! {
-                _ = ended.wait_for(|ended| *ended) => true,
-                _ = configs.wait_for(|config| place(config) != (wanted, allowed.clone())) => false,
-            }
-        });
-        tokio::select! {
-            stop = &mut moves => stops = stop,
-            (listener, at) = listen(wanted, &control) => {
-                let served = ServedAt { at, beyond_loopback: !allowed.is_empty() };
-                let (router, mut places) = (answers::router(control.clone(), served), Places::default());
-                let begun = move |from: &SocketAddr, connection| places.take(from.ip(), connection);
-                let listener = LimitedListener { listener, allowed: Arc::from(&*allowed) };
-                let (end, ends) = watch::channel(false);
-                let serving = http_server::spawn(listener, router, ends, (IDLE, LIFE), begun);
-                stops = moves.await;
-                // Streams end, and requests in flight get a short time to finish: the next page may use the same port.
-                end.send_replace(true);
-                http_server::finish(serving).await;
-            }
-        }
-        control.known().page = None;
-    }
+    let (config, mut ended) = (control.config(), control.end.subscribe());
+    let Some(wanted) = config.daemon.http else { return };
+    let (listener, at) = tokio::select! {
+        listens = listen(wanted) => listens,
+        _ = ended.wait_for(|ended| *ended) => return,
+    };
+    let served = ServedAt { at, beyond_loopback: !config.daemon.http_allow.is_empty() };
+    let (router, mut places) = (answers::router(control, served), Places::default());
+    let begun = move |from: &SocketAddr, connection| places.take(from.ip(), connection);
+    let listener = LimitedListener { listener, allowed: Arc::from(&*config.daemon.http_allow) };
+    let _ = http_server::spawn(listener, router, ended, (IDLE, LIFE), begun).await;
 }
 
-/// Listens on an address once it is free, for ever if there is none.
-async fn listen(wanted: Option<SocketAddr>, control: &Control) -> (TcpListener, SocketAddr) {
-    let Some(wanted) = wanted else { return std::future::pending().await };
-    let tell = |at: SocketAddr, error| control.known().page.replace(PageStatus { at: at.to_string(), error });
+/// Listens on an address once it is free.
+async fn listen(wanted: SocketAddr) -> (TcpListener, SocketAddr) {
+    let mut is_known = false;
     loop {
         match TcpListener::bind(wanted).await {
             Ok(listener) => {
                 // Another port, if any was wanted.
                 let at = listener.local_addr().unwrap_or(wanted);
                 tracing::info!("The status page is at http://{at}/");
-                tell(at, None);
                 return (listener, at);
             }
-            Err(error) => {
-                if tell(wanted, Some(error.to_string())).is_none() {
-                    tracing::error!(
-                        "The status page is not served: could not listen on {wanted}: {error}; retrying. Set another port \
-                         in `daemon.http`, or `off`"
-                    );
-                }
+            Err(error) if !is_known => {
+                is_known = true;
+                tracing::error!(
+                    "The status page is not served: could not listen on {wanted}: {error}; retrying. Set another port in \
+                     `daemon.http`, or `off`, and restart"
+                );
             }
+            Err(_) => {}
         }
         tokio::time::sleep(RETRY_AFTER).await;
     }

@@ -19,11 +19,11 @@ export function currentState(known) {
   if (daemon.hold) return ["waits", `No request until ${moment(Date.parse(daemon.hold.until))}`];
   if (daemon.paused_since) return ["waits", "The schedule is paused"];
   if (daemon.trouble) return ["bad", `Runs fail; next attempt ${when(Date.parse(daemon.trouble.next_try))}`];
-  const { at: next, interval, reason } = daemon.next.find((kind) => kind.kind === "changes") ?? {};
+  const { at: next, interval } = daemon.next.find((kind) => kind.kind === "changes") ?? {};
   if (known.status.objects.every((object) => !object.changes_as_of)) {
     return ["waits", next ? `Nothing is copied yet; the first copy begins ${when(Date.parse(next))}` : "Nothing is copied yet"];
   }
-  const every = interval ? `, every ${interval} s: ${reason}` : "";
+  const every = interval ? `, every ${interval} s` : "";
   const [severity, mirror] = known.status.up_to_date ? ["ok", "Up to date"] : ["waits", "Idle"];
   return [severity, `${mirror}; ${next ? `next run ${when(Date.parse(next))}${every}` : "nothing is scheduled"}`];
 }

@@ -92,7 +92,7 @@ fn downtime_causes_one_run_of_each_kind() {
     let mut state = StateMachine::new(timetable(0.0), past([days_ago; 3]), at(0));
     let effects = state.on(Input::Tick, at(0));
     assert_eq!(started(&effects), [("sync", 1, Trigger::Schedule)]);
-    let words: Vec<&str> = state.waiting().iter().map(|job| job.job.kind()).collect();
+    let words: Vec<&str> = state.queue.iter().map(|job| job.job.kind()).collect();
     assert_eq!(words, ["verify", "resync"], "one of each, the cheaper one first");
 }
 
@@ -139,7 +139,7 @@ fn long_run_is_preempted_for_changes_and_continues() {
     assert!(matches!(&effects[0], Effect::Preempted(job) if job.id == 1));
     // One run fetches the changes and continues the sweep.
     assert_eq!(started(&effects), [("sync", 1, Trigger::Manual)]);
-    assert_eq!(state.waiting(), []);
+    assert_eq!(state.queue, []);
     assert_eq!(finished(&state.on(ended(RunEnd::Done), at(310))), [1]);
 }
 
@@ -157,7 +157,7 @@ fn young_run_and_audit_are_not_preempted() {
     state.on(Input::Asked(DaemonRequest::Run(resync(&[]))), at(290));
     let effects = state.on(Input::Tick, at(300));
     assert!(!effects.contains(&Effect::Preempt), "{effects:?}");
-    assert_eq!(state.waiting().len(), 1, "the changes wait for it");
+    assert_eq!(state.queue.len(), 1, "the changes wait for it");
 
     let audit = job::scheduled(ScheduleKind::Audit);
     let mut state = running(audit);
@@ -227,13 +227,13 @@ fn push_ends_the_trouble_of_pushes_only() {
     let push = |state: &mut StateMachine, end: Input, seconds| {
         state.on(Input::Asked(DaemonRequest::Run(Job::Push)), at(seconds));
         state.on(end, at(seconds));
-        state.trouble().map(|trouble| trouble.runs)
+        state.trouble.as_ref().map(|trouble| trouble.runs)
     };
     let mut state = running(Job::sync());
     state.on(failed(FailureKind::Service { next_try: at(400) }), at(0));
     assert_eq!(push(&mut state, ended(RunEnd::Done), 10), Some(1), "it may have needed no request");
     assert_eq!(push(&mut state, failed(FailureKind::Passing), 20), Some(2));
-    assert_eq!(state.trouble().map(|trouble| trouble.next_try), Some(at(400)), "edits delay no other runs");
+    assert_eq!(state.trouble.as_ref().map(|trouble| trouble.next_try), Some(at(400)), "edits delay no other runs");
     let mut state = fresh();
     assert_eq!(push(&mut state, failed(FailureKind::Passing), 40), Some(1));
     assert_eq!(push(&mut state, ended(RunEnd::Done), 50), None);
@@ -247,7 +247,7 @@ fn run_without_a_request_ends_no_trouble() {
         state.on(Input::Asked(DaemonRequest::Run(Job::verify())), at(10));
         let ending = RunEnding { end: RunEnd::Done, empty_until: None, requested, began: true, polled: None };
         state.on(Input::Ended(ending), at(10));
-        assert_eq!(state.trouble().is_some(), trouble, "{requested}");
+        assert_eq!(state.trouble.is_some(), trouble, "{requested}");
     }
 }
 
@@ -284,15 +284,15 @@ fn hold_applies_to_every_job_and_ends_with_time() {
 fn locked_mirror_is_no_failure_and_delays_nothing_for_long() {
     let mut state = running(Job::sync());
     state.on(ended(RunEnd::Suspended(Suspension::Locked)), at(100));
-    assert!(state.trouble().is_none());
+    assert!(state.trouble.is_none());
     assert_eq!(state.wakes_at(at(100)), Some(at(105)));
     assert_eq!(started(&state.on(Input::Tick, at(105))).len(), 1);
     // Each attempt may spend what it cannot store.
     state.on(ended(RunEnd::Suspended(Suspension::Locked)), at(140));
-    assert_eq!((state.locked_since(), state.wakes_at(at(140))), (Some(at(100)), Some(at(150))));
+    assert_eq!((state.locked.map(|(since, _)| since), state.wakes_at(at(140))), (Some(at(100)), Some(at(150))));
     assert_eq!(started(&state.on(Input::Tick, at(150))).len(), 1);
     state.on(ended(RunEnd::Done), at(151));
-    assert_eq!(state.locked_since(), None);
+    assert_eq!(state.locked.map(|(since, _)| since), None);
 }
 
 #[test]
@@ -325,7 +325,7 @@ fn failures_delay_the_schedule_but_not_manual_jobs() {
     let mut waits = Vec::new();
     for _ in 0..9 {
         state.on(failed(FailureKind::Passing), now);
-        let next = state.trouble().unwrap().next_try;
+        let next = state.trouble.as_ref().unwrap().next_try;
         waits.push(next.since(now).as_secs() / 60);
         // With a check every minute, the five-minute schedule runs when the delay is over.
         let mut begun = state.on(Input::Tick, now);
@@ -339,16 +339,16 @@ fn failures_delay_the_schedule_but_not_manual_jobs() {
     state.on(failed(FailureKind::Passing), now);
     let effects = state.on(Input::Asked(DaemonRequest::Run(Job::sync())), now);
     assert_eq!(started(&effects).len(), 1);
-    assert_eq!(state.trouble().map(|trouble| (trouble.runs, trouble.since)), Some((10, at(0))));
+    assert_eq!(state.trouble.as_ref().map(|trouble| (trouble.runs, trouble.since)), Some((10, at(0))));
     state.on(ended(RunEnd::Done), now);
-    assert_eq!(state.trouble(), None);
+    assert_eq!(state.trouble, None);
 }
 
 #[test]
 fn refused_key_is_retried_rarely_and_a_new_one_at_the_next_tick() {
     let mut state = running(Job::sync());
     state.on(failed(FailureKind::Key), at(0));
-    assert_eq!(state.trouble().unwrap().next_try, at(900));
+    assert_eq!(state.trouble.as_ref().unwrap().next_try, at(900));
     assert_eq!(started(&state.on(Input::Tick, at(300))), []);
     assert_eq!(started(&state.on(Input::NewKey, at(310))).len(), 1);
 }
@@ -359,7 +359,7 @@ fn pause_stops_scheduled_jobs_but_not_manual_ones() {
     let effects = state.on(Input::Asked(DaemonRequest::Pause), at(0));
     assert_eq!(effects, [Effect::StorePause(Some(at(0)))]);
     assert_eq!(state.on(Input::Asked(DaemonRequest::Pause), at(5)), [Effect::StorePause(Some(at(0)))]);
-    assert_eq!(state.paused_since(), Some(at(0)));
+    assert_eq!(state.paused_since, Some(at(0)));
     assert_eq!(state.on(Input::Tick, at(900)), []);
     assert_eq!(started(&state.on(Input::Asked(DaemonRequest::Run(Job::sync())), at(901))).len(), 1);
     state.on(ended(RunEnd::Done), at(902));
@@ -401,7 +401,7 @@ fn resync_is_stopped_in_every_state() {
     let mut waiting = running(job::scheduled(ScheduleKind::Audit));
     waiting.on(Input::Asked(DaemonRequest::Run(resync(&[]))), at(1));
     waiting.on(Input::Asked(DaemonRequest::StopSweeps), at(2));
-    assert_eq!(waiting.waiting(), []);
+    assert_eq!(waiting.queue, []);
 
     // The rest of one waits behind a push. It would have begun with the changes that are due.
     let mut rest = running(resync(&[]));
@@ -409,7 +409,7 @@ fn resync_is_stopped_in_every_state() {
     assert_eq!(started(&rest.on(stopped(), at(4)))[0].0, "push");
     let effects = rest.on(Input::Asked(DaemonRequest::StopSweeps), at(5));
     assert!(matches!(&effects[0], Effect::Withdrawn(job) if job.id == 1), "{effects:?}");
-    let left: Vec<_> = rest.waiting().iter().map(|job| (job.job.clone(), job.trigger)).collect();
+    let left: Vec<_> = rest.queue.iter().map(|job| (job.job.clone(), job.trigger)).collect();
     assert_eq!(left, [(Job::sync(), Trigger::Schedule)]);
 }
 
@@ -462,7 +462,7 @@ fn clock_that_jumps_ahead_causes_one_run_of_each_kind() {
     let mut state = fresh();
     let effects = state.on(Input::ClockMoved, at(86_400));
     assert_eq!(started(&effects).len(), 1);
-    assert_eq!(state.waiting().len(), 2);
+    assert_eq!(state.queue.len(), 2);
 }
 
 #[test]
@@ -471,7 +471,7 @@ fn wait_ends_despite_a_clock_that_is_set_back() {
     state.on(failed(FailureKind::Key), at(0));
     let before = at(0).minus(Duration::from_secs(30 * 86_400));
     state.on(Input::ClockMoved, before);
-    let next = state.trouble().unwrap().next_try;
+    let next = state.trouble.as_ref().unwrap().next_try;
     assert!(next <= before.plus(Duration::from_secs(3600)), "{next}");
 }
 

@@ -74,7 +74,7 @@ proptest! {
             }
             prop_assert_eq!(state.running().map(|(job, _)| job.id), under_way);
         }
-        for job in state.waiting() {
+        for job in state.queue {
             // Only jobs of the last tick remain.
             prop_assert!(matches!(job.trigger, Trigger::Schedule), "{:?} starved", job);
         }

@@ -137,7 +137,7 @@ fn audits_and_sweeps_that_a_pause_holds_up_run_after_it() {
     sweeping.on(Input::Asked(DaemonRequest::Pause), at(1));
     sweeping.on(not_begun(Suspension::Shutdown), at(2));
     let begun = sweeping.on(Input::Asked(DaemonRequest::Resume), at(10));
-    assert_eq!((started(&begun)[0].0, sweeping.waiting().len()), ("sync", 1));
+    assert_eq!((started(&begun)[0].0, sweeping.queue.len()), ("sync", 1));
     assert_eq!(started(&sweeping.on(ended(RunEnd::Done), at(11)))[0].0, "resync");
 }
 
@@ -155,10 +155,10 @@ fn run_that_does_less_serves_no_tick() {
         let mut covered = [at(seconds); 3];
         covered[kind as usize] = at(0);
         let mut state = StateMachine::new(timetable(0.0), past(covered), at(0));
-        let due = state.timetable().next_run(kind, at(0)).unwrap();
+        let due = state.timetable.next_run(kind, at(0)).unwrap();
         state.on(Input::Asked(DaemonRequest::Run(asked.clone())), due.minus(FLOOR));
         state.on(Input::Tick, due);
-        let waiting: Vec<&Job> = state.waiting().iter().map(|queued| &queued.job).collect();
+        let waiting: Vec<&Job> = state.queue.iter().map(|queued| &queued.job).collect();
         assert!(waiting.contains(&&job::scheduled(kind)), "{asked:?}: {waiting:?}");
     }
 }
@@ -174,7 +174,7 @@ fn sweep_is_stopped_whatever_ends_its_run() {
         state.on(Input::Maintained, at(3));
         let effects = state.on(Input::Tick, at(1_000));
         assert_eq!(started(&effects)[0].0, "sync", "{end:?}");
-        assert_eq!(state.waiting(), [], "{end:?}");
+        assert_eq!(state.queue, [], "{end:?}");
     }
 }
 
