@@ -171,11 +171,6 @@ impl Mirror {
         Ok((forecast, reading.await?))
     }
 
-    /// Discards the sweeps in progress and returns their objects. Nothing was removed by them.
-    pub async fn forget_sweeps(&self) -> Result<Vec<Object>, SyncError> {
-        self.parts().engine.forget_sweeps().await
-    }
-
     /// Closes the mirror, so that users with read-only access can still read it.
     pub async fn close(self) {
         let store = self.store();

@@ -158,10 +158,6 @@ pub async fn daemon_state(config: &Config) -> (Option<DaemonStatus>, DaemonState
 /// Requests a job and watches it until it ends; `None` if the person stops watching, or the job has to wait for long: the
 /// daemon goes on with it.
 async fn run_there(client: &DaemonClient, job: &Job, progress: &ProgressLines) -> Result<Option<Finished>, Failure> {
-    let how_to_stop = match job {
-        Job::Resync { .. } => "`crm-mirror resync --stop` stops it",
-        _ => "`crm-mirror status` shows it",
-    };
     let mut signals = StopSignals::listen()?;
     // Subscribed before the request, so that no event of the job is missed.
     let mut events = client.subscribe().await?;
@@ -170,7 +166,7 @@ async fn run_there(client: &DaemonClient, job: &Job, progress: &ProgressLines) -
     if let Some(until) = accepted.waits_until {
         // As in the foreground, an exhausted budget and a long hold are not waited for.
         output::note(&format!(
-            "it starts at {}, when the hold ends or the budget refills; {how_to_stop}",
+            "it starts at {}, when the hold ends or the budget refills; `crm-mirror status` shows it",
             format::moment(until)
         ));
         return Ok(None);
@@ -178,7 +174,7 @@ async fn run_there(client: &DaemonClient, job: &Job, progress: &ProgressLines) -
     tokio::select! {
         ended = watch(&mut events, accepted.job, progress) => ended.map(Some),
         () = signals.next() => {
-            output::note(&format!("the daemon continues; {how_to_stop}"));
+            output::note("the daemon continues; `crm-mirror status` shows it");
             Ok(None)
         }
     }

@@ -16,17 +16,15 @@ use futures_util::stream::StreamExt as _;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::handler_state::{Control, PATIENT};
+use super::handler_state::Control;
 use super::http_server::{Problem, answer, problem, with_type};
 use super::inputs_and_effects::{DaemonAnswer, DaemonRequest};
 use super::metrics;
-use super::status_reply::DaemonStatus;
-use crate::app::status::MirrorStatus;
 use crate::model::Resource;
 use crate::sync::{Acceptance, Job, Selection};
 
 const PATHS: &str =
-    "GET /status, /metrics, /events; POST /sync, /resync, /resync/stop, /verify, /push, /pause, /resume, /hold/clear";
+    "GET /status, /metrics, /events; POST /sync, /resync, /verify, /push, /pause, /resume, /hold/clear";
 
 /// The body of a request for a job; a missing body is an empty one.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -77,7 +75,6 @@ pub(super) fn router(control: Control) -> Router {
         .route("/events", get(events))
         .route("/sync", post(|State(control), body| job(control, body, Job::sync())))
         .route("/resync", post(|State(control), body| job(control, body, Job::resync())))
-        .route("/resync/stop", post(stop_resync))
         .route("/verify", post(|State(control), body| job(control, body, Job::verify())))
         .route("/push", post(push))
         .route("/pause", post(async |State(control): State<Control>| pause(&control, true).await))
@@ -119,25 +116,6 @@ async fn push(State(control): State<Control>) -> Result<Response, Problem> {
         return Err(problem(StatusCode::CONFLICT, "write-back is off", Some(hint)));
     }
     accept(&control, Job::Push).await
-}
-
-async fn stop_resync(State(control): State<Control>) -> Result<Response, Problem> {
-    // The state of the loop is current; an older one of the file may lack a sweep that has begun since.
-    let daemon = control.daemon();
-    let read = control.mirror(PATIENT).await;
-    // An unreadable status does not prevent the stop.
-    if read.is_ok_and(|status| !has_resync(&status, &daemon)) {
-        return Ok(answer(StatusCode::OK, &json!({"stopped": false})));
-    }
-    asked(&control, DaemonRequest::StopSweeps).await?;
-    Ok(answer(StatusCode::OK, &json!({"stopped": true})))
-}
-
-/// Whether a resync is running, was interrupted, or is queued. A first copy does not count: it is never discarded.
-fn has_resync(status: &MirrorStatus, daemon: &DaemonStatus) -> bool {
-    let mut swept = status.objects.iter().filter_map(|object| object.sweep.as_ref());
-    let mut jobs = daemon.running.iter().chain(&daemon.waiting);
-    swept.any(|sweep| !sweep.first_copy) || jobs.any(|job| job.work == "resync")
 }
 
 async fn clear_hold(State(control): State<Control>) -> Result<Response, Problem> {

@@ -26,7 +26,6 @@ use super::{status_reply, systemd};
 use crate::app::Summary;
 use crate::config::Config;
 use crate::error_chain::error_chain;
-use crate::exit::Exit;
 use crate::format;
 use crate::model::Instant;
 
@@ -241,7 +240,6 @@ impl EventLoop {
                     self.running = Some(self.runner.start(&job));
                 }
                 Effect::Preempt => self.runner.mirror.meter().stop(),
-                Effect::ForgetSweeps => self.runner.forget_sweeps(),
                 Effect::ClearHold => self.runner.clear_hold(),
                 Effect::Queued(job) => {
                     self.control.tell(&Event::Queued { job: job.id, work: job.job.kind().into() });
@@ -255,15 +253,6 @@ impl EventLoop {
                         *self.control.known().ended.entry((job.job.kind(), result.exit)).or_default() += 1;
                         self.control.tell(&Event::Finished { job: job.id, result });
                     }
-                }
-                Effect::Withdrawn(job) => {
-                    // It may have started, and been preempted.
-                    let why = match self.earlier.remove(&job.id) {
-                        Some(_) => "the job was withdrawn before it finished; stored data is kept",
-                        None => "the job was withdrawn before it started",
-                    };
-                    let result = JobResult::failed(Exit::Paused, why.into(), None);
-                    self.control.tell(&Event::Finished { job: job.id, result });
                 }
                 // The client may have disconnected.
                 Effect::Answer(answer) => drop(self.asking.take().map(|client| client.send(answer))),

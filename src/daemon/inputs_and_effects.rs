@@ -10,8 +10,6 @@ use crate::sync::Job;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DaemonRequest {
     Run(Job),
-    /// Stop the sweeps in progress, and discard their checkpoints.
-    StopSweeps,
     Pause,
     Resume,
     ClearHold,
@@ -30,7 +28,7 @@ pub enum Input {
     Reload,
     /// The configuration was reloaded; `None` if the old one stays active.
     Reloaded(Option<Timetable>),
-    /// The sweeps were discarded, or the hold was cleared.
+    /// The hold was cleared.
     Maintained,
     /// The API key changed: requests that were refused may succeed.
     NewKey,
@@ -41,14 +39,11 @@ pub enum Input {
 pub enum Effect {
     Start(QueuedJob),
     Preempt,
-    /// Discard the sweeps in progress; nothing starts before [`Input::Maintained`].
-    ForgetSweeps,
     /// End the hold; nothing starts before [`Input::Maintained`].
     ClearHold,
     Queued(QueuedJob),
     Preempted(QueuedJob),
     Finished(QueuedJob),
-    Withdrawn(QueuedJob),
     Answer(DaemonAnswer),
     /// Store whether the schedule is paused, then answer the request.
     StorePause(Option<Instant>),

@@ -24,18 +24,17 @@ pub struct QueuedJob {
     pub id: u64,
     pub job: Job,
     pub trigger: Trigger,
-    /// Whether it is a resync, or the rest of one.
-    pub sweeps: bool,
 }
 
 impl QueuedJob {
     /// The rank in the queue: lower ranks run first, and jobs of the same rank in the order of arrival. Edits come
-    /// first, then manual jobs, then scheduled ones.
+    /// first, then manual jobs, then scheduled ones: changes before what takes longer.
     pub(super) const fn rank(&self) -> u8 {
         match (&self.job, self.trigger) {
             (Job::Push, _) => 0,
             (_, Trigger::Manual) => 1,
-            (_, Trigger::Schedule) => 2,
+            (Job::Sync { .. }, Trigger::Schedule) => 2,
+            (_, Trigger::Schedule) => 3,
         }
     }
 }

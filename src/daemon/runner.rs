@@ -1,7 +1,7 @@
 //! Executes the effects on the mirror, each in a separate task: the loop never waits for the mirror.
 //!
-//! Every task ends with a message to the loop. Nothing is decided here; the state machine ensures that a run, a reload
-//! and a discarded sweep do not overlap. The results of earlier processes are read here too, when the daemon starts.
+//! Every task ends with a message to the loop. Nothing is decided here; the state machine ensures that a run and a reload do
+//! not overlap. The results of earlier processes are read here too, when the daemon starts.
 
 use std::panic::AssertUnwindSafe;
 use std::path::Path;
@@ -72,21 +72,6 @@ impl Runner {
             let message = AssertUnwindSafe(work).catch_unwind().await.unwrap_or(panicked);
             send(&inbox, message).await;
         })
-    }
-
-    /// Discards the sweeps in progress. If that cannot be written now, the next run resumes them.
-    pub(super) fn forget_sweeps(&self) {
-        self.task(LoopMessage::Input(Input::Maintained), |mirror| async move {
-            match mirror.forget_sweeps().await {
-                Ok(objects) => {
-                    for object in objects {
-                        tracing::info!(%object, "The sweep of {} was stopped; nothing was removed", object.resource());
-                    }
-                }
-                Err(error) => tracing::error!("Sweeps could not be stopped: {}", error_chain(&error)),
-            }
-            LoopMessage::Input(Input::Maintained)
-        });
     }
 
     pub(super) fn clear_hold(&self) {

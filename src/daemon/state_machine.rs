@@ -43,14 +43,13 @@ const KEY: (Duration, Duration) = (Duration::from_secs(900), Duration::from_secs
 const LOCKED: (Duration, Duration) = (FLOOR, Duration::from_secs(300));
 
 /// Why a run gives way, the weakest reason first: those that end the job take precedence over those that let another go
-/// first, and changes over edits. What is forgotten waits for no end of a pause.
+/// first, and changes over edits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Preemption {
     Edits,
     Reload,
     Changes,
     Pause,
-    Forget,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -122,7 +121,7 @@ pub struct StateMachine {
     /// The jobs that wait.
     pub(super) queue: Vec<QueuedJob>,
     running: Option<CurrentRun>,
-    /// How often the configuration is being reloaded, and sweeps and holds are being cleared; nothing starts meanwhile.
+    /// How often the configuration is being reloaded, and holds are being cleared; nothing starts meanwhile.
     maintenance: u32,
     pub paused_since: Option<Instant>,
     hold: Option<DaemonHold>,
@@ -260,27 +259,8 @@ impl StateMachine {
                 let job = self.enqueue(job, Trigger::Manual, effects);
                 DaemonAnswer::Accepted(AcceptedJob { job, waits_until: self.hold(now).map(|hold| hold.until) })
             }
-            DaemonRequest::StopSweeps => {
-                self.resumed.retain(|(_, job)| !matches!(job, Job::Resync { .. }));
-                let withdrawn: Vec<QueuedJob> = self.queue.extract_if(.., |queued| queued.sweeps).collect();
-                let had_begun = withdrawn.iter().any(|queued| matches!(queued.job, Job::Sync { .. }));
-                effects.extend(withdrawn.into_iter().map(Effect::Withdrawn));
-                if had_begun {
-                    // The rest of it would have begun with the changes, which may be due.
-                    self.enqueue(Job::sync(), Trigger::Schedule, effects);
-                }
-                if !self.preempt(Preemption::Forget, effects) {
-                    self.forget_sweeps(effects);
-                }
-                DaemonAnswer::Done
-            }
             DaemonRequest::Pause => {
                 self.paused_since.get_or_insert(now);
-                let is_scheduled = |queued: &mut QueuedJob| queued.trigger == Trigger::Schedule;
-                for withdrawn in self.queue.extract_if(.., is_scheduled).collect::<Vec<_>>() {
-                    self.resume_at(now, withdrawn.job.clone());
-                    effects.push(Effect::Withdrawn(withdrawn));
-                }
                 if self.running.as_ref().is_some_and(|running| running.job.trigger == Trigger::Schedule) {
                     self.preempt(Preemption::Pause, effects);
                 }
@@ -354,8 +334,7 @@ impl StateMachine {
             self.queue.sort_by_key(QueuedJob::rank);
             return id;
         }
-        let sweeps = matches!(job, Job::Resync { .. });
-        let queued = QueuedJob { id: self.next_id, job, trigger, sweeps };
+        let queued = QueuedJob { id: self.next_id, job, trigger };
         self.next_id += 1;
         let id = queued.id;
         effects.push(Effect::Queued(queued.clone()));
@@ -364,26 +343,16 @@ impl StateMachine {
         id
     }
 
-    /// Tells the running job to stop, if it can be resumed. Returns whether its end does what is asked: a sweep to be
-    /// discarded stays in the mirror until then, because any run may rest on it.
+    /// Tells the running job to stop, if it can be resumed. Returns whether it does.
     fn preempt(&mut self, reason: Preemption, effects: &mut Vec<Effect>) -> bool {
-        let Some(running) = &mut self.running else {
+        let Some(running) = self.running.as_mut().filter(|running| job::can_be_preempted(&running.job.job)) else {
             return false;
         };
-        let stops = job::can_be_preempted(&running.job.job);
-        if !stops && reason != Preemption::Forget {
-            return false;
-        }
-        if stops && running.preemption.is_none() {
+        if running.preemption.is_none() {
             effects.push(Effect::Preempt);
         }
         running.preemption = running.preemption.max(Some(reason));
         true
-    }
-
-    fn forget_sweeps(&mut self, effects: &mut Vec<Effect>) {
-        self.maintenance += 1;
-        effects.push(Effect::ForgetSweeps);
     }
 
     fn clock_moved(&mut self, now: Instant, effects: &mut Vec<Effect>) {

@@ -70,7 +70,6 @@ fn invalid_requests_are_answered_in_json() {
         assert!(document["error"].as_str().unwrap().contains(error), "{method} {path}: {document}");
         assert!(document.get("hint").is_some(), "{document}");
     }
-    assert_eq!(daemon.post("/resync/stop", &json!({})).with(200).json(), json!({"stopped": false}));
     assert_eq!(fixture.requests(), 0);
     assert_eq!(daemon.status()["daemon"]["waiting"], json!([]));
     daemon.stop();

@@ -141,7 +141,6 @@ fn sigterm_while_the_database_is_locked_ends_in_time() {
     let reload: fn(&Daemon) = |daemon| daemon.signal("-HUP");
     let everything: fn(&Daemon) = |daemon| {
         begun(daemon);
-        daemon.post("/resync/stop", &json!({}));
         daemon.post("/push", &json!({}));
         daemon.signal("-HUP");
         daemon.status();

@@ -211,19 +211,6 @@ async fn acceptance_is_of_the_sweep_whichever_run_ends_it() {
     }
 }
 
-#[tokio::test]
-async fn acceptance_is_discarded_with_the_sweep() {
-    let (crm, mirror) = half_removed().await;
-    let accepted = contacts_only(Job::resync()).accepting_removals();
-    assert!(cut_before(&crm, &mirror, 3, &accepted).await);
-    let (store, engine) = mirror.open(&crm, None).await.unwrap();
-    assert_eq!(engine.forget_sweeps().await.unwrap(), [Object::Contact]);
-    drop(engine);
-    store.close().await;
-    let report = mirror.scheduled(&crm, &contacts_only(Job::resync())).await;
-    assert_eq!((report.outcome, report.tally.removed), (RunOutcome::Refused, 0));
-}
-
 /// A field that is mirrored again has every record read by another sweep.
 #[tokio::test]
 async fn acceptance_ends_where_another_sweep_takes_the_place_of_its_own() {

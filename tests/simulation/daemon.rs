@@ -21,15 +21,8 @@ pub struct Daemon {
     start: Option<QueuedJob>,
     /// Since when the schedule is paused, as the mirror's file says.
     paused_since: Option<Instant>,
-    /// What is to be done on the open mirror before anything begins.
-    maintenance: Vec<Maintenance>,
-}
-
-/// What the daemon wants done on the open mirror.
-#[derive(Clone, Copy, Debug)]
-pub enum Maintenance {
-    ForgetSweeps,
-    ClearHold,
+    /// Whether the hold is to be cleared in the open mirror before anything begins.
+    clears_hold: bool,
 }
 
 /// The timetable of a script: changes on its schedule, an audit and a sweep every night, or four audits a day.
@@ -66,8 +59,8 @@ impl Daemon {
     pub fn new(script: &Script, now: Instant) -> Daemon {
         let timetable = timetable(script);
         let state = StateMachine::new(timetable.clone(), past(now, None), now);
-        let (start, paused_since, maintenance) = (None, None, Vec::new());
-        let mut daemon = Daemon { state, timetable, looked: now, start, paused_since, maintenance };
+        let (start, paused_since, clears_hold) = (None, None, false);
+        let mut daemon = Daemon { state, timetable, looked: now, start, paused_since, clears_hold };
         daemon.ask(first(script), now);
         daemon
     }
@@ -76,7 +69,7 @@ impl Daemon {
     pub fn restart(&mut self, now: Instant) {
         let past = past(self.looked.min(now), self.paused_since);
         self.state = StateMachine::new(self.timetable.clone(), past, now);
-        (self.start, self.maintenance) = (None, Vec::new());
+        (self.start, self.clears_hold) = (None, false);
     }
 
     fn on(&mut self, event: Input, now: Instant) {
@@ -85,8 +78,7 @@ impl Daemon {
             match effect {
                 Effect::Start(job) => self.start = Some(job),
                 Effect::StorePause(since) => self.paused_since = since,
-                Effect::ForgetSweeps => self.maintenance.push(Maintenance::ForgetSweeps),
-                Effect::ClearHold => self.maintenance.push(Maintenance::ClearHold),
+                Effect::ClearHold => self.clears_hold = true,
                 _ => {}
             }
         }
@@ -128,9 +120,9 @@ impl Daemon {
         self.on(Input::NewKey, now);
     }
 
-    /// What is to be done on the open mirror now; [`Daemon::maintained`] reports that it is done.
-    pub fn maintenance(&mut self) -> Vec<Maintenance> {
-        std::mem::take(&mut self.maintenance)
+    /// Whether the hold is to be cleared in the open mirror now; [`Daemon::maintained`] reports that it is done.
+    pub fn clears_hold(&mut self) -> bool {
+        std::mem::take(&mut self.clears_hold)
     }
 
     pub fn maintained(&mut self, now: Instant) {

@@ -21,7 +21,7 @@ use rusqlite::Connection;
 
 use crate::claims::DuringRun;
 use crate::conflicts::Conflicts;
-use crate::daemon::{Daemon, Maintenance, repair, resync};
+use crate::daemon::{Daemon, repair, resync};
 use crate::invariants::Watch;
 use crate::manners::{Manners, RunFacts};
 use crate::people::{self, Edits};
@@ -281,8 +281,8 @@ impl<'a> Life<'a> {
         self.daemon.tick(self.clock.now());
         let mut runs = 0;
         loop {
-            for what in self.daemon.maintenance() {
-                self.maintain(what).await;
+            if self.daemon.clears_hold() {
+                self.clear_hold().await;
             }
             let Some(job) = self.daemon.next_job() else { return Ok(()) };
             self.repair_due(self.crm.clock.now()).await;
@@ -296,13 +296,9 @@ impl<'a> Life<'a> {
         }
     }
 
-    async fn maintain(&mut self, what: Maintenance) {
+    async fn clear_hold(&mut self) {
         if let Ok(process) = self.opened(None).await {
-            match what {
-                // What cannot be written now is met again by the next run.
-                Maintenance::ForgetSweeps => drop(process.engine.forget_sweeps().await),
-                Maintenance::ClearHold => process.clear_hold().await,
-            }
+            process.clear_hold().await;
         }
         self.daemon.maintained(self.clock.now());
     }
@@ -469,7 +465,6 @@ impl<'a> Life<'a> {
                 self.manners.hold_is_lost();
                 self.daemon.request(DaemonRequest::ClearHold, now);
             }
-            What::StopSweeps => self.daemon.request(DaemonRequest::StopSweeps, now),
             What::Resync | What::Verify => {
                 self.repeats.intervals_begin_anew();
                 self.daemon.ask(if matches!(what, What::Resync) { resync() } else { repair() }, now);

@@ -126,7 +126,6 @@ pub enum What {
     /// A person pauses the schedule for some minutes.
     Pause(u32),
     ClearHold,
-    StopSweeps,
     /// A person asks for a whole copy, or for a verification with repair.
     Resync,
     Verify,
@@ -402,7 +401,7 @@ impl What {
                 if rng.bool() {
                     What::ClearHold
                 } else {
-                    What::StopSweeps
+                    What::Resync
                 }
             }
             76..77 => What::Resync,

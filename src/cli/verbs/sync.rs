@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::app::{Mirror, MirrorSettings, MissingScope, Summary};
 use crate::cli::session;
@@ -31,9 +31,6 @@ pub struct ResyncArgs {
     /// Stop with 75 after this many RU; the next sync or resync goes on with the rest.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_ru: Option<u64>,
-    /// Stop the resync of the daemon, and discard its progress.
-    #[arg(long, conflicts_with_all = ["objects", "accept_removals", "dry_run", "accept_workspace", "max_ru", "scheduled"])]
-    stop: bool,
 }
 
 #[derive(clap::Args, Clone, Debug)]
@@ -59,9 +56,6 @@ pub fn run(global: &Global, args: &RunArgs) -> Result<Exit, Failure> {
 }
 
 pub fn rerun(global: &Global, args: &ResyncArgs) -> Result<Exit, Failure> {
-    if args.stop {
-        return stop(global);
-    }
     foreground(global, &args.common, Job::resync(), args.accept_removals, args.max_ru.map(Ru::new))
 }
 
@@ -102,22 +96,6 @@ fn run_now(config: &Config, job: &Job, alone: (Trigger, Option<Ru>), json: bool)
     let shown = output::report(json, &summary, || summary.text(Instant::system_now()));
     let ended = ending(&summary);
     Ok(shown.map(|_| ended)?)
-}
-
-fn stop(global: &Global) -> Result<Exit, Failure> {
-    let config = global.load()?;
-    logging::start(&config.log);
-    let runtime = session::runtime()?;
-    let stopped = runtime.block_on(async {
-        let Some((client, _)) = session::daemon(&config).await? else { return Ok(false) };
-        let answer: Value = client.post("/resync/stop", &json!({})).await?;
-        Ok::<_, Failure>(answer["stopped"] == true)
-    })?;
-    output::note(match stopped {
-        true => "the daemon stops the resync after the page in progress; no record was removed",
-        false => "no resync is running in a daemon: Ctrl-C stops one in a terminal",
-    });
-    Ok(Exit::Done)
 }
 
 /// Prints on stderr which removals were refused, and the options of a command that accepts them.

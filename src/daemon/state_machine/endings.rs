@@ -20,17 +20,13 @@ impl StateMachine {
             self.hold = Some(DaemonHold { reason: HoldReason::Budget, until });
         }
         let locked = self.locked.take();
-        let is_forgotten = preemption == Some(Preemption::Forget);
-        let rest = job::rest(&job.job, ending.began || is_forgotten);
+        let rest = job::rest(&job.job, ending.began);
         // It stores no position: each further hold would have it spend from the beginning.
         let begins_anew = ending.requested && matches!(rest, Job::Verify { full: true, .. });
         // A push does not attempt what other runs failed at, and any run may need no request at all.
         let attempts = |trouble: &Trouble| ending.requested && (job.job != Job::Push || trouble.only_pushes);
         let continues = ending.end == RunEnd::Suspended(Suspension::Shutdown)
             && matches!(preemption, Some(Preemption::Changes | Preemption::Edits | Preemption::Reload));
-        if is_forgotten {
-            self.forget_sweeps(effects);
-        }
         if !continues {
             effects.push(Effect::Finished(job.clone()));
         }

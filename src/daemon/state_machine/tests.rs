@@ -385,35 +385,6 @@ fn pause_stops_a_scheduled_run_at_a_page_but_not_a_manual_one() {
 }
 
 #[test]
-fn resync_is_stopped_in_every_state() {
-    let mut idle = fresh();
-    let effects = idle.on(Input::Asked(DaemonRequest::StopSweeps), at(0));
-    assert_eq!(effects, [Effect::ForgetSweeps, Effect::Answer(DaemonAnswer::Done)], "an interrupted one");
-
-    let mut state = running(resync(&[]));
-    let effects = state.on(Input::Asked(DaemonRequest::StopSweeps), at(1));
-    assert_eq!(effects, [Effect::Preempt, Effect::Answer(DaemonAnswer::Done)]);
-    // Changes that become due meanwhile do not resume it.
-    state.on(Input::Tick, at(300));
-    let effects = state.on(stopped(), at(301));
-    assert!(matches!(&effects[..2], [Effect::ForgetSweeps, Effect::Finished(_)]), "{effects:?}");
-
-    let mut waiting = running(job::scheduled(ScheduleKind::Audit));
-    waiting.on(Input::Asked(DaemonRequest::Run(resync(&[]))), at(1));
-    waiting.on(Input::Asked(DaemonRequest::StopSweeps), at(2));
-    assert_eq!(waiting.queue, []);
-
-    // The rest of one waits behind a push. It would have begun with the changes that are due.
-    let mut rest = running(resync(&[]));
-    rest.on(Input::EditsDue, at(3));
-    assert_eq!(started(&rest.on(stopped(), at(4)))[0].0, "push");
-    let effects = rest.on(Input::Asked(DaemonRequest::StopSweeps), at(5));
-    assert!(matches!(&effects[0], Effect::Withdrawn(job) if job.id == 1), "{effects:?}");
-    let left: Vec<_> = rest.queue.iter().map(|job| (job.job.clone(), job.trigger)).collect();
-    assert_eq!(left, [(Job::sync(), Trigger::Schedule)]);
-}
-
-#[test]
 fn configuration_is_reloaded_between_runs() {
     let mut state = fresh();
     assert_eq!(state.on(Input::Reload, at(0)), [Effect::Reload]);

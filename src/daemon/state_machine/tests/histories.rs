@@ -16,7 +16,6 @@ fn any_input() -> impl Strategy<Value = Input> {
         4 => Just(Input::Tick),
         1 => Just(Input::ClockMoved),
         2 => work.prop_map(|work| Input::Asked(DaemonRequest::Run(work))),
-        1 => Just(Input::Asked(DaemonRequest::StopSweeps)),
         1 => Just(Input::Asked(DaemonRequest::ClearHold)),
         2 => Just(Input::Maintained),
         1 => Just(Input::Asked(DaemonRequest::Pause)),

@@ -163,36 +163,6 @@ fn run_that_does_less_serves_no_tick() {
     }
 }
 
-#[test]
-fn sweep_is_stopped_whatever_ends_its_run() {
-    let failed = failed(FailureKind::Passing);
-    for end in [stopped(), not_begun(Suspension::Hold(at(900))), not_begun(Suspension::Locked), failed] {
-        let mut state = running(resync(&[]));
-        state.on(Input::Asked(DaemonRequest::StopSweeps), at(1));
-        let effects = state.on(end.clone(), at(2));
-        assert_eq!(effects.first(), Some(&Effect::ForgetSweeps), "{end:?}");
-        state.on(Input::Maintained, at(3));
-        let effects = state.on(Input::Tick, at(1_000));
-        assert_eq!(started(&effects)[0].0, "sync", "{end:?}");
-        assert_eq!(state.queue, [], "{end:?}");
-    }
-}
-
-/// A verification leaves out of its counts what a stored sweep nominated.
-#[test]
-fn stored_sweep_stays_beneath_a_run_that_is_not_preempted() {
-    for job in [Job::verify(), Job::audit(), Job::Push] {
-        let mut state = running(job.clone());
-        let effects = state.on(Input::Asked(DaemonRequest::StopSweeps), at(1));
-        assert_eq!(effects, [Effect::Answer(DaemonAnswer::Done)], "{job:?}");
-        assert_eq!(started(&state.on(Input::Tick, at(299))), [], "{job:?}");
-        let effects = state.on(ended(RunEnd::Done), at(300));
-        assert!(matches!(&effects[..2], [Effect::ForgetSweeps, Effect::Finished(_)]), "{job:?}: {effects:?}");
-        let effects = state.on(Input::Maintained, at(301));
-        assert_eq!(started(&effects)[0].0, "sync", "{job:?}");
-    }
-}
-
 /// Nobody waits for the result of a full verification any more, and after each hold it would start from the beginning.
 #[test]
 fn full_verification_that_has_asked_is_not_repeated() {
