@@ -17,7 +17,7 @@ use crate::store::{
     Checkpoint, Completeness, Goal, KnownChanges, LastRead, MirrorTx, ReadOf, ReadTx, StoreError, UnprovenRanges,
     uncovered,
 };
-use crate::sync::engine::{Engine, SyncSettings};
+use crate::sync::engine::SyncSettings;
 use crate::sync::error::SyncError;
 use crate::sync::job::Job;
 use crate::sync::run::Run;
@@ -92,39 +92,6 @@ impl Sweep {
 
     fn seen(&self) -> impl Iterator<Item = &Seen> {
         self.parts.iter().map(|part| &part.position.seen)
-    }
-}
-
-impl Engine {
-    /// Discards the sweeps of copied objects that are in progress, with their checkpoints, and returns their objects. A
-    /// first copy is not discarded: without it there is no mirror.
-    pub async fn forget_sweeps(&self) -> Result<Vec<Object>, SyncError> {
-        let forgotten = self
-            .store
-            .write(|tx| {
-                let mut forgotten = Vec::new();
-                for object in Object::ALL {
-                    let asked = tx.goals().is_set(Goal::AskedSweep(object))?;
-                    let under_way = tx.goals().is_set(Goal::Sweeping(object))?;
-                    if !tx.is_copied(object)? || !under_way && !asked {
-                        continue;
-                    }
-                    if under_way && !tx.goals().being_filled(object)?.is_empty() {
-                        // It is restarted instead of continued, because nothing else would fill the column.
-                        tx.claims().set(Goal::WantedSweep(object))?;
-                    }
-                    tx.claims().discard_sweep(object)?;
-                    tx.claims().begin_filling(object, &[])?;
-                    tx.claims().unset(Goal::AskedSweep(object))?;
-                    tx.claims().unset(Goal::AcceptedRemovals(object))?;
-                    tx.claims().unset(Goal::RefusedRemovals(object))?;
-                    tx.knowledge().clear_nominations(object)?;
-                    forgotten.push(object);
-                }
-                Ok(forgotten)
-            })
-            .await?;
-        Ok(forgotten)
     }
 }
 
