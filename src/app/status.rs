@@ -8,12 +8,12 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::ages;
-use super::reserves::{Allowance, cost_of_changes, ledger};
+use super::reserves::{cost_of_changes, ledger};
 use super::settings::limits;
 use crate::app::summary::MissingScope;
 use crate::budget::Ledger;
 use crate::config::Config;
-use crate::model::{ClockReading, Instant, Object, Purpose, Resource, Ru};
+use crate::model::{ClockReading, Instant, Object, Resource};
 use crate::store::outbox_report::{self, EditCounts};
 use crate::store::publishing::queue;
 use crate::store::report::{self, Failing, OddityLine};
@@ -53,7 +53,6 @@ pub struct MirrorStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub publish: Option<PublishLag>,
     pub missing_scopes: Vec<MissingScope>,
-    pub last_success: Option<Instant>,
     pub trouble: Option<Failing>,
     pub runs: Vec<RecordedRun>,
     pub oddities: Vec<OddityLine>,
@@ -127,9 +126,6 @@ pub struct RuStatus {
     pub refills_at: Instant,
     pub total: u64,
     pub per_run: u64,
-    /// Windows until every pending detail is read at this budget, this one included; 0 if none is pending, `null` if
-    /// the budget is zero.
-    pub windows_for_details: Option<u64>,
 }
 
 /// Reads the status from the mirror's file, as one snapshot. What is complete is dated as the clock that `now` is a reading
@@ -174,7 +170,6 @@ pub fn at_moment(
         object.undecided = (items > 0).then_some(UndecidedStatus { items, next_lookup });
     }
     let missing = moment.goals().missing_scopes()?.into_iter().filter(|(what, _)| !is_unread(config, what));
-    let pending = objects.iter().filter_map(|object| object.details_pending).sum();
     let runs = report::last_runs(moment, RUNS)?;
     let [contacts_since, companies_since] =
         [Object::Contact, Object::Company].map(|object| record::horizon(moment, object));
@@ -188,13 +183,12 @@ pub fn at_moment(
         wal_bytes,
         base_url: identity.map(|identity| identity.base_url),
         objects,
-        ru: ru(moment, config, pending, &ledger, now)?,
+        ru: ru(moment, config, &ledger)?,
         hold_until: ledger.hold_left().map(|left| now.plus(left)),
         missing_scopes: missing.map(|(object, scope)| MissingScope { object, scope: scope.into() }).collect(),
         edits: outbox_report::counts(moment)?,
         up_to_date: false,
         publish: config.publish.is_on().then(|| queue::lag(moment, now)).transpose()?,
-        last_success: report::last_success(moment)?,
         trouble: report::failing(moment)?,
         runs,
         oddities: report::oddities(moment)?,
@@ -281,12 +275,10 @@ impl MirrorStatus {
     }
 }
 
-fn ru(tx: &ReadTx<'_>, config: &Config, pending: u64, ledger: &Ledger, now: Instant) -> Result<RuStatus, StoreError> {
+fn ru(tx: &ReadTx<'_>, config: &Config, ledger: &Ledger) -> Result<RuStatus, StoreError> {
     let limits = &limits(&config.budget);
-    let allowance = Allowance::of(Purpose::Details, tx, config, ledger, now)?;
     Ok(RuStatus {
         per_run: cost_of_changes(tx)?.get(),
-        windows_for_details: if pending == 0 { Some(0) } else { allowance.windows(Ru::new(pending)) },
         used: ledger.used.get(),
         left: limits.limit.saturating_sub(ledger.used).get(),
         limit: limits.limit.get(),

@@ -5,7 +5,6 @@
 //! - No answer waits longer than [`FILE_WITHIN`] for the file, or [`ALIVE_WITHIN`] for the loop: a network disk can hang.
 //! - One read of the file at a time, however many clients ask and however long it takes.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -50,8 +49,7 @@ pub(super) enum LoopMessage {
 /// What is known of the work since the daemon started.
 #[derive(Debug, Default)]
 pub(super) struct WorkKnown {
-    /// The jobs that ended, by kind and exit code.
-    pub ended: BTreeMap<(&'static str, u8), u64>,
+    pub has_run: bool,
     /// Why the configuration on disk is invalid, and the old one active.
     pub reload_failed: Option<String>,
     /// Whether the mirror was up to date when its status was last read.

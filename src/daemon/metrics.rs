@@ -7,24 +7,20 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::json;
 
-use super::handler_state::{ALIVE_WITHIN, Control, WorkKnown};
+use super::handler_state::{ALIVE_WITHIN, Control};
 use super::http_server::{Problem, answer, problem, with_type};
 use super::status_reply::{DaemonStatus, StatusReply};
 use crate::app::ages;
 use crate::app::status::{ObjectStatus, Readiness};
 use crate::config::Config;
-use crate::exit::Exit;
 use crate::model::Instant;
-
-const JOBS: [&str; 4] = ["sync", "resync", "verify", "push"];
 
 /// The name of each metric without `crm_mirror_`, its type, and its meaning.
 const FAMILIES: &str = include_str!("metrics.txt");
 
 fn text(reply: &StatusReply, control: &Control) -> String {
     let (config, now) = (&*control.config(), control.now());
-    let (mut page, known) = (MetricsText::of(config), control.known());
-    let status = &reply.status;
+    let (mut page, status) = (MetricsText::of(config), &reply.status);
     let all = Vec::from_iter(&status.objects);
     page.by_object("rows", &all, |object| Some(object.rows as f64));
     page.by_object("details_pending", &all, |object| Some(object.details_pending? as f64));
@@ -50,7 +46,6 @@ fn text(reply: &StatusReply, control: &Control) -> String {
     }
     page.gauges([
         ("ru_left", ru.left as f64),
-        ("ru_limit", ru.limit as f64),
         ("ru_spent_total", ru.total as f64),
         ("hold_until_timestamp_seconds", status.hold_until.map_or(0.0, seconds)),
         ("file_bytes", status.bytes as f64),
@@ -73,13 +68,8 @@ fn text(reply: &StatusReply, control: &Control) -> String {
             ("reload_failed", f64::from(daemon.reload_failed)),
         ]);
     }
-    of_jobs(&mut page, &known);
-    for (name, label) in
-        [("info", ("mirror", &*status.database)), ("build_info", ("version", env!("CARGO_PKG_VERSION")))]
-    {
-        page.family(name);
-        page.line(name, &[label], 1.0);
-    }
+    page.family("info");
+    page.line("info", &[("mirror", &status.database)], 1.0);
     page.text
 }
 
@@ -100,17 +90,6 @@ fn ages(page: &mut MetricsText, reply: &StatusReply, config: &Config, now: Insta
     page.by_object("complete_interval_seconds", &objects, |object| {
         passed(complete(object), ages::next_check(sync, object.object, complete(object)))
     });
-}
-
-/// Every kind and exit code from the beginning: a counter that appears with its first event hides it from `increase`.
-fn of_jobs(page: &mut MetricsText, known: &WorkKnown) {
-    page.family("jobs_total");
-    for work in JOBS {
-        for (exit, _) in Exit::TABLE {
-            let count = known.ended.get(&(work, exit.code())).map_or(0.0, |count| *count as f64);
-            page.line("jobs_total", &[("work", work), ("exit", &exit.code().to_string())], count);
-        }
-    }
 }
 
 fn seconds(at: Instant) -> f64 {

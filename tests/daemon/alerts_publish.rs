@@ -141,7 +141,7 @@ fn what_postgresql_says_is_neither_logged_nor_on_the_page() {
         .set("CRM_MIRROR_LOG__LEVEL", "debug")
         .set("CRM_MIRROR_PUBLISH__URL", &published.url);
     let daemon = fixture.start();
-    let page = daemon.status()["daemon"]["page"]["at"].as_str().unwrap().to_string();
+    let page = daemon.page();
     let of_publish = |what: &str, is: &dyn Fn(&Value) -> bool| {
         socket::until(what, || Some(daemon.status()["publish"].clone()).filter(is))
     };

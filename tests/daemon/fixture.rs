@@ -160,6 +160,14 @@ impl Daemon {
         socket::until(part, || self.log().contains(part).then_some(()));
     }
 
+    /// Where the status page is, as the log says it.
+    pub fn page(&self) -> String {
+        socket::until("the status page", || {
+            let log = self.log();
+            Some(log.split_once("The status page is at http://")?.1.split('/').next()?.to_string())
+        })
+    }
+
     pub fn get(&self, path: &str) -> Reply {
         socket::ask(&self.socket, "GET", path, b"")
     }

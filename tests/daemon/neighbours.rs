@@ -160,8 +160,7 @@ fn pester<S: Read + Write>(mut stream: S, (beginning, endless): (&[u8], &[u8])) 
 fn clients_that_misbehave_shut_nobody_out_and_mirroring_goes_on() {
     let fixture = DaemonFixture::with(20, 2).set("CRM_MIRROR_DAEMON__HTTP", "127.0.0.1:0");
     let daemon = fixture.start();
-    let page = daemon.status()["daemon"]["page"]["at"].as_str().unwrap_or_default().to_string();
-    assert!(!page.is_empty(), "{}", daemon.status());
+    let page = daemon.page();
     let mut clients = Vec::new();
     for client in CLIENTS {
         for _ in 0..20 {

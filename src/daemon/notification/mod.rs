@@ -62,7 +62,7 @@ pub(super) async fn tell(control: Control, mirror: Weak<Mirror>) {
             continue;
         }
         // Asked before the status, which then shows how that run ended.
-        let has_run = !control.known().ended.is_empty();
+        let has_run = control.known().has_run;
         let Ok(reply) = control.status().await else { continue };
         let Some(store) = mirror.upgrade().map(|mirror| mirror.store()) else { return };
         match book.tell(&control, &store, &config, &reply, (has_run, control.now())).await {

@@ -119,13 +119,12 @@ function freshness() {
 }
 
 function budget() {
-  const { left, limit, refills_at, per_run, windows_for_details } = known.status.ru;
-  const more = windows_for_details > 1 ? ` The pending details take ${count(windows_for_details)} windows.` : "";
+  const { left, limit, refills_at, per_run } = known.status.ru;
   byId("ru").replaceChildren(
     h("strong", {}, count(left)),
     ` of ${count(limit)} RU left; the window ends `,
     ago(refills_at),
-    `. A run for changes costs about ${count(per_run)} RU.${more}`,
+    `. A run for changes costs about ${count(per_run)} RU.`,
   );
 }
 

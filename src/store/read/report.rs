@@ -109,11 +109,6 @@ pub fn attempts(tx: &ReadTx<'_>, kind: &str) -> Result<([Option<Instant>; 2], u3
     Ok(([begun.0, ended.0], failed))
 }
 
-pub fn last_success(tx: &ReadTx<'_>) -> Result<Option<Instant>> {
-    let sql = "SELECT finished_at FROM sync_runs WHERE outcome = 'done' ORDER BY id DESC LIMIT 1";
-    tx.find_time(sql, [])
-}
-
 /// Consecutive failed runs, up to the last one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failing {
