@@ -5,12 +5,12 @@ use std::time::{Duration, Instant as Monotonic};
 
 use tokio::sync::watch;
 
-use super::reserves::{self, Allowance};
+use super::reserves;
 use super::settings::{MirrorSettings, limits};
 use crate::api::{ApiError, ApiKey, Client, ClientSettings};
 use crate::app::summary::Summary;
 use crate::budget::Limits;
-use crate::model::{Clock, Instant, Object};
+use crate::model::{Clock, Instant, Object, Ru};
 use crate::store::{MirrorTx, Store, StoreError, StoreOptions};
 use crate::sync::step_failures::{StepFailures, limits_of};
 use crate::sync::{BudgetMeter, Engine, Findings, Forecast, Job, RunObserver, SyncError, SyncSettings};
@@ -159,7 +159,8 @@ impl Mirror {
         Some((self.clock.now().plus(wait), !failures.are_of_everything()))
     }
 
-    pub async fn forecast(&self, job: &Job) -> Result<(Forecast, Allowance), SyncError> {
+    /// What a job will cost, and what is left for it in this window.
+    pub async fn forecast(&self, job: &Job) -> Result<(Forecast, Ru), SyncError> {
         let known = self.parts();
         let forecast = known.engine.forecast(job).await;
         // The cost is stored, even if no run follows.
@@ -167,7 +168,7 @@ impl Mirror {
         known.store.write(move |tx| meter.enter(tx)).await?;
         let (forecast, ledger, now) = (forecast?, known.meter.ledger(), self.clock.now());
         let (purpose, config) = (forecast.purpose(), known.settings.config.clone());
-        let reading = known.store.read(move |tx| Allowance::of(purpose, tx, &config, &ledger, now));
+        let reading = known.store.read(move |tx| reserves::left_for(purpose, tx, &config, &ledger, now));
         Ok((forecast, reading.await?))
     }
 

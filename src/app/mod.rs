@@ -16,7 +16,7 @@ pub mod summary;
 mod user_names;
 
 pub use mirror::{EngineSettings, Mirror, MirrorError, RunResult, assemble_engine};
-pub use reserves::{Allowance, EditBudget, edit_budget};
+pub use reserves::{EditBudget, edit_budget};
 pub use settings::{MirrorSettings, limits, publish_settings};
 pub use summary::{MissingScope, Summary};
 pub use user_names::{ids_of, person};

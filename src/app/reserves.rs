@@ -60,42 +60,22 @@ fn reserves(tx: &ReadTx<'_>, config: &Config, ledger: &Ledger, now: Instant) -> 
     Ok([reserved(tx, sync, limits, now..refills)?, reserved(tx, sync, limits, next)?])
 }
 
-/// What a purpose may spend: the rest is spent, or reserved for scheduled runs.
-#[derive(Clone, Copy, Debug)]
-pub struct Allowance {
-    /// In this window.
-    pub left: Ru,
-    /// In each one after it.
-    later: Ru,
-}
-
-impl Allowance {
-    pub fn of(
-        purpose: Purpose,
-        tx: &ReadTx<'_>,
-        config: &Config,
-        ledger: &Ledger,
-        now: Instant,
-    ) -> Result<Allowance, StoreError> {
-        let limits = limits(&config.budget);
-        let [reserve, later] = reserves(tx, config, ledger, now)?;
-        let next = Ledger { used: Ru::ZERO, ..*ledger };
-        let for_edits = if config.write_back.enabled { budget::kept_for_edits(limits.limit) } else { Ru::ZERO };
-        let [reserve, later] = [reserve, later].map(|reserve| match purpose {
-            Purpose::Outbox => reserve,
-            _ => (reserve + for_edits).min(budget::most_reserved(limits.limit)),
-        });
-        let left = ledger.left_for(purpose, &limits, reserve);
-        Ok(Allowance { left, later: next.left_for(purpose, &limits, later) })
-    }
-
-    /// The windows that so much takes, this one included; `None` if no window has any for it.
-    pub fn windows(&self, units: Ru) -> Option<u64> {
-        match units.saturating_sub(self.left).get() {
-            0 => Some(1),
-            rest => (self.later > Ru::ZERO).then(|| 1 + rest.div_ceil(self.later.get())),
-        }
-    }
+/// What a purpose may spend in this window: the rest is spent, or reserved for scheduled runs.
+pub(super) fn left_for(
+    purpose: Purpose,
+    tx: &ReadTx<'_>,
+    config: &Config,
+    ledger: &Ledger,
+    now: Instant,
+) -> Result<Ru, StoreError> {
+    let limits = limits(&config.budget);
+    let [reserve, _] = reserves(tx, config, ledger, now)?;
+    let for_edits = if config.write_back.enabled { budget::kept_for_edits(limits.limit) } else { Ru::ZERO };
+    let reserve = match purpose {
+        Purpose::Outbox => reserve,
+        _ => (reserve + for_edits).min(budget::most_reserved(limits.limit)),
+    };
+    Ok(ledger.left_for(purpose, &limits, reserve))
 }
 
 /// What scheduled runs will spend in a time within one window.
@@ -137,21 +117,6 @@ pub fn edit_budget(config: &Config, now: Instant) -> Result<EditBudget, StoreErr
     let reader = Reader::open(&config.database)?;
     let tx = reader.begin()?;
     let ledger = ledger(&tx, config)?.at(now, &limits);
-    let left = Allowance::of(Purpose::Outbox, &tx, config, &ledger, now)?.left.get();
+    let left = left_for(Purpose::Outbox, &tx, config, &ledger, now)?.get();
     Ok(EditBudget { left, limit: limits.limit.get(), refills_at: ledger.refills_at(&limits) })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn windows_are_counted_from_what_is_left() {
-        for (units, left, later, windows) in
-            [(10, 100, 100, Some(1)), (100, 99, 100, Some(2)), (250, 50, 60, Some(5)), (1, 0, 0, None)]
-        {
-            let allowance = Allowance { left: Ru::new(left), later: Ru::new(later) };
-            assert_eq!(allowance.windows(Ru::new(units)), windows, "{units} {left} {later}");
-        }
-    }
 }

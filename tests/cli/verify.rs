@@ -207,7 +207,7 @@ fn dry_run_leaves_out_what_is_reserved() {
     let place =
         TestDir::of(&service).set("CRM_MIRROR_BUDGET__LIMIT", "100").set("CRM_MIRROR_SYNC__SCHEDULE", "0 * * * * *");
     let cost = place.run("sync --dry-run --json").done().json();
-    assert!(cost["left"].as_u64().unwrap() + 20 < 100 && cost["windows"] == json!(2), "{cost}");
+    assert!(cost["left"].as_u64().unwrap() + 20 < 100, "{cost}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::app::{self, Allowance, EditBudget};
+use crate::app::{self, EditBudget};
 use crate::cli::Failure;
 use crate::config::Config;
 use crate::format;
@@ -10,10 +10,8 @@ use crate::model::{Instant, Ru};
 use crate::sync::Forecast;
 
 /// The estimate as a document and as text.
-pub fn of_run(forecast: &Forecast, allowance: &Allowance, limit: Ru) -> (Value, String) {
-    let (total, left) = (forecast.total(), allowance.left);
-    // Windows that the run needs, including this one; `None` if the budget is zero.
-    let windows = allowance.windows(total);
+pub fn of_run(forecast: &Forecast, left: Ru, limit: Ru) -> (Value, String) {
+    let total = forecast.total();
     let mut text = String::new();
     for of in &forecast.objects {
         let what = if of.whole { "read whole" } else { "changed since the last run" };
@@ -30,14 +28,10 @@ pub fn of_run(forecast: &Forecast, allowance: &Allowance, limit: Ru) -> (Value, 
             text.push_str(&format!("{what}: {}\n", format::ru(units)));
         }
     }
-    let enough = match windows {
-        Some(1) => "which is enough".to_string(),
-        Some(windows) => format!("so it takes {} windows", format::count(windows)),
-        None => "and the budget is zero".to_string(),
-    };
+    let more = if total > left { "so it goes on in the next" } else { "which is enough" };
     let n = |units: Ru| format::count(units.get());
     text.push_str(&format!(
-        "together about {} RU; {} of {} are left for it in this window, {enough}\n",
+        "together about {} RU; {} of {} are left for it in this window, {more}\n",
         n(total),
         n(left),
         n(limit)
@@ -45,7 +39,7 @@ pub fn of_run(forecast: &Forecast, allowance: &Allowance, limit: Ru) -> (Value, 
     let Forecast { short_lists, edits, objects } = forecast;
     let document = json!({
         "short_lists": short_lists, "edits": edits, "objects": objects,
-        "total": total, "left": left, "limit": limit, "windows": windows,
+        "total": total, "left": left, "limit": limit,
     });
     (document, text)
 }

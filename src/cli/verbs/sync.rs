@@ -85,8 +85,8 @@ fn forecast(config: &Config, job: &Job, json: bool) -> Result<Exit, Failure> {
         Ok::<_, Failure>(forecast?)
     };
     let (path, is_there) = (&config.database, config.database.exists());
-    let (forecast, allowance) = runtime.block_on(session::with_mirror(path, is_there, estimate))?;
-    let (document, text) = cost::of_run(&forecast, &allowance, config.budget.limit);
+    let (forecast, left) = runtime.block_on(session::with_mirror(path, is_there, estimate))?;
+    let (document, text) = cost::of_run(&forecast, left, config.budget.limit);
     Ok(output::report(json, &document, || text)?)
 }
 
