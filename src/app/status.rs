@@ -23,7 +23,6 @@ use crate::store::{
 };
 use crate::sync::checks::decide_doubts::undecided;
 use crate::sync::checks::identity::Identity;
-use crate::sync::progress::{self, LongWork, ObjectProgress};
 use crate::sync::walks::sweep::Sweep;
 
 const RUNS: u32 = 5;
@@ -62,18 +61,8 @@ pub struct MirrorStatus {
 #[derive(Clone, Debug, Serialize)]
 pub struct RunningRun {
     pub pid: Option<u32>,
+    /// The first of `runs`.
     pub run: i64,
-    pub kind: String,
-    pub trigger: String,
-    pub since: String,
-    pub progress: Vec<RunProgress>,
-}
-
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct RunProgress {
-    pub object: Resource,
-    #[serde(flatten)]
-    pub progress: ObjectProgress,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -114,7 +103,9 @@ pub struct UndecidedStatus {
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct SweepStatus {
     pub began: Instant,
+    /// Rows read so far, and how many there are, as far as that is known.
     pub rows: u64,
+    pub total: Option<u64>,
     pub first_copy: bool,
 }
 
@@ -176,7 +167,7 @@ pub fn at_moment(
     let mut status = MirrorStatus {
         read_at: now,
         paused_since: moment.state(&StateKey::PausedSince)?,
-        running: running(moment, config, runs.first())?,
+        running: running(config, runs.first()),
         history_since: contacts_since?.max(companies_since?),
         database: config.database.display().to_string(),
         bytes,
@@ -212,25 +203,9 @@ fn is_unread(config: &Config, what: &str) -> bool {
 }
 
 /// The current run: the last one, if it has not ended and a process is writing.
-fn running(tx: &ReadTx<'_>, config: &Config, last: Option<&RecordedRun>) -> Result<Option<RunningRun>, StoreError> {
-    let Some(run) = last.filter(|run| run.outcome.is_none()) else { return Ok(None) };
-    let Some(pid) = lock::current_writer(&config.database) else { return Ok(None) };
-    let mut progress = Vec::new();
-    // What others leave alone is no progress of theirs.
-    let reads = ["sync", "resync"].contains(&&*run.kind);
-    for object in Object::ALL.into_iter().filter(|_| reads) {
-        let reads_details = config.sync.details && tx.has_details(object)?;
-        let of_object = progress::of_object(tx, object)?.filter(|is| is.work != LongWork::Details || reads_details);
-        progress.extend(of_object.map(|progress| RunProgress { object: object.resource(), progress }));
-    }
-    Ok(Some(RunningRun {
-        pid,
-        run: run.id,
-        kind: run.kind.clone(),
-        trigger: run.trigger.clone(),
-        since: run.started_at.clone(),
-        progress,
-    }))
+fn running(config: &Config, last: Option<&RecordedRun>) -> Option<RunningRun> {
+    let run = last.filter(|run| run.outcome.is_none())?;
+    Some(RunningRun { pid: lock::current_writer(&config.database)?, run: run.id })
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -319,7 +294,11 @@ fn objects(tx: &ReadTx<'_>) -> Result<Vec<ObjectStatus>, StoreError> {
 fn records(tx: &ReadTx<'_>, object: Object) -> Result<ObjectStatus, StoreError> {
     let holds = report::holds(tx, object)?;
     let swept = tx.goals().last_read(Goal::Sweep(object))?;
-    let sweep = Sweep::load(tx, object)?;
+    let sweep = Sweep::load(tx, object)?.map(|sweep| {
+        let (rows, first_copy) = (sweep.rows(), swept.is_none());
+        let total = if first_copy { sweep.total() } else { Some(holds.rows) };
+        SweepStatus { began: sweep.began, rows, total: total.map(|total| total.max(rows)), first_copy }
+    });
     let complete = tx.goals().complete_as_of(object)?;
     Ok(ObjectStatus {
         object: object.resource(),
@@ -332,7 +311,7 @@ fn records(tx: &ReadTx<'_>, object: Object) -> Result<ObjectStatus, StoreError> 
         complete_as_of: complete.map(|known| known.as_of),
         complete_by: complete.map(|known| if known.by_record { "records" } else { "count" }),
         differences: tx.goals().open_differences(object)?,
-        sweep: sweep.map(|sweep| SweepStatus { began: sweep.began, rows: sweep.rows(), first_copy: swept.is_none() }),
+        sweep,
         outage: tx.refused_removals(object)?,
         undecided: None,
     })

@@ -21,7 +21,6 @@ pub mod events;
 pub mod forecast;
 pub mod job;
 pub mod plan;
-pub mod progress;
 mod run;
 mod run_line;
 mod run_steps;

@@ -215,14 +215,14 @@ fn status_shows_progress_of_any_process() {
     assert_eq!(place.run("status --json").done().json()["running"], json!(null));
     let writer = Store::open(&place.path("mirror.db")).unwrap();
     let found = place.run("status --json").done().json()["running"].clone();
-    assert_eq!((&found["kind"], &found["pid"]), (&json!("sync"), &json!(std::process::id())));
-    let progress = &found["progress"][0];
-    assert_eq!((&progress["object"], &progress["work"]), (&json!("contacts"), &json!("first-copy")));
-    let rows = progress["rows"].as_u64().unwrap();
-    assert!((100..900).contains(&rows), "{progress}");
+    assert_eq!(found, json!({"pid": std::process::id(), "run": 1}));
+    let sweep = &place.run("status --json").done().json()["objects"][0]["sweep"];
+    assert_eq!((&sweep["first_copy"], &sweep["total"]), (&json!(true), &json!(900)));
+    let rows = sweep["rows"].as_u64().unwrap();
+    assert!((100..900).contains(&rows), "{sweep}");
     let text = place.run("status").done().out;
-    let line = format!("         contacts: first copy, {rows} of 900\n");
-    assert!(text.contains(&line) && text.contains(&format!("process {}: sync", std::process::id())), "{text}");
+    assert!(text.contains(&format!(", {rows} of 900 rows so far\n")), "{text}");
+    assert!(text.contains(&format!("process {}: sync", std::process::id())), "{text}");
     drop(writer);
 }
 

@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use crate::app::status::{MirrorStatus, ObjectStatus, RunProgress, RunningRun};
+use crate::app::status::{MirrorStatus, ObjectStatus};
 use crate::cli::verbs::publish::left_out;
 use crate::cli::{DaemonState, output};
 use crate::config::Config;
@@ -97,16 +97,15 @@ fn published(lag: &PublishLag, now: Instant) -> Vec<Line> {
 fn daemon(document: &StatusDocument<'_>, config: &Config, now: Instant) -> Vec<Line> {
     let status = &document.reply.status;
     let mut lines = Vec::new();
-    let run = status.running.as_ref();
+    let run = status.running.as_ref().zip(status.runs.first());
     match &document.reply.daemon {
         None => {
             lines.push(("daemon", no_daemon(document.daemon_state, config.unit.as_deref())));
-            lines.extend(run.map(|run| {
-                let process = run.pid.or(document.writer);
+            lines.extend(run.map(|(running, run)| {
+                let process = running.pid.or(document.writer);
                 let process = process.map_or("another process".into(), |pid| format!("process {pid}"));
-                ("running", format!("{process}: {}, started {}", run.kind, age(&run.since, now)))
+                ("running", format!("{process}: {}, started {}", run.kind, age(&run.started_at, now)))
             }));
-            lines.extend(run.into_iter().flat_map(progress));
             lines.extend(status.paused_since.map(|since| ("paused", paused(since))));
         }
         Some(daemon) => {
@@ -118,7 +117,6 @@ fn daemon(document: &StatusDocument<'_>, config: &Config, now: Instant) -> Vec<L
             };
             let since = format::moment(daemon.since);
             lines.push(("daemon", format!("process {}, since {since}: {doing}", daemon.pid)));
-            lines.extend(run.into_iter().flat_map(progress));
             lines.push(("next", next(status, daemon, now)));
         }
     }
@@ -141,13 +139,6 @@ fn systemctl(verb: &str, unit: Option<&str>, otherwise: &str) -> String {
 /// The command that starts the daemon.
 pub fn starter(unit: Option<&str>) -> String {
     systemctl("start", unit, "`crm-mirror daemon`")
-}
-
-fn progress(run: &RunningRun) -> impl Iterator<Item = Line> {
-    run.progress.iter().map(|RunProgress { object, progress }| {
-        let of = progress.total.map_or(" so far".into(), |total| format!(" of {}", count(total)));
-        ("", format!("{object}: {}, {}{of}", progress.work, count(progress.rows)))
-    })
 }
 
 fn paused(since: Instant) -> String {
@@ -231,9 +222,10 @@ fn edits(edits: &EditCounts, now: Instant) -> Vec<Line> {
 fn object_attention(object: &ObjectStatus, now: Instant) -> Vec<Line> {
     let resource = object.object;
     let sweep = object.sweep.map(|sweep| {
-        let (work, rows) = if sweep.first_copy { ("first copy", object.rows) } else { ("sweep", sweep.rows) };
-        let (began, rows) = (when(sweep.began, now), counted(rows, "row", "rows"));
-        ("in progress", format!("{work} of {resource}, started {began}, {rows} so far"))
+        let work = if sweep.first_copy { "first copy" } else { "sweep" };
+        let of = sweep.total.map(|total| format!(" of {}", count(total))).unwrap_or_default();
+        let (began, rows) = (when(sweep.began, now), count(sweep.rows));
+        ("in progress", format!("{work} of {resource}, started {began}, {rows}{of} rows so far"))
     });
     let differs = (object.differences > 0).then(|| {
         let found = counted(object.differences, "difference", "differences");

@@ -88,11 +88,10 @@ function details(object) {
 }
 
 /** The progress of the current run's long work on an object, or null. */
-function progressOf(object) {
-  const work = known.status.running?.progress.find((work) => work.object === object.object);
-  if (!work) return null;
-  const label = progressLabel(work);
-  return h("div", { class: "small" }, label, meter(work.rows, work.total, label));
+function progressOf({ sweep }) {
+  if (!sweep) return null;
+  const label = progressLabel(sweep);
+  return h("div", { class: "small" }, label, meter(sweep.rows, sweep.total, label));
 }
 
 function freshness() {

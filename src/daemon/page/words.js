@@ -11,8 +11,8 @@ export function currentState(known) {
   if (!daemon) return ["waits", "The daemon reports no state"];
   if (daemon.running) {
     const { work, trigger } = daemon.running;
-    const [first] = known.status.running?.progress ?? [];
-    const progress = first ? `: ${WORK[first.work] ?? first.work} of ${first.object}` : "";
+    const first = known.status.objects.find((object) => object.sweep);
+    const progress = first ? `: ${workLabel(first.sweep)} of ${first.object}` : "";
     return ["runs", `${sentence(work)} running${trigger === "schedule" ? " (scheduled)" : ""}${progress}`];
   }
   if (daemon.waiting_for) return ["waits", `Waiting: ${daemon.waiting_for}`];
@@ -35,12 +35,12 @@ export function detailsLabel(object) {
   return object.details_pending ? `${count(object.details_pending)} pending` : "all read";
 }
 
-const WORK = { "first-copy": "first copy", sweep: "sweep", details: "details" };
+const workLabel = ({ first_copy }) => (first_copy ? "first copy" : "sweep");
 
-/** The progress of the work on an object. */
-export function progressLabel({ work, rows, total }) {
-  const of = total === null ? " so far" : ` of ${count(total)}`;
-  return `${WORK[work] ?? work}: ${count(rows)}${of}`;
+/** The progress of a first copy or a sweep. */
+export function progressLabel(sweep) {
+  const of = sweep.total === null ? " so far" : ` of ${count(sweep.total)}`;
+  return `${workLabel(sweep)}: ${count(sweep.rows)}${of}`;
 }
 
 /** The open edits by state; empty if there are none. */

@@ -17,12 +17,6 @@ pub struct Holds {
     pub custom_fields: u64,
 }
 
-impl Holds {
-    pub fn details_left(&self) -> u64 {
-        self.rows.saturating_sub(self.details_current)
-    }
-}
-
 /// A line of `sync_runs`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordedRun {
