@@ -106,14 +106,14 @@ impl Book {
         let Ok((newest, changed)) = read.await else { return Ok(()) };
         let found = episodes::now(reply, config, &self.told, now);
         self.told.observe(&found, now);
-        let mut notices = self.told.due(&found, has_run, config, now);
+        let mut notices = self.told.due(&found, has_run, now);
         let records = reply.status.mirrored(config).filter(|object| object.removed.is_some());
         let is_copied =
             records.map(|object| object.changes_as_of.is_some()).reduce(|all, one| all && one) == Some(true);
         // The fields of the first copy are not new.
         notices.extend(fields(config, &changed, now).filter(|_| is_copied));
         for notice in notices {
-            deliver(&config.notify, &notice).await?;
+            deliver(&config.notify, notice.document(config).to_string()).await?;
             self.told.delivered(&notice);
             self.store(store).await;
         }
@@ -151,14 +151,13 @@ fn fields(config: &Config, changed: &[ColumnEvent], now: Instant) -> Option<Noti
         .collect();
     let text = format!("custom fields are {}", parts.join("; "));
     let episode = Episode::new(Subject::Fields, "", text, config.command("describe"));
-    (!parts.is_empty()).then(|| Notice::begins(config, &episode, now))
+    (!parts.is_empty()).then(|| Notice::begins(&episode, now))
 }
 
 const WITHIN: Duration = Duration::from_secs(20);
 
 /// Delivers a message as one JSON document. An error names neither the address nor the arguments, which may be secrets.
-async fn deliver(config: &NotifyConfig, notice: &Notice) -> Result<(), String> {
-    let body = serde_json::to_string(notice).map_err(|error| error.to_string())?;
+async fn deliver(config: &NotifyConfig, body: String) -> Result<(), String> {
     match (&config.command, &config.webhook) {
         (Some(command), _) => run(command, body, WITHIN).await,
         (None, Some(address)) => post(address, body).await,

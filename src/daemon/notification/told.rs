@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use crate::config::Config;
 use crate::model::Instant;
@@ -82,41 +83,30 @@ pub(super) struct Told {
     pub fields_after: Option<u64>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+/// A message: that an episode begins, or, without a fix, that it is over.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Notice {
-    pub workspace: String,
-    pub episode: Subject,
-    pub state: &'static str,
+    pub subject: Subject,
+    pub about: String,
     pub since: Instant,
-    /// The whole message, for programs that show one text.
-    pub text: String,
+    pub said: String,
     pub fix: Option<String>,
-    #[serde(skip)]
-    about: String,
-    #[serde(skip)]
-    said: String,
 }
 
 impl Notice {
-    pub(super) fn begins(config: &Config, Episode { subject, about, text, fix }: &Episode, since: Instant) -> Notice {
-        let workspace = config.workspace();
-        Notice {
-            text: format!("{}: {text}; fix: {fix}", sender(&workspace)),
-            workspace,
-            episode: *subject,
-            state: "begins",
-            since,
-            fix: Some(fix.clone()),
-            about: about.clone(),
-            said: text.clone(),
-        }
+    pub(super) fn begins(Episode { subject, about, text, fix }: &Episode, since: Instant) -> Notice {
+        Notice { subject: *subject, about: about.clone(), since, said: text.clone(), fix: Some(fix.clone()) }
     }
 
-    fn over(config: &Config, Lasting { subject, about, since, told }: &Lasting) -> Option<Notice> {
-        let (said, workspace) = (told.clone()?, config.workspace());
-        let text = format!("{}: over: {said}", sender(&workspace));
-        let (episode, since, about) = (*subject, *since, about.clone());
-        Some(Notice { workspace, episode, state: "over", since, text, fix: None, about, said })
+    /// The document that is delivered. Its `text` is the whole message, for programs that show one text.
+    pub(super) fn document(&self, config: &Config) -> Value {
+        let (workspace, said) = (config.workspace(), &self.said);
+        let (state, text) = match &self.fix {
+            Some(fix) => ("begins", format!("{}: {said}; fix: {fix}", sender(&workspace))),
+            None => ("over", format!("{}: over: {said}", sender(&workspace))),
+        };
+        let Notice { subject, since, fix, .. } = self;
+        json!({"workspace": workspace, "episode": subject, "state": state, "since": since, "text": text, "fix": fix})
     }
 }
 
@@ -151,22 +141,23 @@ impl Told {
 
     /// The messages that are due. An end is told only if `may_end`: a daemon that has just started has not tried yet what
     /// failed before.
-    pub(super) fn due(&self, found: &[Episode], may_end: bool, config: &Config, now: Instant) -> Vec<Notice> {
+    pub(super) fn due(&self, found: &[Episode], may_end: bool, now: Instant) -> Vec<Notice> {
         let notice = |known: &Lasting| {
-            let Some(episode) = found.iter().find(|of| known.subject == of.subject && known.about == of.about) else {
-                return Notice::over(config, known).filter(|_| may_end);
+            let Lasting { subject, about, since, told } = known.clone();
+            let Some(episode) = found.iter().find(|of| subject == of.subject && about == of.about) else {
+                return may_end.then_some(Notice { subject, about, since, said: told?, fix: None });
             };
-            let (after, _) = known.subject.rule();
-            let is_due = known.told.is_none() && now.since(known.since) >= Duration::from_secs(after);
-            is_due.then(|| Notice::begins(config, episode, known.since))
+            let (after, _) = subject.rule();
+            let is_due = told.is_none() && now.since(since) >= Duration::from_secs(after);
+            is_due.then(|| Notice::begins(episode, since))
         };
         self.open.iter().filter_map(notice).collect()
     }
 
     /// Records that a message was delivered.
     pub(super) fn delivered(&mut self, notice: &Notice) {
-        match self.position(notice.episode, &notice.about) {
-            Some(place) if notice.state == "begins" => self.open[place].told = Some(notice.said.clone()),
+        match self.position(notice.subject, &notice.about) {
+            Some(place) if notice.fix.is_some() => self.open[place].told = Some(notice.said.clone()),
             Some(place) => _ = self.open.remove(place),
             None => {}
         }
@@ -188,6 +179,10 @@ mod tests {
         assert_eq!(["acme", "crm-mirror"].map(sender), ["crm-mirror acme", "crm-mirror"]);
     }
 
+    fn state(notice: &Notice) -> &'static str {
+        if notice.fix.is_some() { "begins" } else { "over" }
+    }
+
     const DIFFERENCES: Subject = Subject::Differences;
 
     fn found(subjects: &[(Subject, &str)]) -> Vec<Episode> {
@@ -196,15 +191,15 @@ mod tests {
 
     #[test]
     fn an_episode_is_told_once_when_it_begins_and_once_when_it_is_over() {
-        let (config, at) = (config(), Instant::EPOCH);
+        let at = Instant::EPOCH;
         let (spent, edits) = ((Subject::BudgetSpent, ""), (Subject::Edits, ""));
         let mut told = Told::default();
         let mut step = |subjects: &[(Subject, &str)], may_end: bool| {
             let found = found(subjects);
             told.observe(&found, at);
-            let due = told.due(&found, may_end, &config, at);
+            let due = told.due(&found, may_end, at);
             due.iter().for_each(|notice| told.delivered(notice));
-            due.iter().map(|notice| (notice.episode, notice.state)).collect::<Vec<_>>()
+            due.iter().map(|notice| (notice.subject, state(notice))).collect::<Vec<_>>()
         };
         assert_eq!(step(&[spent], true), [(Subject::BudgetSpent, "begins")]);
         assert_eq!(step(&[spent, edits], true), [(Subject::Edits, "begins")]);
@@ -223,9 +218,10 @@ mod tests {
             let now = Instant::EPOCH.plus(hours * hour);
             hours += 6;
             told.observe(&found, now);
-            let due = told.due(&found, true, &config, now);
+            let due = told.due(&found, true, now);
             due.iter().for_each(|notice| told.delivered(notice));
-            let texts = due.iter().map(|notice| notice.text.strip_prefix("crm-mirror default: ").unwrap().to_string());
+            let text = |notice: &Notice| notice.document(&config)["text"].as_str().unwrap().to_string();
+            let texts = due.iter().map(|notice| text(notice).strip_prefix("crm-mirror default: ").unwrap().to_string());
             texts.collect::<Vec<_>>().join("; ").replace("; fix: f", "")
         };
         let contacts = ["contacts"];
@@ -239,19 +235,19 @@ mod tests {
 
     #[test]
     fn an_episode_lasts_across_restarts_and_a_clock_that_is_set_back() {
-        let (config, half_a_day) = (config(), Duration::from_secs(43_200));
+        let half_a_day = Duration::from_secs(43_200);
         let (found, late) = (found(&[(DIFFERENCES, "")]), Instant::EPOCH.plus(10 * half_a_day));
         let mut told = Told::default();
         told.observe(&found, late);
-        assert_eq!(told.due(&found, true, &config, late), []);
+        assert_eq!(told.due(&found, true, late), []);
         // Stored and read again, on a clock that is days behind.
         let mut told: Told = serde_json::from_str(&serde_json::to_string(&told).unwrap()).unwrap();
         let begun = Instant::EPOCH;
         told.observe(&found, begun);
         let now = begun.plus(half_a_day);
         told.observe(&found, now);
-        let due = told.due(&found, true, &config, now);
-        assert_eq!(due.iter().map(|notice| (notice.state, notice.since)).collect::<Vec<_>>(), [("begins", begun)]);
+        let due = told.due(&found, true, now);
+        assert_eq!(due.iter().map(|notice| (state(notice), notice.since)).collect::<Vec<_>>(), [("begins", begun)]);
         told.observe(&[], now);
         assert_eq!(told, Told::default(), "nothing was told, so nothing is over");
     }
