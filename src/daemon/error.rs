@@ -24,11 +24,6 @@ pub enum DaemonError {
 }
 
 impl DaemonError {
-    /// Whether the mirror's file is at fault, such as a lock or a full disk, and not the configuration.
-    pub(super) fn is_of_the_file(&self) -> bool {
-        matches!(self, DaemonError::Mirror(MirrorError::Store(_))) && self.exit() != Exit::Config
-    }
-
     pub fn exit(&self) -> Exit {
         match self {
             DaemonError::Config(_) => Exit::Config,

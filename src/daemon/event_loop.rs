@@ -25,7 +25,6 @@ use super::watches::CronTicks;
 use super::{status_reply, systemd};
 use crate::app::Summary;
 use crate::config::Config;
-use crate::error_chain::error_chain;
 use crate::format;
 use crate::model::Instant;
 
@@ -58,8 +57,6 @@ pub(super) struct EventLoop {
     /// What was logged to be waited for.
     wait: Option<String>,
     failure: Option<DaemonError>,
-    /// Reloads again, if the mirror's file did not take the last configuration.
-    owed_reload: Option<JoinHandle<()>>,
     last_look: (Instant, Monotonic),
 }
 
@@ -79,7 +76,6 @@ impl EventLoop {
             status: String::new(),
             wait: None,
             failure: None,
-            owed_reload: None,
             last_look: (now, Monotonic::now()),
         };
         event_loop.reschedule().await;
@@ -188,30 +184,9 @@ impl EventLoop {
     }
 
     fn reloaded(&mut self, reloaded: Result<Arc<Config>, DaemonError>) -> Input {
-        let is_owed = matches!(&reloaded, Err(error) if error.is_of_the_file());
-        let owed = self.owed_reload.take().inspect(JoinHandle::abort);
-        let timetable = match reloaded {
-            Err(error) if is_owed => {
-                // It is not invalid, whatever the one before was.
-                self.control.known().reload_failed = None;
-                if owed.is_none() {
-                    let why = error_chain(&error);
-                    tracing::warn!("The new configuration is not active yet, and is tried again: {why}");
-                }
-                self.owed_reload = Some(self.runner.reload_again());
-                None
-            }
-            Ok(config) => {
-                self.control.reloaded(None);
-                Some(Timetable::new(&config.sync, self.part))
-            }
-            Err(error) => {
-                self.control.reloaded(Some(&error));
-                None
-            }
-        };
+        self.control.reloaded(reloaded.as_ref().err());
         systemd::ready();
-        Input::Reloaded(timetable)
+        Input::Reloaded(reloaded.ok().map(|config| Timetable::new(&config.sync, self.part)))
     }
 
     fn look_at_the_clock(&mut self) -> Option<Input> {

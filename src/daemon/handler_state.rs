@@ -50,7 +50,7 @@ pub(super) enum LoopMessage {
 #[derive(Debug, Default)]
 pub(super) struct WorkKnown {
     pub has_run: bool,
-    /// Why the configuration on disk is invalid, and the old one active.
+    /// Why the configuration on disk is not active, and the old one is.
     pub reload_failed: Option<String>,
     /// Whether the mirror was up to date when its status was last read.
     is_up_to_date: bool,
@@ -165,7 +165,7 @@ impl Control {
         };
         let hint = error.hint().map(|hint| format!(" ({hint})")).unwrap_or_default();
         let error = error_chain(error);
-        tracing::error!("The new configuration is invalid and the old one stays active: {error}{hint}");
+        tracing::error!("The new configuration is not active, and the old one stays: {error}{hint}");
         self.known().reload_failed = Some(error);
     }
 
@@ -209,12 +209,12 @@ impl Control {
         self.daemon.send_replace(status);
     }
 
-    /// A line for `systemctl status`: that the configuration is invalid stands before everything else until it is valid.
+    /// A line for `systemctl status`: that the configuration on disk is not active stands before everything else.
     pub(super) fn line(&self) -> String {
         let (status, known) = (self.daemon(), self.known());
         let line = status.line(known.is_up_to_date);
         match &known.reload_failed {
-            Some(reason) => format!("The configuration is invalid and the old one active: {reason}. {line}"),
+            Some(reason) => format!("The configuration on disk is not active, and the old one is: {reason}. {line}"),
             None => line,
         }
     }

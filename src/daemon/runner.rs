@@ -33,8 +33,6 @@ use crate::sync::{Job, Selection, Suspension, SyncError};
 /// How long a client waits for the confirmation that a pause was stored.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
-const RELOAD_AGAIN: Duration = Duration::from_secs(5);
-
 /// The number of runs of one schedule that are counted at most.
 const MAX_DUE: usize = 500;
 
@@ -100,15 +98,6 @@ impl Runner {
             }
             LoopMessage::Reloaded(Box::new(reloaded))
         });
-    }
-
-    /// Reloads it again after a delay. Runs start meanwhile, and show what is wrong.
-    pub(super) fn reload_again(&self) -> JoinHandle<()> {
-        let inbox = self.inbox.clone();
-        tokio::spawn(async move {
-            tokio::time::sleep(RELOAD_AGAIN).await;
-            send(&inbox, LoopMessage::Input(Input::Reload)).await;
-        })
     }
 
     /// Whether the key changed. An unreadable key leaves the known one active.

@@ -1,20 +1,18 @@
 //! The control socket: its permissions, and sockets that killed daemons left.
 //!
-//! It is created in a new directory that only its owner can enter, and then moved to its path: at no time can others
-//! connect, whatever the umask. The directory is addressed by its descriptor, so that nobody who can write the folder
-//! around it can put another one in its place. A socket without a listener was left by a killed daemon, and is replaced.
+//! A socket without a listener was left by a killed daemon, and is replaced.
 //!
 //! While another process listens on it, or its directory cannot be written, it is waited for, like the mirror's file. Nothing
 //! can be asked meanwhile, so the log and `systemctl status` report the reason.
 
 use std::io::ErrorKind;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use rustix::fs::Mode;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
 use tokio::net::UnixListener;
 
 use crate::config::Config;
@@ -22,9 +20,7 @@ use crate::store::lock;
 
 const MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 
-const PRIVATE: Mode = Mode::RWXU;
-
-const FRESH: &str = "s";
+const BACKLOG: i32 = 128;
 
 /// A socket that is removed when this is dropped, if the file is still the same one.
 #[derive(Debug)]
@@ -43,41 +39,23 @@ impl ControlSocket {
                 return Err(io::Error::other("there is a file that is not a socket"));
             }
             Ok(_) if UnixStream::connect(path).is_ok() => return Err(ErrorKind::AddrInUse.into()),
-            Ok(_) => {}
+            Ok(_) => fs::remove_file(path)?,
         }
-        let (inode, listener) = make(path)?;
+        let listener = make(path)?;
+        let inode = fs::symlink_metadata(path)?.ino();
         Ok((ControlSocket { path: path.to_path_buf(), inode }, listener))
     }
 }
 
-/// Creates the socket in a directory that only its owner can enter, and moves it to its path with its final mode.
-fn make(path: &Path) -> io::Result<(u64, UnixListener)> {
-    let private = path.with_file_name(format!(".crm-mirror-{:032x}", fastrand::u128(..)));
-    // Fails if there is anything of this name.
-    rustix::fs::mkdirat(CWD, &private, PRIVATE)?;
-    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
-    let made = rustix::fs::openat(CWD, &private, flags, Mode::empty())
-        .map_err(io::Error::from)
-        .and_then(|folder| make_in(folder.as_fd(), path));
-    let _ = fs::remove_dir(&private);
-    made
-}
-
-fn make_in(folder: BorrowedFd<'_>, path: &Path) -> io::Result<(u64, UnixListener)> {
-    let meta = rustix::fs::fstat(folder)?;
-    let is_private = !Mode::from_raw_mode(meta.st_mode).intersects(Mode::RWXG | Mode::RWXO);
-    let is_ours = is_private && meta.st_uid == rustix::process::geteuid().as_raw();
-    if !is_ours {
-        return Err(io::Error::other("its directory was replaced while it was being created"));
-    }
-    let listener = UnixListener::bind(format!("/proc/self/fd/{}/{FRESH}", folder.as_raw_fd()))?;
-    let moved = rustix::fs::chmodat(folder, FRESH, MODE, AtFlags::empty())
-        .and_then(|()| rustix::fs::statat(folder, FRESH, AtFlags::SYMLINK_NOFOLLOW))
-        .and_then(|meta| rustix::fs::renameat(folder, FRESH, CWD, path).map(|()| meta.st_ino));
-    if moved.is_err() {
-        let _ = rustix::fs::unlinkat(folder, FRESH, AtFlags::empty());
-    }
-    Ok((moved?, listener))
+/// Creates the socket. Its file has the mode of the socket that is bound, so at no time can others connect, whatever the umask.
+fn make(path: &Path) -> io::Result<UnixListener> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    rustix::fs::fchmod(&socket, MODE)?;
+    // Fails if there is anything of this name, a link too.
+    bind(&socket, &SocketAddrUnix::new(path)?)?;
+    listen(&socket, BACKLOG)?;
+    UnixListener::from_std(socket.into())
 }
 
 impl Drop for ControlSocket {

@@ -60,7 +60,7 @@ fn valid_configuration_is_applied_and_an_invalid_one_is_not() {
 
     std::fs::write(fixture.place.path("c.toml"), "[sync]\nschedule = \"0 0 0 29 2 *\"\nshedule = 1\n").unwrap();
     reload(&daemon);
-    daemon.until_logged("The new configuration is invalid");
+    daemon.until_logged("The new configuration is not active");
     assert!(daemon.log().contains("shedule"), "the log has the reason: {}", daemon.log());
     assert_eq!((at(&daemon).as_str(), daemon.status()["ru"]["limit"].clone()), ("-07-02T06:30", json!(900)));
     daemon.sync();

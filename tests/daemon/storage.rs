@@ -59,13 +59,14 @@ fn full_disk_is_waited_for() {
     assert_eq!(failed["exit"], 74, "{failed}");
     assert!(daemon.status()["daemon"]["trouble"]["why"].is_string());
 
-    // A valid configuration is not called invalid for it, and is taken once there is room.
+    // A configuration that cannot be stored is not active, which is said, until it is reloaded once there is room.
     limited(4_000).unwrap();
     daemon.signal("-HUP");
-    daemon.until_logged("The new configuration is not active yet");
+    daemon.until_logged("The new configuration is not active");
     let told = daemon.status();
-    assert_eq!((&told["ru"]["limit"], &told["daemon"]["reload_failed"]), (&json!(5_000), &json!(false)), "{told}");
+    assert_eq!((&told["ru"]["limit"], &told["daemon"]["reload_failed"]), (&json!(5_000), &json!(true)), "{told}");
     room(&daemon, "unlimited");
+    daemon.signal("-HUP");
     daemon.until_logged("Configuration reloaded");
     assert_eq!(daemon.status()["ru"]["limit"], 4_000);
     daemon.sync();

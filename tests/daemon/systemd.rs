@@ -65,7 +65,7 @@ fn missing_directory_of_the_socket_is_waited_for() {
 fn invalid_configuration_stays_in_the_status_line() {
     let fixture = DaemonFixture::with(3, 1);
     let write = |text: &str| std::fs::write(fixture.place.path("c.toml"), text).unwrap();
-    let is_shown = |line: &str| line.starts_with("STATUS=The configuration is invalid and the old one active: ");
+    let is_shown = |line: &str| line.starts_with("STATUS=The configuration on disk is not active, and the old one is: ");
     write("");
     verb(&fixture, "sync").done();
     let writer = crm_mirror::store::open::create(&fixture.place.path("mirror.db")).unwrap();
@@ -82,10 +82,10 @@ fn invalid_configuration_stays_in_the_status_line() {
     daemon.until_notified("STATUS=Up to date");
     write("shedule = 1\n");
     daemon.signal("-HUP");
-    daemon.until_notified("STATUS=The configuration is invalid");
+    daemon.until_notified("STATUS=The configuration on disk is not active");
     daemon.sync();
     daemon.post("/pause", &json!({})).with(200);
-    daemon.until_notified("STATUS=The configuration is invalid and the old one active: unknown key `shedule`");
+    daemon.until_notified("STATUS=The configuration on disk is not active, and the old one is: unknown key `shedule`");
     write("");
     daemon.signal("-HUP");
     let (_, before) = daemon.until_notified("STATUS=The schedule is paused");

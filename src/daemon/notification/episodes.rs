@@ -74,7 +74,7 @@ fn conditions(reply: &StatusReply, config: &Config, told: &Told, now: Instant) -
         found.push(Episode::new(Subject::MissingScope, &missing.scope, text, config.command("check")));
     }
     if daemon.is_some_and(|daemon| daemon.reload_failed) {
-        let text = "the configuration on disk is invalid; the old one is active";
+        let text = "the configuration on disk is not active; the old one is";
         found.push(Episode::new(Subject::ReloadFailed, "", text, config.command("check --offline")));
     }
     found.extend(status.publish.iter().flat_map(|copy| publishing(copy, config, now)));

@@ -18,6 +18,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, Uri, header};
 use axum::serve::Listener;
 use tokio::net::{TcpListener, TcpStream};
@@ -124,17 +125,12 @@ pub(super) fn host_check(uri: &Uri, headers: &HeaderMap, served: ServedAt) -> Re
 
 /// Whether a Host is a name of this machine with the page's port.
 fn is_ours(host: &str, ServedAt { at, beyond_loopback }: ServedAt) -> bool {
-    let (name, port) = match host.rsplit_once(':') {
-        Some((name, port)) if !host.ends_with(']') => (name, port.parse().ok()),
-        // A browser omits the default port.
-        _ => (host, Some(80)),
-    };
-    let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
-    let ip: Option<IpAddr> = match bare {
-        Some(name) => name.parse().ok().map(IpAddr::V6),
-        None => name.parse().ok().map(IpAddr::V4),
-    };
+    let Ok(host) = host.parse::<Authority>() else { return false };
+    let name = host.host();
+    let ip: Option<IpAddr> = name.trim_start_matches('[').trim_end_matches(']').parse().ok();
     let ours = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into(), at.ip()];
+    // A browser omits the default port.
+    let port = host.port().map_or(Some(80), |port| port.as_str().parse().ok());
     port == Some(at.port())
         && (name.eq_ignore_ascii_case("localhost") || ip.is_some_and(|ip| beyond_loopback || ours.contains(&ip)))
 }

@@ -30,7 +30,7 @@ ok "the next run uses a replaced key without a restart; a refused key does not e
 before="$(place)"
 sed -i 's/^details = .*/detials = "off"/' "$tree/etc/crm-mirror/config.toml"
 inside systemctl reload crm-mirror.service || fail "it cannot be reloaded"
-until_ 10 "the message about the mistake" logged "$before" "The new configuration is invalid"
+until_ 10 "the message about the mistake" logged "$before" "The new configuration is not active"
 is ActiveState active || fail "a mistake in the configuration ended it"
 ok "a mistake in the configuration changes nothing and is logged"
 
