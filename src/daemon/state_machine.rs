@@ -386,8 +386,8 @@ impl StateMachine {
         }
         self.hold.take_if(|hold| hold.until <= now);
         if let Some(running) = &self.running {
-            let push_waits = self.queue.first().is_some_and(|queued| queued.job == Job::Push);
-            if push_waits && running.since.plus(RUN_BEFORE_EDITS) <= now {
+            let push_waits = |queued: &QueuedJob| queued.job == Job::Push && self.may_run(queued, now);
+            if self.queue.first().is_some_and(push_waits) && running.since.plus(RUN_BEFORE_EDITS) <= now {
                 self.preempt(Preemption::Edits, effects);
             }
             return;
@@ -403,22 +403,27 @@ impl StateMachine {
         if self.hold.is_some() {
             return;
         }
-        let early = self.settles_at > now;
-        let backing_off = self.trouble.as_ref().filter(|trouble| !trouble.partial && trouble.next_try > now);
-        // Failed edits have delays of their own: only what a push itself failed at, and a refused key, delay the others.
-        let delays_edits = backing_off.is_some_and(|trouble| trouble.is_of_key || trouble.only_pushes);
-        let may_run = |queued: &QueuedJob| match (queued.trigger, &queued.job) {
-            (Trigger::Manual, _) => true,
-            // The start is delayed to spread the load on the service; edits are not delayed, because a user waits.
-            (Trigger::Schedule, Job::Push) => !delays_edits && self.paused_since.is_none(),
-            (Trigger::Schedule, _) => backing_off.is_none() && self.paused_since.is_none() && !early,
-        };
-        let Some(place) = self.queue.iter().position(may_run) else {
+        let Some(place) = self.queue.iter().position(|queued| self.may_run(queued, now)) else {
             return;
         };
         let job = self.queue.remove(place);
         self.running = Some(CurrentRun { job: job.clone(), since: now, preemption: None });
         effects.push(Effect::Start(job));
+    }
+
+    /// Whether a job may begin now, if no other is running.
+    fn may_run(&self, queued: &QueuedJob, now: Instant) -> bool {
+        let backing_off = self.trouble.as_ref().filter(|trouble| !trouble.partial && trouble.next_try > now);
+        match (queued.trigger, &queued.job) {
+            (Trigger::Manual, _) => true,
+            (Trigger::Schedule, _) if self.paused_since.is_some() => false,
+            // Failed edits have delays of their own: only what a push itself failed at, and a refused key, delay the others.
+            // The start is delayed to spread the load on the service, but not for edits, because a user waits.
+            (Trigger::Schedule, Job::Push) => {
+                !backing_off.is_some_and(|trouble| trouble.is_of_key || trouble.only_pushes)
+            }
+            (Trigger::Schedule, _) => backing_off.is_none() && self.settles_at <= now,
+        }
     }
 }
 

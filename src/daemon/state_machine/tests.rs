@@ -385,6 +385,17 @@ fn pause_stops_a_scheduled_run_at_a_page_but_not_a_manual_one() {
 }
 
 #[test]
+fn push_that_may_not_run_preempts_nothing() {
+    let mut state = running(Job::verify());
+    state.on(Input::EditsDue, at(1));
+    state.on(Input::Asked(DaemonRequest::Pause), at(2));
+    state.on(Input::Asked(DaemonRequest::Run(resync(&[]))), at(3));
+    assert_eq!(started(&state.on(ended(RunEnd::Done), at(4)))[0].0, "resync");
+    assert_eq!(state.on(Input::Tick, at(10)), []);
+    assert_eq!(state.on(Input::Asked(DaemonRequest::Resume), at(11))[1..], [Effect::StorePause(None), Effect::Preempt]);
+}
+
+#[test]
 fn configuration_is_reloaded_between_runs() {
     let mut state = fresh();
     assert_eq!(state.on(Input::Reload, at(0)), [Effect::Reload]);
