@@ -51,13 +51,7 @@ fn the_interval_follows_budget_and_changes() {
             345,
         ),
         ("hardly anything left", budget(20), None, at(0), 8_640),
-        (
-            "not even two requests",
-            PollingBudget { idle_cost: Ru::new(4), ..budget(5) },
-            None,
-            at(0),
-            69_120,
-        ),
+        ("not even two requests", PollingBudget { idle_cost: Ru::new(4), ..budget(5) }, None, at(0), 69_120),
         ("nothing left", budget(0), None, at(0), DAY),
         ("the window's last second", budget(0), None, at(DAY - 1), 900),
         ("one request for the last minutes", budget(2), None, at(DAY - 450), 360),
@@ -86,15 +80,7 @@ fn work_that_is_kept_for_others_leaves_enough_for_the_longest_interval() {
 
 #[test]
 fn a_change_is_recent_for_five_minutes_and_its_age_lengthens_the_interval() {
-    for (ago, seconds) in [
-        (300, 20),
-        (301, 27),
-        (880, 27),
-        (1_280, 40),
-        (3_600, 112),
-        (28_800, 900),
-        (30 * DAY, 900),
-    ] {
+    for (ago, seconds) in [(300, 20), (301, 27), (880, 27), (1_280, 40), (3_600, 112), (28_800, 900), (30 * DAY, 900)] {
         let changed = Some(at(0).minus(Duration::from_secs(ago)));
         let decision = decide_poll(&budget(10_000), changed, MIN, at(0));
         assert_eq!(decision.as_secs(), seconds, "{ago} s ago");

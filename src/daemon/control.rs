@@ -23,8 +23,7 @@ use super::metrics;
 use crate::model::Resource;
 use crate::sync::{Acceptance, Job, Selection};
 
-const PATHS: &str =
-    "GET /status, /metrics, /events; POST /sync, /resync, /verify, /push, /pause, /resume, /hold/clear";
+const PATHS: &str = "GET /status, /metrics, /events; POST /sync, /resync, /verify, /push, /pause, /resume, /hold/clear";
 
 /// The body of a request for a job; a missing body is an empty one.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]

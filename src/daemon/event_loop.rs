@@ -37,9 +37,6 @@ const MOVED: Duration = Duration::from_secs(5);
 /// later.
 const GRACE: Duration = Duration::from_millis(3300);
 
-/// The length from which a hold is logged as a warning: somebody may have to act on it.
-const LONG_HOLD: Duration = Duration::from_secs(1800);
-
 pub(super) struct EventLoop {
     state: StateMachine,
     part: f64,
@@ -248,16 +245,12 @@ impl EventLoop {
 
     /// Publishes the status, and logs what is waited for when that begins, changes and ends.
     fn publish(&mut self) {
-        let now = self.control.now();
-        let status = status_reply::status(&self.state, self.control.since, now);
-        let (wait, is_locked, hold) = (status.wait(), status.waiting_for.is_some(), status.hold);
+        let status = status_reply::status(&self.state, self.control.since, self.control.now());
+        let (wait, is_locked) = (status.wait(), status.waiting_for.is_some());
         self.control.publish(status);
         // During a pause nobody finds out whether a lock is gone, so nothing is said about it.
         if wait != self.wait && (wait.is_some() || self.state.locked.is_none()) {
             match (&wait, &self.wait) {
-                (Some(begins), _) if let Some(hold) = hold.filter(|hold| hold.until.since(now) > LONG_HOLD) => {
-                    tracing::warn!(hold = %hold.reason, "{begins}");
-                }
                 // Somebody has to end the other program's transaction.
                 (Some(begins), _) if is_locked => tracing::warn!("{begins}"),
                 (Some(begins), _) => tracing::info!("{begins}"),

@@ -25,7 +25,7 @@ use super::{control, http_server, notification, page};
 use crate::app::{Mirror, MirrorError, MirrorSettings, publish_settings};
 use crate::config::{Config, Sources};
 use crate::error_chain::error_chain;
-use crate::model::{Clock, growing};
+use crate::model::Clock;
 use crate::publish::{PublishError, PublishPlan, PublishUrl, keep_published};
 use crate::store::StoreError;
 
@@ -91,9 +91,8 @@ async fn keep_alive(control: Control) {
     }
 }
 
-/// The delay while another process has to end, and the first and the longest delay after other failures.
-const TAKEN: Duration = Duration::from_secs(1);
-const DELAYS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+/// The delay before the next attempt to open what another process has, or what is missing or full.
+const AGAIN: Duration = Duration::from_secs(5);
 
 /// Opens the socket and the mirror, however long that takes, and answers requests meanwhile; `None` if it is told to stop.
 async fn open(
@@ -137,11 +136,11 @@ async fn until_open(
     served: &mut Option<ServedSocket>,
 ) -> Result<(Mirror, PastRuns), DaemonError> {
     let mut configs = control.config.subscribe();
-    let (mut failures, mut known) = (0, None);
+    let mut known = None;
     loop {
         let config = Config::clone(&configs.borrow_and_update());
         settings = MirrorSettings::new(config).unwrap_or(settings);
-        let (what, (reason, hint, is_taken)) = if served.is_none() {
+        let (what, (reason, hint)) = if served.is_none() {
             match socket::open(&settings.config) {
                 Ok((socket, listener)) => {
                     let (router, limits) = (control::router(control.clone()), (http_server::IDLE, Duration::MAX));
@@ -152,10 +151,9 @@ async fn until_open(
                     if known.take().is_some() {
                         wait_for(control, OPENING);
                     }
-                    failures = 0;
                     continue;
                 }
-                Err((reason, hint, is_taken)) => ("control socket", (reason, Some(hint), is_taken)),
+                Err(failed) => ("control socket", failed),
             }
         } else {
             let error = match tokio::spawn(attempt(settings.clone(), control.clone())).await {
@@ -185,18 +183,16 @@ async fn until_open(
                 systemd::ready();
             }
         }
-        failures += u32::from(!is_taken);
-        let delay = if is_taken { TAKEN } else { growing(DELAYS, failures) };
-        let _ = tokio::time::timeout(delay, configs.changed()).await;
+        let _ = tokio::time::timeout(AGAIN, configs.changed()).await;
     }
 }
 
-/// Why the file cannot be opened, what helps, and whether another process uses it. Where it is busy, SQLite has waited already.
-fn obstacle(error: &StoreError) -> (String, Option<&'static str>, bool) {
+/// Why the file cannot be opened, and what helps.
+fn obstacle(error: &StoreError) -> (String, Option<&'static str>) {
     match error {
-        StoreError::Locked { pid: Some(pid), .. } => (format!("process {pid} is writing the mirror"), None, true),
-        StoreError::Locked { pid: None, .. } => ("another process is writing the mirror".into(), None, true),
-        other => (error_chain(other), other.hint(), other.is_busy()),
+        StoreError::Locked { pid: Some(pid), .. } => (format!("process {pid} is writing the mirror"), None),
+        StoreError::Locked { pid: None, .. } => ("another process is writing the mirror".into(), None),
+        other => (error_chain(other), other.hint()),
     }
 }
 

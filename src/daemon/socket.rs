@@ -67,19 +67,19 @@ impl Drop for ControlSocket {
     }
 }
 
-/// Creates the socket; if that fails, why, what helps, and whether another process listens on it.
-pub(super) fn open(config: &Config) -> Result<(ControlSocket, UnixListener), (String, &'static str, bool)> {
+/// Creates the socket; if that fails, why, and what helps.
+pub(super) fn open(config: &Config) -> Result<(ControlSocket, UnixListener), (String, Option<&'static str>)> {
     let path = config.socket.display();
     ControlSocket::bind(&config.socket).map_err(|error| {
         if error.kind() != ErrorKind::AddrInUse {
             let reason = format!("could not open the control socket {path}: {error}");
-            return (reason, "its directory must exist and be writable (`daemon.socket`)", false);
+            return (reason, Some("its directory must exist and be writable (`daemon.socket`)"));
         }
         let mut reason = format!("another process listens on the control socket {path}");
         if let Some(pid) = lock::current_writer(&config.database).flatten() {
             reason.push_str(&format!(": process {pid} writes the mirror"));
         }
-        (reason, "each mirror needs its own daemon and its own socket (`daemon.socket`)", true)
+        (reason, Some("each mirror needs its own daemon and its own socket (`daemon.socket`)"))
     })
 }
 

@@ -45,9 +45,7 @@ fn status_document_is_the_same_from_every_source() {
     );
     assert_eq!(
         keys(&from_verb["daemon"]),
-        words(
-            "hold next paused_since pid reload_failed running since time_zone trouble version waiting waiting_for"
-        )
+        words("hold next paused_since pid reload_failed running since time_zone trouble version waiting waiting_for")
     );
     let next = from_verb["daemon"]["next"].as_array().unwrap();
     let kinds: Vec<&str> = next.iter().map(|next| next["kind"].as_str().unwrap()).collect();

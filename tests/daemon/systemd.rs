@@ -65,7 +65,8 @@ fn missing_directory_of_the_socket_is_waited_for() {
 fn invalid_configuration_stays_in_the_status_line() {
     let fixture = DaemonFixture::with(3, 1);
     let write = |text: &str| std::fs::write(fixture.place.path("c.toml"), text).unwrap();
-    let is_shown = |line: &str| line.starts_with("STATUS=The configuration on disk is not active, and the old one is: ");
+    let is_shown =
+        |line: &str| line.starts_with("STATUS=The configuration on disk is not active, and the old one is: ");
     write("");
     verb(&fixture, "sync").done();
     let writer = crm_mirror::store::open::create(&fixture.place.path("mirror.db")).unwrap();
