@@ -1,6 +1,5 @@
 //! `status` as text: the mirror, the daemon, the objects, what needs attention, and the last runs.
 
-
 use serde::Serialize;
 
 use crate::app::status::{MirrorStatus, ObjectStatus};
