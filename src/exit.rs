@@ -153,7 +153,6 @@ mod tests {
             (ApiError::NotAdmitted(AdmissionError::Budget { left: Ru::ZERO, refills_at }), 75),
             (ApiError::NotAdmitted(AdmissionError::Hold { until: refills_at, tries: 0 }), 75),
             (ApiError::NotAdmitted(AdmissionError::Stopping), 75),
-            (ApiError::NotAdmitted(AdmissionError::RunLimit), 75),
             (ApiError::NotAdmitted(AdmissionError::Ledger), 74),
             (ApiError::Redirected { status: 301 }, 78),
             (ApiError::Redirected { status: 302 }, 69),

@@ -41,8 +41,6 @@ pub enum AdmissionError {
         /// How often this request was sent before.
         tries: u32,
     },
-    #[error("the run has spent what it may (`--max-ru`)")]
-    RunLimit,
     #[error("the program is stopping")]
     Stopping,
     #[error("the RU ledger could not be written")]

@@ -146,7 +146,7 @@ impl Mirror {
         let (known, began) = (self.parts(), Monotonic::now());
         let report = known.engine.run(job, trigger).await?;
         let (ledger, limits) = (known.meter.ledger(), known.meter.limits());
-        let summary = Summary::new(job.kind(), &report, began.elapsed(), &ledger, limits);
+        let summary = Summary::new(job.name(), &report, began.elapsed(), &ledger, limits);
         Ok(RunResult { summary, findings: report.findings, empty_until: known.meter.empty_until() })
     }
 
@@ -207,8 +207,8 @@ async fn assemble(
         patience: PATIENCE,
         sync: settings.sync(),
     };
-    let (meter, engine) = assemble_engine(&store, parts, clock, observer).await?;
-    let engine = engine.with_list_schedule(settings.list_schedule());
+    let (meter, mut engine) = assemble_engine(&store, parts, clock, observer).await?;
+    engine.list_schedule = settings.list_schedule();
     meter.set_reserve(reserves::for_schedule(&settings, &meter, clock.now())?);
     Ok(Parts { settings, store, meter, engine })
 }

@@ -181,7 +181,6 @@ impl Summary {
             Some(Suspension::Locked) => {
                 "another program writes the mirror, such as a shell with an open transaction".into()
             }
-            Some(Suspension::Limit) => format!("{} RU are spent (`--max-ru`)", n(self.ru.spent)),
             Some(Suspension::Changes) => {
                 "records change faster than they are read; everything read so far is stored".into()
             }

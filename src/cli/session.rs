@@ -2,7 +2,7 @@
 //! the foreground, with the same progress, output and exit code.
 //!
 //! After Ctrl-C or SIGTERM no further request is sent, the page in progress is stored, and the file is closed as after a
-//! complete run; a second signal ends the program at once. The daemon goes on with its job, and what stops it is printed.
+//! complete run; a second signal ends the program at once. The daemon goes on with its job.
 
 use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -25,25 +25,23 @@ use crate::daemon::progress_log::ProgressLines;
 use crate::daemon::{DaemonStatus, Event, StopSignals};
 use crate::exit::Exit;
 use crate::format;
-use crate::model::{Object, Resource, Ru, SystemClock};
+use crate::model::{Object, Resource, SystemClock};
 use crate::store::{StoreError, lock};
-use crate::sync::{Findings, Job, RunObserver};
+use crate::sync::{Findings, Job, JobKind, RunObserver};
 
 const GRACE: Duration = Duration::from_secs(10);
 
 /// The summary of a run, and what it found.
 pub type Finished = (Summary, Vec<(Object, Findings)>);
 
-/// Runs a job while the user watches; `None` if the daemon goes on with it. Without the daemon, the last two say who requested
-/// the run, and limit what it spends.
-pub fn run(config: &Config, job: &Job, (trigger, max_ru): (Trigger, Option<Ru>)) -> Result<Option<Finished>, Failure> {
+/// Runs a job while the user watches; `None` if the daemon goes on with it.
+pub fn run(config: &Config, job: &Job, trigger: Trigger) -> Result<Option<Finished>, Failure> {
     let job = &within(config, job)?;
     let progress = ProgressLines::default();
     logging::start(&config.log);
     let runtime = runtime()?;
     if let Some((client, _)) = runtime.block_on(daemon(config))? {
-        // The daemon would go on with the rest of a limited run at once.
-        if job.accept().workspace || max_ru.is_some() {
+        if job.accept_workspace {
             return Err(needs_the_mirror_alone());
         }
         return runtime.block_on(run_there(&client, job, &progress));
@@ -52,9 +50,6 @@ pub fn run(config: &Config, job: &Job, (trigger, max_ru): (Trigger, Option<Ru>))
     let ran = runtime.block_on(async {
         let mut signals = StopSignals::listen()?;
         let mirror = Mirror::open(settings, Arc::new(SystemClock), Arc::new(progress)).await?;
-        if let Some(units) = max_ru {
-            mirror.meter().limit_run(units);
-        }
         let ran = run_until_stopped(&mirror, job, trigger.into(), &mut signals).await;
         if !matches!(&ran, Err(failure) if failure.exit() == Exit::Paused) {
             mirror.close().await;
@@ -74,7 +69,7 @@ pub(super) fn within(config: &Config, job: &Job) -> Result<Job, Failure> {
     };
     let job = job.clone().within(config.sync.objects.as_deref()).map_err(refused)?;
     let compares = Object::ALL.into_iter().any(|object| job.concerns(object.resource()));
-    if matches!(job, Job::Verify { .. }) && !compares { Err(refused(Resource::Contacts)) } else { Ok(job) }
+    if job.kind == JobKind::Verify && !compares { Err(refused(Resource::Contacts)) } else { Ok(job) }
 }
 
 pub(super) fn needs_the_mirror_alone() -> Failure {
@@ -161,7 +156,7 @@ async fn run_there(client: &DaemonClient, job: &Job, progress: &ProgressLines) -
     let mut signals = StopSignals::listen()?;
     // Subscribed before the request, so that no event of the job is missed.
     let mut events = client.subscribe().await?;
-    let accepted: AcceptedJob = client.post(&format!("/{}", job.kind()), &json!(JobBody::from(job))).await?;
+    let accepted: AcceptedJob = client.post(&format!("/{}", job.name()), &json!(JobBody::from(job))).await?;
     output::note(&format!("the daemon runs it (job {})", accepted.job));
     if let Some(until) = accepted.waits_until {
         // As in the foreground, an exhausted budget and a long hold are not waited for.

@@ -21,7 +21,7 @@ use super::http_server::{Problem, answer, problem, with_type};
 use super::inputs_and_effects::{DaemonAnswer, DaemonRequest};
 use super::metrics;
 use crate::model::Resource;
-use crate::sync::{Acceptance, Job, Selection};
+use crate::sync::{Job, JobKind};
 
 const PATHS: &str = "GET /status, /metrics, /events; POST /sync, /resync, /verify, /push, /pause, /resume, /hold/clear";
 
@@ -43,27 +43,18 @@ impl JobBody {
 
     /// A job of this kind as the body says it.
     pub fn job(self, kind: Job) -> Job {
-        let accept = Acceptance { removals: self.accept_removals, ..Acceptance::default() };
-        let job = match kind {
-            Job::Verify { .. } => Job::Verify { full: self.full, repair: self.repair, objects: Selection::All, accept },
-            kind => kind,
-        };
-        job.of(&self.objects).accepting(accept)
+        let JobBody { full, repair, accept_removals, objects } = self;
+        let verifies = kind.kind == JobKind::Verify;
+        Job { full: full && verifies, repair: repair && verifies, accept_removals, ..kind.of(&objects) }
     }
 }
 
 impl From<&Job> for JobBody {
     fn from(job: &Job) -> JobBody {
-        let (full, repair) = match job {
-            Job::Verify { full, repair, .. } => (*full, *repair),
-            _ => (false, false),
-        };
-        let objects = match job.selection() {
-            Some(Selection::Named(objects)) => objects.clone(),
-            // The daemon has a configuration of its own.
-            _ => Vec::new(),
-        };
-        JobBody { objects, accept_removals: job.accept().removals, full, repair }
+        let Job { full, repair, accept_removals, .. } = *job;
+        // The daemon has a configuration of its own.
+        let objects = job.objects.clone().filter(|_| job.is_named).unwrap_or_default();
+        JobBody { objects, accept_removals, full, repair }
     }
 }
 
@@ -114,7 +105,7 @@ async fn push(State(control): State<Control>) -> Result<Response, Problem> {
         let hint = "set `write_back.enabled = true` and reload";
         return Err(problem(StatusCode::CONFLICT, "write-back is off", Some(hint)));
     }
-    accept(&control, Job::Push).await
+    accept(&control, Job::push()).await
 }
 
 async fn clear_hold(State(control): State<Control>) -> Result<Response, Problem> {

@@ -207,14 +207,14 @@ impl EventLoop {
         for effect in effects {
             match effect {
                 Effect::Start(job) => {
-                    let (work, trigger) = (job.job.kind().into(), job.trigger);
+                    let (work, trigger) = (job.job.name().into(), job.trigger);
                     self.control.tell(&Event::Started { job: job.id, work, trigger });
                     self.running = Some(self.runner.start(&job));
                 }
                 Effect::Preempt => self.runner.mirror.meter().stop(),
                 Effect::ClearHold => self.runner.clear_hold(),
                 Effect::Queued(job) => {
-                    self.control.tell(&Event::Queued { job: job.id, work: job.job.kind().into() });
+                    self.control.tell(&Event::Queued { job: job.id, work: job.job.name().into() });
                 }
                 Effect::Preempted(job) => {
                     self.earlier.extend(self.ended.take().and_then(|ended| Some((job.id, ended.summary?))));

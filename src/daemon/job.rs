@@ -8,7 +8,7 @@ use crate::budget::PollingBudget;
 use crate::error_chain::error_chain;
 use crate::exit::Exit;
 use crate::model::{Instant, Object};
-use crate::sync::{Acceptance, Findings, Job, Selection, Suspension};
+use crate::sync::{Findings, Job, JobKind, Suspension};
 
 /// The text is that in `sync_runs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr, strum::VariantNames)]
@@ -30,10 +30,10 @@ impl QueuedJob {
     /// The rank in the queue: lower ranks run first, and jobs of the same rank in the order of arrival. Edits come
     /// first, then manual jobs, then scheduled ones: changes before what takes longer.
     pub(super) const fn rank(&self) -> u8 {
-        match (&self.job, self.trigger) {
-            (Job::Push, _) => 0,
+        match (self.job.kind, self.trigger) {
+            (JobKind::Push, _) => 0,
             (_, Trigger::Manual) => 1,
-            (Job::Sync { .. }, Trigger::Schedule) => 2,
+            (JobKind::Sync, Trigger::Schedule) => 2,
             (_, Trigger::Schedule) => 3,
         }
     }
@@ -49,34 +49,29 @@ pub fn scheduled(kind: ScheduleKind) -> Job {
 
 /// Whether a run of a job can stop at a page boundary and be resumed later without extra cost.
 pub(super) const fn can_be_preempted(job: &Job) -> bool {
-    matches!(job, Job::Sync { .. } | Job::Resync { .. })
+    matches!(job.kind, JobKind::Sync | JobKind::Resync)
 }
 
-/// What is left of a job whose run was interrupted. Once it has begun, its sweeps are stored in the mirror, with what was
-/// accepted for them, and are resumed by the next sync, so that one run does both. The rest is stored nowhere else.
+/// What is left of a job whose run was interrupted. Once it has begun, its sweeps are stored in the mirror, and are resumed
+/// by the next sync, so that one run does both. The rest, and what a person accepted, is stored nowhere else.
 pub(super) fn rest(job: &Job, began: bool) -> Job {
-    match job {
-        Job::Resync { .. } if began => Job::sync(),
+    match job.kind {
+        JobKind::Resync if began && job.accept_removals => Job { kind: JobKind::Sync, ..job.clone() },
+        JobKind::Resync if began => Job::sync(),
         // Lists that were asked for by name are read by no other sync.
-        Job::Sync { objects, accept } if *accept == Acceptance::default() && (began || !is_named(objects)) => {
-            Job::sync()
-        }
-        itself => itself.clone(),
+        JobKind::Sync if !job.accept_removals && !job.accept_workspace && (began || !job.is_named) => Job::sync(),
+        _ => job.clone(),
     }
 }
 
 /// Whether a job does at least what is due.
 pub(super) fn serves(job: &Job, kind: ScheduleKind) -> bool {
-    match (kind, job) {
-        (ScheduleKind::Changes, Job::Sync { objects, .. })
-        | (ScheduleKind::Audit, Job::Verify { objects, repair: true, .. })
-        | (ScheduleKind::Sweep, Job::Resync { objects, .. }) => !is_named(objects),
-        _ => false,
-    }
-}
-
-const fn is_named(objects: &Selection) -> bool {
-    matches!(objects, Selection::Named(_))
+    let serves = match kind {
+        ScheduleKind::Changes => job.kind == JobKind::Sync,
+        ScheduleKind::Audit => job.kind == JobKind::Verify && job.repair,
+        ScheduleKind::Sweep => job.kind == JobKind::Resync,
+    };
+    serves && !job.is_named
 }
 
 /// The result of a run, as far as the state machine needs it.

@@ -28,7 +28,7 @@ use crate::model::{Instant, Object, Resource, Ru};
 use crate::store::outbox_report::{self, EditCounts};
 use crate::store::{Goal, MirrorTx, Reader, StateKey, Store, StoreError, feed, report};
 use crate::sync::walks::sweep;
-use crate::sync::{Job, Selection, Suspension, SyncError};
+use crate::sync::{Job, JobKind, Suspension, SyncError};
 
 /// How long a client waits for the confirmation that a pause was stored.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
@@ -129,7 +129,7 @@ fn changed_key(mirror: &Mirror, config: &Config) -> Option<MirrorSettings> {
 }
 
 async fn run(mirror: &Mirror, control: &Control, inbox: &mpsc::Sender<LoopMessage>, job: &QueuedJob) -> JobRunEnd {
-    let configured = within(job.job.clone(), control.config().sync.objects.as_deref());
+    let configured = within(&job.job, control.config().sync.objects.as_deref());
     let mut ended = carry_out(mirror, control, inbox, (job, &configured)).await;
     let stored = mirror.store().read(move |tx| sweep::is_stored(tx, &configured)).await;
     ended.ending.began |= stored.unwrap_or(false);
@@ -200,7 +200,7 @@ async fn carry_out(
 }
 
 async fn poll_facts(mirror: &Mirror, config: &Config, job: &QueuedJob, began: Instant) -> Option<PollFacts> {
-    if !matches!(job.job, Job::Sync { .. }) {
+    if job.job.kind != JobKind::Sync {
         return None;
     }
     let (ledger, limits) = (mirror.meter().ledger(), *mirror.meter().limits());
@@ -238,9 +238,9 @@ async fn poll_facts(mirror: &Mirror, config: &Config, job: &QueuedJob, began: In
     Some(PollFacts { window: ledger.window, changed, budget })
 }
 
-fn within(job: Job, configured: Option<&[Resource]>) -> Job {
-    let all = || Selection::Configured(configured.unwrap_or_default().to_vec());
-    job.clone().within(configured).unwrap_or_else(|_| job.about(all()))
+fn within(job: &Job, configured: Option<&[Resource]>) -> Job {
+    let all = || Job { objects: configured.map(<[Resource]>::to_vec), is_named: false, ..job.clone() };
+    job.clone().within(configured).unwrap_or_else(|_| all())
 }
 
 /// The kind of failure. For what looks like a different workspace the user has to change the key; nothing was written.
@@ -254,7 +254,7 @@ async fn kind(mirror: &Mirror, job: &Job, error: &SyncError) -> FailureKind {
             let attempted = !matches!(other, SyncError::NotDue { .. });
             match mirror.next_attempt_of_failed_steps(job).await {
                 Some((next_try, false)) => FailureKind::Service { next_try },
-                Some((next_try, true)) if *job != Job::Push => FailureKind::Partial { next_try, attempted },
+                Some((next_try, true)) if !job.is_push() => FailureKind::Partial { next_try, attempted },
                 _ => FailureKind::Passing,
             }
         }

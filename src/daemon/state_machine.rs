@@ -22,7 +22,7 @@ use super::inputs_and_effects::{AcceptedJob, DaemonAnswer, DaemonRequest, Effect
 use super::job::{self, QueuedJob, Trigger};
 use super::timetable::{ScheduleKind, Timetable};
 use crate::model::{Instant, Ru, growing};
-use crate::sync::Job;
+use crate::sync::{Job, JobKind};
 
 /// How long a run is not preempted for due changes.
 pub const RUN_BEFORE_CHANGES: Duration = Duration::from_secs(60);
@@ -173,7 +173,7 @@ impl StateMachine {
                 // After a pause, and at the end of the budget window, a run sends what was not sent meanwhile. The edits of
                 // a running push were chosen before the new ones were queued, so it does not count.
                 if self.paused_since.is_none() && self.edits_wait_until.is_none_or(|until| until <= now) {
-                    self.enqueue(Job::Push, Trigger::Schedule, &mut effects);
+                    self.enqueue(Job::push(), Trigger::Schedule, &mut effects);
                 }
             }
             Input::Ended(ending) => self.ended(ending, now, &mut effects),
@@ -385,7 +385,7 @@ impl StateMachine {
         }
         self.hold.take_if(|hold| hold.until <= now);
         if let Some(running) = &self.running {
-            let push_waits = |queued: &QueuedJob| queued.job == Job::Push && self.may_run(queued, now);
+            let push_waits = |queued: &QueuedJob| queued.job.is_push() && self.may_run(queued, now);
             if self.queue.first().is_some_and(push_waits) && running.since.plus(RUN_BEFORE_EDITS) <= now {
                 self.preempt(Preemption::Edits, effects);
             }
@@ -413,12 +413,12 @@ impl StateMachine {
     /// Whether a job may begin now, if no other is running.
     fn may_run(&self, queued: &QueuedJob, now: Instant) -> bool {
         let backing_off = self.trouble.as_ref().filter(|trouble| !trouble.partial && trouble.next_try > now);
-        match (queued.trigger, &queued.job) {
+        match (queued.trigger, queued.job.kind) {
             (Trigger::Manual, _) => true,
             (Trigger::Schedule, _) if self.paused_since.is_some() => false,
             // Failed edits have delays of their own: only what a push itself failed at, and a refused key, delay the others.
             // The start is delayed to spread the load on the service, but not for edits, because a user waits.
-            (Trigger::Schedule, Job::Push) => {
+            (Trigger::Schedule, JobKind::Push) => {
                 !backing_off.is_some_and(|trouble| trouble.is_of_key || trouble.only_pushes)
             }
             (Trigger::Schedule, _) => backing_off.is_none() && self.settles_at <= now,

@@ -165,7 +165,7 @@ pub struct NextStatus {
 
 pub(super) fn status(state: &StateMachine, since: Instant, now: Instant) -> DaemonStatus {
     let job =
-        |job: &QueuedJob, since| JobStatus { job: job.id, work: job.job.kind().into(), trigger: job.trigger, since };
+        |job: &QueuedJob, since| JobStatus { job: job.id, work: job.job.name().into(), trigger: job.trigger, since };
     DaemonStatus {
         running: state.running().map(|(running, since)| job(running, Some(since))),
         waiting: state.queue.iter().map(|waiting| job(waiting, None)).collect(),

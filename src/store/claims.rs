@@ -26,8 +26,6 @@ pub enum Goal {
     /// The first copy is complete, and what is derived from it is built.
     Copied(Object),
     AskedSweep(Object),
-    /// A person accepted whatever the asked sweep, or the one under way, finds to be removed.
-    AcceptedRemovals(Object),
     /// Only a sweep can fill a column.
     WantedSweep(Object),
     /// Standard fields that were excluded are mirrored again, and the sweep that reads them has not ended.
@@ -54,7 +52,6 @@ impl Goal {
             Goal::Team => return ["team-members", "list"],
             Goal::Copied(object) => (object, "copied"),
             Goal::AskedSweep(object) => (object, "asked sweep"),
-            Goal::AcceptedRemovals(object) => (object, "accepted removals"),
             Goal::WantedSweep(object) => (object, "wanted sweep"),
             Goal::UnreadFields(object) => (object, UNREAD_FIELDS),
             Goal::Compared(object) => (object, "compared"),

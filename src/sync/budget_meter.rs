@@ -36,8 +36,6 @@ struct MeterBook {
     /// The number of a window, and what is reserved in it and in each one after it.
     reserve: (u32, [Ru; 2]),
     for_edits: Ru,
-    /// The total of the ledger up to which requests are sent.
-    most_total: Ru,
 }
 
 impl std::fmt::Debug for BudgetMeter {
@@ -59,8 +57,8 @@ impl BudgetMeter {
         let stored = store.read(stored_ledger).await?;
         let ledger = later(stored, store.lock().found()).at(clock.reading(), &limits);
         let (stop, _) = watch::channel(false);
-        let (reserve, for_edits, most_total) = ((ledger.window, [Ru::ZERO; 2]), Ru::ZERO, Ru::new(u64::MAX));
-        let book = Mutex::new(MeterBook { ledger, reserve, for_edits, most_total });
+        let reserve = (ledger.window, [Ru::ZERO; 2]);
+        let book = Mutex::new(MeterBook { ledger, reserve, for_edits: Ru::ZERO });
         let meter = BudgetMeter { store, clock, limits, patience, observer, book, stop };
         // It is noted: otherwise the day would begin anew with every process.
         meter.set_hold(|ledger| ledger.hold.map(|hold| hold.by_clock(ledger.steady_time())));
@@ -75,12 +73,6 @@ impl BudgetMeter {
     pub fn set_reserve(&self, reserve: [Ru; 2]) {
         let window = self.ledger().window;
         self.book().reserve = (window, reserve);
-    }
-
-    /// Lets this process spend so much from now on, whatever the budget has.
-    pub fn limit_run(&self, units: Ru) {
-        let most = self.ledger().total.get().saturating_add(units.get());
-        self.book().most_total = Ru::new(most);
     }
 
     /// Reserves RU for edits that are waiting to be sent, and at least a share for later ones.
@@ -168,9 +160,6 @@ impl BudgetMeter {
     fn charge(&self, attempt: Attempt) -> Result<Admission, AdmissionError> {
         let (mut book, now, limits) = (self.book(), self.clock.reading(), &self.limits);
         book.ledger = book.ledger.at(now, limits);
-        if book.ledger.total + attempt.cost > book.most_total {
-            return Err(AdmissionError::RunLimit);
-        }
         let reserve = book.reserve(attempt.purpose).min(most_reserved(limits.limit));
         let charged =
             book.ledger.charge(now, attempt.cost, attempt.purpose, limits, reserve).map_err(|refills_at| {

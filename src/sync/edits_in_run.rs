@@ -1,7 +1,6 @@
 //! Local edits in a run: they are sent before anything is read.
 
 use super::error::{Suspension, SyncError};
-use super::job::Job;
 use crate::model::{Object, RecordId};
 use crate::outbox::{OutboxError, Pushed, Pusher};
 use crate::sync::checks::lookup_by_id;
@@ -47,7 +46,7 @@ impl Run<'_> {
         self.engine.meter.keep_for_edits(push.will_cost());
         match result.map_err(SyncError::from) {
             // Changes and audits have RU of their own, which edits do not use.
-            Err(error) if *self.job != Job::Push && matches!(error.suspension(), Some(Suspension::Budget(_))) => {
+            Err(error) if !self.job.is_push() && matches!(error.suspension(), Some(Suspension::Budget(_))) => {
                 self.results().left = Some(error);
             }
             other => other?,

@@ -79,7 +79,8 @@ pub struct Engine {
     pub(super) observer: Arc<dyn RunObserver>,
     pub(super) settings: SyncSettings,
     pub(super) keys: IdempotencyKeys,
-    pub(super) list_schedule: ListSchedule,
+    /// Every six hours by default.
+    pub list_schedule: ListSchedule,
 }
 
 impl Engine {
@@ -98,12 +99,6 @@ impl Engine {
     ) -> Engine {
         let list_schedule: ListSchedule = Arc::new(|read| Some(read.plus(INTERVAL)));
         Engine { client, store, meter, clock, observer, settings, keys: IdempotencyKeys::system(), list_schedule }
-    }
-
-    /// Replaces the default schedule of definitions and team members, every six hours.
-    #[must_use]
-    pub fn with_list_schedule(self, list_schedule: ListSchedule) -> Engine {
-        Engine { list_schedule, ..self }
     }
 
     /// Whether a list must be read again, given its last read: the schedule says so, or as much time has passed since by

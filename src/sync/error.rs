@@ -27,10 +27,9 @@ pub enum SyncError {
     },
     /// Too few of the known records exist with a new key or address, which may be temporary.
     #[error(
-        "with this new key or address, {} of the {asked} known records that were asked for {} there{}",
-        if *.met == 0 { "none".to_string() } else { format!("only {met}") },
-        if *.met < 2 { "is" } else { "are" },
-        not_asked(.unread)
+        "{met} of {asked} known records are visible with this new key or address{}{}",
+        if .unread.is_empty() { "" } else { "; the others cannot be read without " },
+        .unread.join(", ")
     )]
     NotRecognised {
         /// The number of requested known records.
@@ -55,8 +54,6 @@ pub enum Suspension {
     Budget(Instant),
     /// A rate limit holds requests until this time.
     Hold(Instant),
-    /// The run has spent what a person allowed it.
-    Limit,
     /// The program is stopping, or an urgent job preempts the run.
     #[serde(rename = "stopped")]
     Shutdown,
@@ -77,7 +74,6 @@ impl SyncError {
         match refused {
             AdmissionError::Budget { refills_at, .. } => Some(Suspension::Budget(*refills_at)),
             AdmissionError::Hold { until, .. } => Some(Suspension::Hold(*until)),
-            AdmissionError::RunLimit => Some(Suspension::Limit),
             AdmissionError::Stopping => Some(Suspension::Shutdown),
             AdmissionError::Ledger => None,
         }
@@ -152,25 +148,13 @@ impl SyncError {
             SyncError::OtherWorkspace { .. } => {
                 Some("use the key of the mirrored workspace, or a different `database.path` for the other workspace")
             }
-            SyncError::NotRecognised { unread, .. } if !unread.is_empty() => Some(
-                "nothing was written; create a key with these scopes in the workspace console. If the key is another \
-                 workspace's, use its own key, or another `database.path`",
-            ),
             SyncError::NotRecognised { .. } => Some(
-                "nothing was written; if the key is of the mirrored workspace, the next run finds out. If it is another \
-                 workspace's, use its own key, or another `database.path`",
+                "nothing was written; if the key is of the mirrored workspace, the next run finds out, or it needs these \
+                 scopes. If it is another workspace's, use its own key, or another `database.path`",
             ),
             SyncError::NoScope { .. } => Some("create a key with these scopes in the workspace console"),
         }
     }
-}
-
-/// Which known records could not be asked for, for [`SyncError::NotRecognised`].
-fn not_asked(scopes: &[&str]) -> String {
-    if scopes.is_empty() {
-        return String::new();
-    }
-    format!("; the others cannot be read without {}", scopes.join(", "))
 }
 
 /// Adds the operation to an error of the service.

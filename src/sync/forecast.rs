@@ -70,7 +70,7 @@ impl Engine {
         let run = Run::new(self, job, (0, "manual"));
         service_clock::recall_service_time(&run).await?;
         // An acceptance needs no lookup and is stored with the identity: only a run does that.
-        if !job.accept().workspace {
+        if !job.accept_workspace {
             identity::check_identity(&run).await?;
         }
         let mut known = Knowledge::default();

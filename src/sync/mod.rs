@@ -32,7 +32,7 @@ pub use checks::findings::{self, Findings};
 pub use engine::{Engine, ListSchedule, SyncSettings};
 pub use error::{Suspension, SyncError};
 pub use forecast::Forecast;
-pub use job::{Acceptance, Job, Selection};
+pub use job::{Job, JobKind};
 pub use run::RunReport;
 pub use run_line::RUN_LINE;
 

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::job::Job;
+use super::job::{Job, JobKind};
 use crate::model::{Object, Resource};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -34,12 +34,10 @@ pub enum Step {
     /// Count an object between its audits.
     Total(Object),
     Audit(Object),
-    /// Decide on the records in doubt so far.
-    Removals(Object),
     Details(Object),
     /// Read old details again, if RU are left over.
     OldDetails(Object),
-    /// Decide on the records whose details were not found.
+    /// Decide on the records that are in doubt since then, such as those whose details were not found.
     LateRemovals(Object),
 }
 
@@ -62,7 +60,6 @@ impl Step {
             | Step::Sweep(object)
             | Step::Total(object)
             | Step::Audit(object)
-            | Step::Removals(object)
             | Step::Details(object)
             | Step::OldDetails(object)
             | Step::LateRemovals(object) => Some(object.resource()),
@@ -129,7 +126,7 @@ pub fn steps(mut known: Knowledge, job: &Job) -> Vec<Step> {
 
 pub fn postpones_audits(known: &Knowledge, job: &Job) -> bool {
     let copy_waits = |object: Object| job.concerns(object.resource()) && known.objects[object as usize].copy_waits;
-    matches!(job, Job::Verify { .. }) && !known.by_person && Object::ALL.into_iter().any(copy_waits)
+    job.kind == JobKind::Verify && !known.by_person && Object::ALL.into_iter().any(copy_waits)
 }
 
 /// Every step, the most important first.
@@ -147,16 +144,15 @@ fn order(known: &Knowledge) -> impl Iterator<Item = Step> {
         .chain(of_each(&[Step::Doubts]))
         .chain(of_each(&[Step::Fill]))
         .chain(sweeps.into_iter().map(Step::Sweep))
-        .chain(of_each(&[Step::Removals]))
         .chain(details.into_iter().map(Step::Details))
         .chain(of_each(&[Step::OldDetails]))
         .chain(of_each(&[Step::LateRemovals]))
 }
 
 fn is_needed(step: Step, known: &Knowledge, job: &Job) -> bool {
-    let resync = matches!(job, Job::Resync { .. });
-    let verify = matches!(job, Job::Verify { .. });
-    let syncs = resync || matches!(job, Job::Sync { .. });
+    let resync = job.kind == JobKind::Resync;
+    let verify = job.kind == JobKind::Verify;
+    let syncs = resync || job.kind == JobKind::Sync;
     let audits = verify && !postpones_audits(known, job);
     let sweeps_definitions = resync && !known.definitions_postponed;
     let of = |object: Object| &known.objects[object as usize];
@@ -164,7 +160,7 @@ fn is_needed(step: Step, known: &Knowledge, job: &Job) -> bool {
     match step {
         Step::Definitions | Step::Team if step.resource().is_some_and(|list| known.skipped.contains(&list)) => false,
         Step::Identity => true,
-        Step::Edits => known.write_back && !verify && (!known.paused || *job == Job::Push),
+        Step::Edits => known.write_back && !verify && (!known.paused || job.is_push()),
         Step::NoteSweeps => resync,
         Step::Definitions => {
             job.names(Resource::CustomFields) && syncs
@@ -184,7 +180,7 @@ fn is_needed(step: Step, known: &Knowledge, job: &Job) -> bool {
         Step::Fill(object) => syncs && reads(object),
         Step::Counts(object) => syncs && reads(object) && of(object).copied,
         Step::Total(object) => {
-            let (scheduled, known_of) = (matches!(job, Job::Sync { .. }) && !known.by_person, of(object));
+            let (scheduled, known_of) = (job.kind == JobKind::Sync && !known.by_person, of(object));
             scheduled
                 && reads(object)
                 && known_of.copied
@@ -199,12 +195,12 @@ fn is_needed(step: Step, known: &Knowledge, job: &Job) -> bool {
         Step::Details(object) | Step::OldDetails(object) => syncs && known.details && reads(object),
         // Edits that were answered with 404 also nominate. A step that failed while it decided on them is not repeated
         // under another name.
-        Step::Doubts(object) | Step::Removals(object) | Step::LateRemovals(object) => {
-            let deciding = [Step::Doubts(object), Step::Removals(object), Step::Details(object)];
+        Step::Doubts(object) | Step::LateRemovals(object) => {
+            let deciding = [Step::Doubts(object), Step::Details(object)];
             let sweep_decided = !of(object).sweep_reading && known.failed.contains(&Step::Sweep(object));
             let has_failed = sweep_decided || deciding.iter().any(|step| known.failed.contains(step));
             let known = of(object);
-            (reads(object) || *job == Job::Push) && !verify && known.in_doubt && !has_failed
+            (reads(object) || job.is_push()) && !verify && known.in_doubt && !has_failed
         }
     }
 }
@@ -215,7 +211,7 @@ mod tests {
     use Object::{Company, Contact};
     use Step::{
         Audit, Changes, Counts, Definitions, Details, Doubts, Edits, Fill, Identity, LateRemovals, NoteSweeps,
-        OldDetails, Removals, Sweep, Team,
+        OldDetails, Sweep, Team,
     };
 
     const COPIED: ObjectKnowledge = ObjectKnowledge {
@@ -289,7 +285,7 @@ mod tests {
         let both = [Contact, Company].map(|object| [Changes(object), Counts(object)]).concat();
         let both = [&both[..], &[Fill(Contact), Fill(Company)]].concat();
         let details = [Details(Contact), Details(Company), OldDetails(Contact), OldDetails(Company)];
-        let doubts = [Doubts(Contact), Removals(Contact), LateRemovals(Contact)];
+        let doubts = [Doubts(Contact), LateRemovals(Contact)];
         let sweeping = ObjectKnowledge { sweeping: true, ..COPIED };
         let wanted = ObjectKnowledge { sweep_wanted: true, ..COPIED };
         for (name, known, job, expected) in [
@@ -338,16 +334,16 @@ mod tests {
                 Job::sync(),
                 [&[Identity][..], &keep(Company)].concat(),
             ),
-            ("edits only", Knowledge { write_back: true, ..settled() }, Job::Push, vec![Identity, Edits]),
+            ("edits only", Knowledge { write_back: true, ..settled() }, Job::push(), vec![Identity, Edits]),
             (
-                "records in doubt, before and after sweeps and details",
+                "records in doubt, before sweeps and after details",
                 Knowledge {
                     objects: [ObjectKnowledge { in_doubt: true, ..COPIED }, COPIED],
                     details: true,
                     ..settled()
                 },
                 Job::sync(),
-                [&[Identity][..], &both[..4], &doubts[..1], &both[4..], &doubts[1..2], &details, &doubts[2..]].concat(),
+                [&[Identity][..], &both[..4], &doubts[..1], &both[4..], &details, &doubts[1..]].concat(),
             ),
             (
                 "more details of contacts are due than the budget may pay for",
@@ -355,7 +351,7 @@ mod tests {
                 Job::sync(),
                 [&[Identity][..], &both, &[Details(Company), Details(Contact)], &details[2..]].concat(),
             ),
-            ("edits only, which are off", settled(), Job::Push, vec![Identity]),
+            ("edits only, which are off", settled(), Job::push(), vec![Identity]),
         ] {
             assert_eq!(steps(known, &job), expected, "{name}");
         }

@@ -6,8 +6,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use serde::de::IgnoredAny;
-
 use super::checks::findings::Findings;
 use super::engine::Engine;
 use super::error::{Suspension, SyncError};
@@ -21,8 +19,8 @@ use crate::error_chain::error_chain;
 use crate::model::{Instant, Object, RecordId, Resource, Ru, ServiceTime, TimeField};
 use crate::outbox::PushTally;
 use crate::store::{
-    Checkpoint, DefinitionChanges, Goal, MirrorTx, ReadOf, ReadTx, RefusedRemovals, RemovalGuard, RunOutcome, Store,
-    StoreError, Tally, UnprovenRanges, uncovered,
+    DefinitionChanges, MirrorTx, ReadTx, RefusedRemovals, RemovalGuard, RunOutcome, Store, StoreError, Tally,
+    UnprovenRanges,
 };
 use crate::sync::walks::walk::Anomaly;
 
@@ -96,15 +94,6 @@ pub struct RunReport {
     pub findings: Vec<(Object, Findings)>,
     pub pending_details: u64,
     pub warnings: Vec<String>,
-}
-
-/// Whether a person accepted the removals of an object, for this run or for the sweep that it carries out, once that is
-/// read: what others nominate meanwhile was not accepted. A verification decides on answers of its own.
-pub(super) fn accepts_removals(tx: &ReadTx<'_>, job: &Job, object: Object) -> Result<bool, StoreError> {
-    let parts: Vec<Checkpoint<IgnoredAny>> = tx.reads(ReadOf::Sweep(object))?;
-    let is_read = parts.iter().all(|part| part.done) && uncovered(&parts).is_empty();
-    let of_sweep = !matches!(job, Job::Verify { .. }) && (is_read || parts.is_empty());
-    Ok(of_sweep && tx.goals().is_set(Goal::AcceptedRemovals(object))? || job.accept().removals)
 }
 
 impl<'a> Run<'a> {
@@ -219,7 +208,7 @@ impl<'a> Run<'a> {
     }
 
     pub(super) fn removal_guard(&self) -> RemovalGuard {
-        RemovalGuard { most: self.engine.settings.most_removals, accepted: self.job.accept().removals }
+        RemovalGuard { most: self.engine.settings.most_removals, accepted: self.job.accept_removals }
     }
 
     pub(super) fn report_outage(&self, resource: Resource, outage: RefusedRemovals) {

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use super::engine::{DEFINITIONS_SHARE, Engine, TEAM_SHARE, TOTAL_SHARE};
 use super::error::{Suspension, SyncError};
-use super::job::Job;
+use super::job::{Job, JobKind};
 use super::plan::{self, Knowledge, ObjectKnowledge, Step};
-use super::run::{Run, RunReport, RunResults, accepts_removals};
-use super::run_line::RunLine;
-use super::step_failures::{StepCost, StepEnd, StepFailures, lacks_scope, limits_of};
+use super::run::{Run, RunReport, RunResults};
+use super::run_line;
+use super::step_failures::{StepCost, StepEnd, StepFailures, limits_of};
 use super::walks::sweep::Sweep;
 use crate::budget::Limits;
 use crate::error_chain::error_chain;
@@ -39,7 +39,7 @@ impl Engine {
     }
 
     async fn begin(&self, job: &Job, trigger: &'static str) -> Result<(i64, Instant), SyncError> {
-        let (kind, at, write_back) = (job.kind(), self.clock.now(), self.settings.write_back);
+        let (kind, at, write_back) = (job.name(), self.clock.now(), self.settings.write_back);
         let meter = self.meter.clone();
         let begun = self.store.begin(move |tx| {
             tx.edits().set_write_back(write_back)?;
@@ -61,11 +61,6 @@ impl Engine {
         result: Result<(), SyncError>,
         mut results: RunResults,
     ) -> Result<RunReport, SyncError> {
-        // What was refused is worth more to say than that changes go on.
-        let result = match result {
-            Err(SyncError::ConstantChanges { .. }) if !results.report.outages.is_empty() => Ok(()),
-            result => result,
-        };
         let suspension = result.as_ref().err().and_then(SyncError::suspension);
         results.report.suspension = suspension;
         results.report.outcome = match &result {
@@ -82,15 +77,10 @@ impl Engine {
         if suspension.is_some() {
             report.outages.clear();
         }
-        let line = RunLine {
-            report: &report,
-            kind: job.kind(),
-            trigger,
-            ru_left: self.meter.limits().limit.saturating_sub(self.meter.ledger().used),
-            took: self.clock.now().since(began),
-        };
+        let ru_left = self.meter.limits().limit.saturating_sub(self.meter.ledger().used);
         // A suspension is no failure.
-        line.log(result.as_ref().err().filter(|_| suspension.is_none()));
+        let failure = result.as_ref().err().filter(|_| suspension.is_none());
+        run_line::log(&report, (job.name(), trigger), ru_left, self.clock.now().since(began), failure);
         if suspension.is_none() {
             result?;
         }
@@ -150,7 +140,7 @@ impl Run<'_> {
             let Some(step) = plan::next_step(&known, self.job) else { break };
             let before = self.cost();
             // Edits have delays of their own, and a known workspace costs no request.
-            let delayed = step != Step::Identity || *self.job != Job::Push;
+            let delayed = step != Step::Identity || !self.job.is_push();
             let taken = match self.not_due(step).filter(|_| delayed) {
                 Some(error) => Err(error),
                 None => self.take_step(step).await,
@@ -167,9 +157,9 @@ impl Run<'_> {
         if let Some(error) = self.take_error().or_else(|| self.results().left.take()) {
             return Err(error);
         }
-        match self.job {
-            Job::Push if !known.write_back => self.warn("edits are waiting: `write_back.enabled` is off".into()),
-            Job::Push => {}
+        match self.job.kind {
+            JobKind::Push if !known.write_back => self.warn("edits are waiting: `write_back.enabled` is off".into()),
+            JobKind::Push => {}
             _ if plan::postpones_audits(&known, self.job) => {
                 tracing::info!("No audit before the first copy is complete");
             }
@@ -184,7 +174,7 @@ impl Run<'_> {
         let (steady, limits) = (self.steady_time(), self.engine.meter.limits());
         let waits = |resource: &Resource| {
             missing.iter().any(|(what, _)| what == resource.as_str())
-                && self.failures.get().is_some_and(|failures| failures.waits_for_scope(*resource, steady, limits))
+                && self.failures.get().is_some_and(|failures| failures.wait_for(*resource, steady, limits))
         };
         let unreadable = Resource::ALL.into_iter().filter(waits);
         self.results().skipped.extend(unreadable.map(|resource| (resource, resource.read_scope())));
@@ -258,7 +248,7 @@ impl Run<'_> {
                 StepEnd::Failed { .. } => false,
             });
             // A hold delays everything by itself, and so do edits.
-            if attempted.is_some() && errors[&step].refusals() == 0 && *self.job != Job::Push {
+            if attempted.is_some() && errors[&step].refusals() == 0 && !self.job.is_push() {
                 steps.insert(Step::Identity, StepEnd::Failed { error: error_chain(&errors[&step]), cost });
             }
         }
@@ -304,7 +294,7 @@ impl Run<'_> {
         (known.by_person, known.write_back, known.details) = (self.by_person, settings.write_back, settings.details);
         known.skipped = self.results().skipped.keys().copied().collect();
         let (now, steady, first) = (self.now(), self.steady_time(), known.done.is_empty());
-        let (job, by_person, accepted) = (self.job.clone(), self.by_person, self.job.accept().removals);
+        let (job, by_person, accepted) = (self.job.clone(), self.by_person, self.job.accept_removals);
         let limits = *self.engine.meter.limits();
         let learnt = self.read(move |tx| {
             let objects = [
@@ -374,26 +364,17 @@ impl Run<'_> {
                 }
                 counted => counted,
             },
-            Step::Audit(object) => match *self.job {
-                Job::Verify { full, repair, .. } => compare::compare_object(self, object, full, repair).await,
-                _ => Ok(()),
-            },
+            Step::Audit(object) => compare::compare_object(self, object, self.job.full, self.job.repair).await,
             Step::Details(object) | Step::OldDetails(object) if !self.engine.reads_details(object) => return Ok(()),
             Step::Details(object) => details::read_details(self, object).await,
             Step::OldDetails(object) => details::refresh_details(self, object).await,
-            Step::Doubts(object) | Step::Removals(object) | Step::LateRemovals(object) => {
-                owed_counts::decide_not_found(self, object).await
-            }
+            Step::Doubts(object) | Step::LateRemovals(object) => owed_counts::decide_not_found(self, object).await,
         };
         let Some(resource) = step.resource() else { return taken };
         match taken {
             Ok(()) => drop(self.results().served.insert(resource)),
             Err(error) if self.skip(resource, &error) => {
-                if let Step::Sweep(object) = step {
-                    // Whoever may read it again some day, perhaps with another key, has accepted nothing.
-                    self.write(move |tx| tx.claims().unset(Goal::AcceptedRemovals(object))).await?;
-                }
-                self.record_failure(step, lacks_scope(resource), Ru::GET);
+                self.record_failure(step, format!("the key lacks {}", resource.read_scope()), Ru::GET);
             }
             failed => return failed,
         }
@@ -409,8 +390,7 @@ fn of_object(
     limits: &Limits,
 ) -> Result<ObjectKnowledge, StoreError> {
     let refusal = tx.refused_removals(object)?;
-    let accepted = accepts_removals(tx, job, object)?;
-    let retries_refusals = accepted || decide_doubts::retries_refusals(job, by_person);
+    let retries_refusals = decide_doubts::retries_refusals(job, by_person);
     let sweep = Sweep::load(tx, object)?;
     let (under_way, reading) = (sweep.is_some(), sweep.is_some_and(|sweep| !sweep.is_read()));
     let due = tx.due_doubts(object, steady, retries_refusals, by_person)?;
@@ -425,8 +405,10 @@ fn of_object(
     let total_interval = limits.time_to_earn(Ru::GET, TOTAL_SHARE).max(TOTAL_INTERVAL);
     Ok(ObjectKnowledge {
         copied,
-        copy_waits: !copied && can_be_copied(tx, object, &failures)?,
-        sweeping: under_way && (reading || (accepted || refusal.is_none()) && is_due),
+        copy_waits: !copied
+            && !was_refused(tx, object.resource())?
+            && [Step::Fill(object), Step::Sweep(object)].iter().all(|step| failures.of(*step).is_none()),
+        sweeping: under_way && (reading || (job.accept_removals || refusal.is_none()) && is_due),
         sweep_wanted: tx.goals().is_set(Goal::WantedSweep(object))? || tx.goals().is_set(Goal::AskedSweep(object))?,
         sweep_reading: reading,
         in_doubt: decide && !due.missed.is_empty() || !due.older.is_empty(),
@@ -434,11 +416,6 @@ fn of_object(
         total_due: may_count && counted.is_none_or(|at| now.since(at) >= total_interval || at > now),
         due: tx.count_due_details(object)?,
     })
-}
-
-fn can_be_copied(tx: &ReadTx<'_>, object: Object, failures: &StepFailures) -> Result<bool, StoreError> {
-    let is_readable = !was_refused(tx, object.resource())?;
-    Ok(is_readable && [Step::Fill(object), Step::Sweep(object)].iter().all(|step| failures.of(*step).is_none()))
 }
 
 /// Whether the key could not read a resource when that was last tried.

@@ -51,7 +51,7 @@ pub struct StepFailure {
 
 /// What pays for the failure of everything that a job meets: for edits nothing, as their own delays know no budget.
 pub fn limits_of(job: &Job, limits: &Limits) -> Limits {
-    if *job == Job::Push { Limits { limit: Ru::new(u64::MAX), ..*limits } } else { *limits }
+    if job.is_push() { Limits { limit: Ru::new(u64::MAX), ..*limits } } else { *limits }
 }
 
 impl StepFailure {
@@ -110,11 +110,6 @@ impl StepCost {
     }
 }
 
-/// Why a step fails whose resource the key cannot read.
-pub(super) fn lacks_scope(resource: Resource) -> String {
-    format!("the key lacks {}", resource.read_scope())
-}
-
 impl StepFailures {
     pub fn load(tx: &ReadTx<'_>) -> Result<StepFailures, StoreError> {
         Ok(tx.state(&StateKey::StepFailures)?.unwrap_or_default())
@@ -140,12 +135,10 @@ impl StepFailures {
         self.0.iter().find(|failure| failure.step == step)
     }
 
-    /// Whether a step that failed because the key lacks the scope to read a resource is not attempted again yet.
-    pub(super) fn waits_for_scope(&self, resource: Resource, steady: Instant, limits: &Limits) -> bool {
-        let why = lacks_scope(resource);
-        let mut refused =
-            self.0.iter().filter(|failure| failure.step.resource() == Some(resource) && failure.error == why);
-        refused.any(|failure| failure.wait(steady, limits).is_some())
+    /// Whether a step that failed at a resource is not attempted again yet.
+    pub(super) fn wait_for(&self, resource: Resource, steady: Instant, limits: &Limits) -> bool {
+        let mut failed = self.0.iter().filter(|failure| failure.step.resource() == Some(resource));
+        failed.any(|failure| failure.wait(steady, limits).is_some())
     }
 
     /// Whether the service answered nothing in the last attempt.
@@ -229,7 +222,7 @@ mod tests {
         assert_eq!((days(1, 100), days(1 + 4 * 1_440, 100)), (Some(4), None));
         assert_eq!((days(1, 200), days(1 + 2 * 1_440, 200)), (Some(2), None), "a larger budget pays sooner");
         assert_eq!(days(1, 13), Some(8), "a smaller one pays for what it lets a run spend");
-        let edits = often.shortest_wait(at(1), &limits_of(&Job::Push, &a_day(100)));
+        let edits = often.shortest_wait(at(1), &limits_of(&Job::push(), &a_day(100)));
         assert_eq!(edits, Some(4 * FIRST), "edits wait for no budget");
     }
 

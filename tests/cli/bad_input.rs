@@ -246,7 +246,7 @@ fn different_workspace_is_not_written_unless_accepted() {
     place.run("sync").done();
     let place = place.set("CRM_MIRROR_API__BASE_URL", &other.base_url);
     // One answer may be an outage: only an hour later it is another workspace.
-    sentence(&place.run("sync").code(69), &["none of the 50 known records", "--accept-workspace"]);
+    sentence(&place.run("sync").code(69), &["0 of 50 known records", "--accept-workspace"]);
     assert_eq!(other.sandbox.log().lists(Resource::TeamMembers), 0);
     place.run("sync --accept-workspace").done();
 }

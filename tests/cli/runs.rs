@@ -56,21 +56,6 @@ fn exhausted_budget_suspends_the_run_and_shows_when_it_refills() {
 }
 
 #[test]
-fn limited_resync_ends_with_75_and_the_next_run_goes_on() {
-    let service = Service::with(530, 5);
-    let place = TestDir::of(&service).set("CRM_MIRROR_SYNC__DETAILS", "off");
-    place.run("sync").done();
-    service.sandbox.clear_log();
-    let ended = place.run("resync --max-ru 4 --json").code(75);
-    assert!(ended.err.contains("4 RU are spent (`--max-ru`)"), "{}", ended.err);
-    assert_eq!(ended.json()["pause"], json!({"reason": "limit"}));
-    assert_eq!(service.sandbox.log().ru().get(), 4);
-    let rest = place.run("resync --json").done().json();
-    assert_eq!(rest["ru"]["spent"], service.sandbox.log().ru().get() - 4);
-    place.run("resync --max-ru 0").code(2);
-}
-
-#[test]
 fn manual_run_reserves_the_units_of_scheduled_runs() {
     let service = Service::with(230, 5);
     // Runs that are due every second would need more than half of the budget in any remaining part of a window.

@@ -185,7 +185,10 @@ fn dry_run_prices_every_step_that_the_run_takes() {
     let place = TestDir::of(&service).set("CRM_MIRROR_WRITE_BACK__ENABLED", "true");
     place.run("sync").done();
     // A resync that stopped before its sweeps: the next run begins them.
-    place.run("resync --max-ru 5").code(75);
+    let few = service.sandbox.log().ru().get() + 5;
+    let place = place.set("CRM_MIRROR_BUDGET__LIMIT", &few.to_string());
+    place.run("resync").code(75);
+    let place = place.set("CRM_MIRROR_BUDGET__LIMIT", "10000");
     assert!(costs_what_it_says(&service, &place, "sync") >= 8, "with the sweeps that are wanted");
     let conn = rusqlite::Connection::open(place.path("mirror.db")).unwrap();
     conn.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false).unwrap();
@@ -230,8 +233,9 @@ fn missing_scope_skips_its_object_in_verify() {
 #[test]
 fn details_that_are_not_current_are_not_called_equal() {
     let service = Service::with(60, 5);
-    let place = TestDir::of(&service);
-    place.run("resync --max-ru 25").code(75);
+    let place = TestDir::of(&service).set("CRM_MIRROR_BUDGET__LIMIT", "25").set("CRM_MIRROR_SYNC__SCHEDULE", "off");
+    place.run("resync").code(75);
+    let place = place.set("CRM_MIRROR_BUDGET__LIMIT", "10000");
     let verified = place.run("verify contacts").done();
     assert!(verified.out.contains("contacts: its lists are equal; "), "{}", verified.out);
     assert!(verified.out.contains(" details are not current"), "{}", verified.out);

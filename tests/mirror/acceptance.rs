@@ -8,10 +8,12 @@ use crm_mirror::model::{DataType, Object, Resource, Ru};
 use crm_mirror::outbox::user_decisions::undo;
 use crm_mirror::sandbox::{LoggedRequest, NewField, SCOPES, World};
 use crm_mirror::store::{Reader, RunOutcome, outbox_report, write_beside};
-use crm_mirror::sync::{Acceptance, Job, SyncError};
+use crm_mirror::sync::{Job, SyncError};
 use serde_json::json;
 
-const ACCEPT: Acceptance = Acceptance { removals: true, workspace: true };
+fn accepting(job: Job) -> Job {
+    Job { accept_workspace: true, ..job.accepting_removals() }
+}
 
 /// After how many commits a run is killed: few, as the acceptance is one of the first, and then in larger steps, others for
 /// each of three mirrors.
@@ -85,13 +87,13 @@ async fn accepted_workspace_replaces_the_mirror_wherever_its_run_is_interrupted(
     // The records of the other workspace are newer, or older.
     for (start_of_theirs, job) in [(9_000, Job::sync()), (1_000_000, Job::resync())] {
         let (ours, theirs) = two(start_of_theirs).await;
-        let job = job.accepting(ACCEPT);
+        let job = accepting(job);
         for (number, (name, before)) in (0..).zip(mirrors(&ours).await) {
             let mut replaced = 0;
             for commits in kills(number) {
                 let mirror = copy(&before);
                 let ended = mirror.run_killed_after(&theirs, &job, Some(commits)).await;
-                let context = format!("{name}, {}, killed after {commits}", job.kind());
+                let context = format!("{name}, {}, killed after {commits}", job.name());
                 // What the daemon does from then on: no person asks for a sweep.
                 let mut accepted = true;
                 for _ in 0..2 {
@@ -129,7 +131,7 @@ async fn details_are_read_again_even_if_the_other_record_has_the_same_version() 
         world.edit_silently(Object::Contact, "ct9", &same);
         assert_eq!(world.etag(Object::Contact, "ct9").as_deref(), known["etag"].as_str());
     });
-    mirror.run(&theirs, &Job::sync().accepting(ACCEPT)).await.unwrap();
+    mirror.run(&theirs, &accepting(Job::sync())).await.unwrap();
     assert_eq!(mirror.one("SELECT cf_story FROM contacts_full WHERE id = 'ct9'"), "'theirs story'");
     mirror.assert_exact(&theirs);
     // The first changes walk begins where the copy began; after it, what was copied is no change any more.
@@ -158,7 +160,7 @@ async fn rows_with_a_newer_version_are_replaced_by_the_first_answer() {
         mirror.sync(&ours).await;
         let version = |of: &str| mirror.one(&format!("SELECT {of}(updated_at) FROM contacts WHERE id = 'ct9'"));
         let newer = version("max");
-        mirror.run(&theirs, &Job::sync().accepting(ACCEPT)).await.unwrap();
+        mirror.run(&theirs, &accepting(Job::sync())).await.unwrap();
         assert!(version("max") < newer);
         mirror.assert_exact_lists(&theirs);
         // With others it is looked up to recognise the workspace.
@@ -183,7 +185,7 @@ async fn edit_that_was_applied_in_the_workspace_before_cannot_be_undone_in_the_a
     mirror.sync(&ours).await;
     edit_and_sync(&mirror, &ours, "ct9").await;
     assert_eq!(mirror.one("SELECT id || state FROM outbox"), "'1applied'");
-    mirror.run(&theirs, &Job::sync().accepting(ACCEPT)).await.unwrap();
+    mirror.run(&theirs, &accepting(Job::sync())).await.unwrap();
     edit_and_sync(&mirror, &theirs, "ct10").await;
     let applied = outbox_report::applied_since(&Reader::open(&mirror.path).unwrap().begin().unwrap(), noon()).unwrap();
     assert_eq!(applied, [2]);
@@ -210,7 +212,7 @@ async fn workspace_that_is_accepted_although_it_is_the_same_is_mirrored_as_befor
     ours.sandbox.set_key("crm_test_v1_next", &SCOPES);
     mirror.key = Some("crm_test_v1_next".into());
     let before = mirror.count("changes");
-    mirror.run(&ours, &Job::sync().accepting(ACCEPT)).await.unwrap();
+    mirror.run(&ours, &accepting(Job::sync())).await.unwrap();
     assert_eq!((mirror.count("contacts WHERE synced_at < '1971'"), mirror.count("changes")), (0, before));
     edit_and_sync(&mirror, &ours, "ct9").await;
     assert_eq!(mirror.one("SELECT state FROM outbox"), "'applied'");

@@ -413,10 +413,7 @@ async fn full_verification_and_back_fill_leave_the_reserve_to_the_changes() {
         crm.sandbox.clear_log();
         let report = match fills {
             true => mirror.scheduled(&crm, &Job::sync()).await,
-            false => {
-                let (objects, accept) = Default::default();
-                mirror.run(&crm, &Job::Verify { objects, full: true, repair: false, accept }).await.unwrap()
-            }
+            false => mirror.run(&crm, &Job { full: true, ..Job::verify() }).await.unwrap(),
         };
         assert!(matches!(report.suspension, Some(Suspension::Budget(_))), "{fills}: {report:?}");
         assert_eq!(crm.charged(), 11, "{fills}");

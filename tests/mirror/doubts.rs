@@ -104,7 +104,7 @@ async fn lagging(details: bool) -> (Crm, Mirror) {
 
 #[tokio::test]
 async fn replica_that_lags_consistently_removes_nothing_and_sets_nothing_back() {
-    let full = |repair| Job::Verify { objects: Default::default(), full: true, repair, accept: Default::default() };
+    let full = |repair| Job { full: true, repair, ..Job::verify() };
     for details in [false, true] {
         for job in [Job::audit(), Job::resync(), full(true), Job::sync()] {
             let (crm, mirror) = lagging(details).await;
@@ -180,7 +180,7 @@ async fn removed_record_returns_only_with_a_later_version_or_at_a_second_moment(
 async fn verification_beside_a_lagging_replica_is_undecided() {
     for full in [false, true] {
         let (crm, mirror) = lagging(false).await;
-        let job = Job::Verify { objects: Default::default(), full, repair: false, accept: Default::default() };
+        let job = Job { full, ..Job::verify() };
         let (_, findings) = mirror.verify(&crm, &contacts_only(job)).await;
         let found = &findings[0].1;
         assert_eq!((found.count(), found.undecided, found.open, found.is_clean()), (0, 3, 3, false), "{found:?}");
@@ -428,8 +428,7 @@ async fn container_that_is_null_or_foreign_keeps_no_value() {
                 assert_eq!(mirror.one(column), "NULL", "{context}");
                 let expected = kept.map_or("NULL".into(), |kept| format!("'{{\"{group}\":{kept}}}'"));
                 assert_eq!(mirror.one(extra), expected, "{context}");
-                let full =
-                    Job::Verify { objects: Default::default(), full: true, repair: false, accept: Default::default() };
+                let full = Job { full: true, ..Job::verify() };
                 assert!(mirror.verify(&crm, &full).await.1.iter().all(|(_, found)| found.is_clean()), "{context}");
                 // A value that returns takes its place again.
                 crm.wait(600);
@@ -455,7 +454,7 @@ async fn full_verification_compares_foreign_containers() {
         crm.wait(600);
     }
     crm.sandbox.with_world(|world| world.set_raw(Object::Contact, "c00001", "location", "[]"));
-    let full = Job::Verify { objects: Default::default(), full: true, repair: true, accept: Default::default() };
+    let full = Job { full: true, ..Job::audit() };
     let (_, findings) = mirror.verify(&crm, &contacts_only(full)).await;
     assert_eq!(findings[0].1.different, 1);
     assert_eq!(mirror.one("SELECT location_city FROM contacts WHERE id = 'c00001'"), "NULL");

@@ -48,11 +48,7 @@ pub fn ids(numbers: std::ops::Range<usize>) -> Hidden {
 #[tokio::test]
 async fn no_job_mirrors_an_outage() {
     for hidden in [Hidden::Percent(100), Hidden::Percent(50), ids(0..80), ids(150..225)] {
-        for job in [
-            Job::audit(),
-            Job::resync(),
-            Job::Verify { objects: Default::default(), full: true, repair: true, accept: Default::default() },
-        ] {
+        for job in [Job::audit(), Job::resync(), Job { full: true, ..Job::audit() }] {
             let (crm, mirror) = settled(300, false).await;
             crm.sandbox.configure(|settings| settings.page_cap = Some(50));
             crm.sandbox.faults().add(hide(hidden.clone()));
@@ -61,7 +57,7 @@ async fn no_job_mirrors_an_outage() {
             assert_eq!((mirror.count("contacts"), report.tally.removed), (300, 0), "{hidden:?} {job:?}");
             let complete =
                 mirror.one("SELECT coalesce(max(open), 0) FROM goals WHERE object = 'contact' AND kind = 'differing'");
-            if job.kind() == "verify" {
+            if job.name() == "verify" {
                 assert_ne!(complete, "0", "{hidden:?} {job:?}: the refused removal is still open");
             }
             // Once they are back, everything is as before without any intervention.
@@ -76,7 +72,7 @@ async fn no_job_mirrors_an_outage() {
 
 /// Jobs that may remove records: manual ones and those of the schedule.
 fn jobs() -> [(Job, bool); 6] {
-    let full = |repair| Job::Verify { objects: Default::default(), full: true, repair, accept: Default::default() };
+    let full = |repair| Job { full: true, repair, ..Job::verify() };
     [
         (Job::sync(), false),
         (Job::resync(), true),

@@ -6,7 +6,7 @@ use crate::support::{Crm, Mirror, noon, truth};
 use crm_mirror::model::{Object, Resource, Ru};
 use crm_mirror::sandbox::{Fault, Log, LoggedRequest, Rule, World, generate};
 use crm_mirror::store::RunOutcome;
-use crm_mirror::sync::{Acceptance, Job};
+use crm_mirror::sync::Job;
 use rusqlite::config::DbConfig;
 use serde_json::json;
 
@@ -179,7 +179,7 @@ async fn removal_before_a_first_copy_is_read_on_one_page_does_not_linger() {
     mirror.limits.limit = Ru::new(1_000);
     for _ in 0..3 {
         crm.wait(86_400);
-        mirror.run(&crm, &Job::sync().accepting(Acceptance { removals: true, workspace: false })).await.unwrap();
+        mirror.run(&crm, &Job::sync().accepting_removals()).await.unwrap();
     }
     mirror.assert_exact_lists(&crm);
 }

@@ -30,7 +30,7 @@ fn hold_at(crm: &Crm, mirror: &Mirror, method: &'static str) -> Arc<Mutex<Option
 
 #[tokio::test]
 async fn runs_beside_a_held_lock_are_suspended_and_go_on_after_it() {
-    for (job, method) in [(Job::sync(), "GET"), (Job::resync(), "GET"), (Job::Push, "PATCH")] {
+    for (job, method) in [(Job::sync(), "GET"), (Job::resync(), "GET"), (Job::push(), "PATCH")] {
         let (crm, mut mirror) = mirrored().await;
         crm.sandbox.with_world(|world| world.edit(Object::Contact, "b", &json!({ "position": "theirs" })));
         set_position(&mirror, "a", "ours");

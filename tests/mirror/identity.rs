@@ -9,7 +9,7 @@ use crm_mirror::model::{Clock, DataType, Object, Resource};
 use crm_mirror::outbox::user_decisions::{self, Decision};
 use crm_mirror::sandbox::{Fault, NewField, Rule, SCOPES, World};
 use crm_mirror::store::{RunOutcome, Store, write_beside};
-use crm_mirror::sync::{Acceptance, Job, SyncError};
+use crm_mirror::sync::{Job, SyncError};
 use serde_json::json;
 
 /// A workspace of this many contacts and companies, created a second apart, starting `start` seconds before noon.
@@ -261,7 +261,7 @@ async fn different_workspace_replaces_the_mirror_if_accepted() {
     let (_ours, theirs, mirror) = two(5).await;
     theirs.sandbox.with_world(|world| world.remove(Object::Contact, "ct0"));
     theirs.wait(600);
-    mirror.run(&theirs, &Job::resync().accepting(Acceptance { removals: true, workspace: true })).await.unwrap();
+    mirror.run(&theirs, &Job { accept_workspace: true, ..Job::resync().accepting_removals() }).await.unwrap();
     mirror.assert_exact(&theirs);
     theirs.wait(600);
     mirror.sync(&theirs).await;
@@ -342,7 +342,7 @@ async fn workspace_is_not_another_one_because_a_scope_is_missing() {
     assert!(matches!(&refused, SyncError::NotRecognised { asked: 2, unread, .. } if unread.is_empty()), "{refused:?}");
     ours.sandbox.faults().clear();
     ours.wait(600);
-    mirror.run(&ours, &Job::sync().accepting(Acceptance { removals: true, workspace: false })).await.unwrap();
+    mirror.run(&ours, &Job::sync().accepting_removals()).await.unwrap();
     assert_eq!(mirror.count("companies"), before.1);
 }
 
@@ -379,7 +379,7 @@ async fn every_part_of_the_sample_is_looked_for_where_lists_of_ids_are_short() {
     ours.sandbox.with_world(|world| (1..40).for_each(|n| _ = world.remove(Object::Contact, &id(n))));
     mirror.key = Some(ours.sandbox.full_key());
     ours.wait(600);
-    mirror.run(&ours, &Job::sync().accepting(Acceptance { removals: true, workspace: false })).await.unwrap();
+    mirror.run(&ours, &Job::sync().accepting_removals()).await.unwrap();
 }
 
 #[tokio::test]
@@ -449,7 +449,7 @@ async fn edits_of_one_workspace_reach_another_only_when_a_person_releases_them()
     // One edit is being sent, one waits after a release, two were never sent. No position has a value in either workspace.
     edit("UPDATE contacts_full SET position = 'CEO' WHERE id = 'ct0'");
     ours.sandbox.faults().add(Rule::new(Fault::Status(503)).method("PATCH").forever());
-    mirror.run(&ours, &Job::Push).await.unwrap();
+    mirror.run(&ours, &Job::push()).await.unwrap();
     edit(
         "UPDATE contacts_full SET position = 'CFO' WHERE id = 'ct1';
          UPDATE contacts_full SET cf_tier = 'gold' WHERE id = 'ct2';
@@ -458,10 +458,10 @@ async fn edits_of_one_workspace_reach_another_only_when_a_person_releases_them()
     crate::outbox_bench::by_hand(&mirror, "UPDATE outbox SET released_at = queued_at WHERE record_id = 'ct1'");
     assert_eq!(states(), "'ct0 sending, ct1 queued, ct2 queued, co3 queued'");
     theirs.wait(600);
-    let accept = Job::resync().accepting(Acceptance { removals: true, workspace: true });
+    let accept = Job { accept_workspace: true, ..Job::resync().accepting_removals() };
     assert_eq!(mirror.forecast(&theirs, &accept).await.objects.len(), 2, "an estimate accepts nothing");
     for _ in 0..2 {
-        let refused = mirror.run(&theirs, &Job::Push).await.unwrap_err();
+        let refused = mirror.run(&theirs, &Job::push()).await.unwrap_err();
         assert!(matches!(refused, SyncError::OtherWorkspace { .. } | SyncError::NotRecognised { .. }), "{refused:?}");
         theirs.wait(3_600);
     }

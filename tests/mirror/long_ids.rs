@@ -38,7 +38,7 @@ fn remove(crm: &Crm, id: &str) {
 
 #[tokio::test]
 async fn removal_that_cannot_be_looked_up_stays_undecided_and_the_others_are_decided() {
-    let full = |repair| Job::Verify { objects: Default::default(), full: true, repair, accept: Default::default() };
+    let full = |repair| Job { full: true, repair, ..Job::verify() };
     for job in [Job::resync(), Job::audit(), full(true), full(true).accepting_removals()] {
         let (crm, mirror) = settled(&[&long('a'), "c1", "c2", "c3"]).await;
         remove(&crm, &long('a'));

@@ -10,7 +10,7 @@ use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Clock, DataType, Object, Ru};
 use crm_mirror::sandbox::{Fault, NewField, Rule, World};
 use crm_mirror::store::StateKey;
-use crm_mirror::sync::{Acceptance, Job, Selection};
+use crm_mirror::sync::Job;
 use rusqlite::Connection;
 use serde_json::json;
 use strum::VariantArray;
@@ -103,7 +103,7 @@ async fn any_entry_may_be_lost(half: usize) {
             for job in [job, Job::resync()] {
                 crm.wait(90_000);
                 let report = copy.run(&crm, &job).await;
-                assert!(report.is_ok(), "{name}, damage {which}, {}: {report:?}", job.kind());
+                assert!(report.is_ok(), "{name}, damage {which}, {}: {report:?}", job.name());
             }
             let differences = copy.differences(&crm);
             assert!(differences.is_empty(), "{name}, damage {which}:\n{}", differences.join("\n"));
@@ -145,7 +145,7 @@ async fn any_row_may_be_lost(crm: &Crm, mirror: &Mirror, hints: Hints, damaged: 
             for job in [Job::sync(), Job::resync()] {
                 crm.wait(90_000);
                 let report = copy.run(crm, &job).await;
-                assert!(report.is_ok(), "{damage}, {}: {report:?}", job.kind());
+                assert!(report.is_ok(), "{damage}, {}: {report:?}", job.name());
             }
             let differences = copy.differences(crm);
             assert!(differences.is_empty(), "{damage}:\n{}", differences.join("\n"));
@@ -234,8 +234,7 @@ async fn copy_with_rows_whose_removal_is_refused_is_not_called_complete() {
         assert_eq!((mirror.count("contacts"), claims()), (30, None));
     }
     crm.wait(86_400);
-    let accept = Acceptance { removals: true, workspace: false };
-    mirror.run(&crm, &Job::Sync { objects: Selection::All, accept }).await.unwrap();
+    mirror.run(&crm, &Job::sync().accepting_removals()).await.unwrap();
     mirror.assert_exact_lists(&crm);
     crm.wait(86_400);
     mirror.sync(&crm).await;

@@ -388,7 +388,7 @@ async fn undecodable_answer_fails_the_run_and_changes_nothing() {
             crm.sandbox.faults().clear();
             let understood = matches!(&failed, SyncError::Api { source, .. } if matches!(source.class(), ErrorClass::Failed | ErrorClass::Retry));
             assert!(understood, "{body}: {failed:?}");
-            if job.kind() == "sync" {
+            if job.name() == "sync" {
                 assert_eq!(everything(&mirror), before, "{body}");
             }
             assert_eq!(mirror.one("SELECT group_concat(id || name) FROM contacts"), "'plainPlain'", "{body}");
@@ -455,7 +455,7 @@ async fn total_that_no_list_can_have_is_not_known() {
         for job in [Job::sync(), Job::resync(), Job::audit(), Job::verify()] {
             let ended = mirror.run(&crm, &job).await;
             // An audit by counts is nothing without them.
-            assert!(ended.is_ok() || job.kind() == "verify", "{total} {job:?}: {ended:?}");
+            assert!(ended.is_ok() || job.name() == "verify", "{total} {job:?}: {ended:?}");
             mirror.assert_exact_lists(&crm);
             crm.wait(86_400);
         }

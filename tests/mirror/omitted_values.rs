@@ -91,8 +91,7 @@ async fn null_in_place_of_a_group_puts_what_is_stored_of_it_in_doubt() {
                 world.set_raw(Object::Contact, "ct1", group, "null");
                 world.set_raw(Object::Contact, "ct2", "location", "null");
             });
-            let (objects, accept) = Default::default();
-            let full = Job::Verify { objects, full: true, repair: false, accept }.of(&[Resource::Contacts]);
+            let full = Job { full: true, ..Job::verify() }.of(&[Resource::Contacts]);
             let undecided = async || {
                 crm.wait(600);
                 let found = mirror.verify(&crm, &full).await.1;

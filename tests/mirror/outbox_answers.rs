@@ -233,7 +233,7 @@ async fn redirect_ends_the_push_and_delays_the_object() {
     set_position(&mirror, "c1", "a");
     let redirect = Fault::Redirect { status: 302, location: "https://example.com/".into() };
     crm.sandbox.faults().add(Rule::new(redirect).method("PATCH").forever());
-    let error = mirror.run(&crm, &Job::Push).await.unwrap_err();
+    let error = mirror.run(&crm, &Job::push()).await.unwrap_err();
     assert!(matches!(error, SyncError::Api { .. }), "{error:?}");
     assert_eq!((states(&mirror).as_str(), methods(&crm).as_str()), ("queued queued", "PATCH"));
     assert_eq!(delays(&mirror), "object 1, record 1");
@@ -281,7 +281,7 @@ async fn refused_key_stops_every_worker() {
     mirror.settings.concurrency = 2;
     sql(&mirror, "UPDATE contacts_full SET position = 'a'");
     crm.sandbox.faults().add(Rule::new(Fault::Status(401)).method("PATCH").times(1));
-    mirror.run(&crm, &Job::Push).await.unwrap_err();
+    mirror.run(&crm, &Job::push()).await.unwrap_err();
     let sent = patches(&crm).len();
     assert!(sent < 60, "{sent} updates were sent");
 }
@@ -308,7 +308,7 @@ async fn cost_of_an_update_is_stored_with_its_edit() {
         let (crm, mirror) = mirrored(1).await;
         let before = mirror.ledger_total();
         set_position(&mirror, "c0", "CTO");
-        let killed = mirror.run_killed_after(&crm, &Job::Push, Some(commits)).await.is_err();
+        let killed = mirror.run_killed_after(&crm, &Job::push(), Some(commits)).await.is_err();
         assert!(killed, "{commits} commits suffice");
         if states(&mirror) == "applied" {
             assert_eq!(mirror.ledger_total(), before + crm.charged(), "after {commits} commits");

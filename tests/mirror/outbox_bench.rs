@@ -68,7 +68,7 @@ pub fn decide(mirror: &Mirror, crm: &Crm, ids: impl IntoIterator<Item = i64>, de
 }
 
 pub async fn push(mirror: &Mirror, crm: &Crm) -> RunReport {
-    mirror.run(crm, &Job::Push).await.unwrap()
+    mirror.run(crm, &Job::push()).await.unwrap()
 }
 
 /// The states of all edits, in order.

@@ -113,7 +113,7 @@ async fn edits_of_one_record_cost_one_request() {
         sql(&mirror, &format!("UPDATE contacts_full SET {column} = 'z' WHERE id = 'a'"));
     }
     set_position(&mirror, "b", "CTO");
-    let forecast = mirror.forecast(&crm, &Job::Push).await;
+    let forecast = mirror.forecast(&crm, &Job::push()).await;
     crm.sandbox.clear_log();
     push(&mirror, &crm).await;
     assert_eq!((forecast.edits, crm.charged()), (Ru::new(4), 4));

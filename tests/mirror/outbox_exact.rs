@@ -53,7 +53,7 @@ fn in_shell(mirror: &Mirror, id: &str, column: &str, value: &str) -> Option<i64>
 }
 
 async fn push(mirror: &Mirror, crm: &Crm) {
-    mirror.run(crm, &Job::Push).await.unwrap();
+    mirror.run(crm, &Job::push()).await.unwrap();
 }
 
 fn states(mirror: &Mirror) -> String {

@@ -337,7 +337,7 @@ async fn push_what_is_due(crm: &Crm, mirror: &Mirror, watch: &mut EditWatch, min
         crm.wait(60);
         if watch.is_due(crm.clock.now()).unwrap() {
             // The outcome does not matter; the fate of the edits and the number of requests do.
-            let _ = engine.run(&Job::Push, "test").await;
+            let _ = engine.run(&Job::push(), "test").await;
         }
     }
     drop(engine);
@@ -402,7 +402,7 @@ async fn live_through(steps: &[Step]) -> Result<(), String> {
                 watch(run.churn.clone());
                 mirror.tries = run.tries;
                 mirror.limits.limit = Ru::new(run.budget.unwrap_or(1_000_000));
-                let job = if run.push { Job::Push } else { Job::sync() };
+                let job = if run.push { Job::push() } else { Job::sync() };
                 // The outcome does not matter; the fate of the edits does.
                 let _ = mirror.run_killed_after(&crm, &job, run.killed_after).await;
                 only_lasting_faults(always);

@@ -66,7 +66,7 @@ async fn edit_is_sent_in_the_window_whose_rest_the_details_had() {
     assert!(report.suspension.is_some() && report.tally.details > 20, "{report:?}");
     assert_eq!(mirror.limits.limit.get() - mirror.ledger_total(), share, "details take all but that");
     sql(&mirror, "UPDATE contacts_full SET position = 'CTO' WHERE id = 'c055'");
-    mirror.scheduled(&crm, &Job::Push).await;
+    mirror.scheduled(&crm, &Job::push()).await;
     assert_eq!((states(&mirror).as_str(), with_position(&crm, "CTO")), ("applied 1", 1));
 }
 
@@ -82,7 +82,7 @@ async fn update_without_where_is_held_until_a_person_releases_it() {
     let (crm, mut mirror) = mirrored(12).await;
     mirror.settings.max_edits = 10;
     sql(&mirror, "UPDATE contacts_full SET position = 'a'");
-    let report = mirror.run(&crm, &Job::Push).await.unwrap();
+    let report = mirror.run(&crm, &Job::push()).await.unwrap();
     assert_eq!((states(&mirror).as_str(), report.push.held, report.push.sent), ("held 12", 12, 0));
     assert!(report.push.needs_attention());
     assert!(report.warnings.iter().any(|warning| warning.contains("outbox release")), "{:?}", report.warnings);
@@ -94,11 +94,11 @@ async fn update_without_where_is_held_until_a_person_releases_it() {
     assert_eq!((states(&mirror).as_str(), with_position(&crm, "a")), ("held 13", 0));
     // The named edits are sent, the others stay; the rest is dropped.
     decide(&mirror, &crm, [3, 4], Decision::Release);
-    mirror.run(&crm, &Job::Push).await.unwrap();
+    mirror.run(&crm, &Job::push()).await.unwrap();
     assert_eq!((states(&mirror).as_str(), with_position(&crm, "a")), ("applied 2, held 11", 2));
     let rest: Vec<i64> = ids(&mirror, "held");
     decide(&mirror, &crm, rest, Decision::Drop);
-    mirror.run(&crm, &Job::Push).await.unwrap();
+    mirror.run(&crm, &Job::push()).await.unwrap();
     assert_eq!((states(&mirror).as_str(), with_position(&crm, "a")), ("applied 2, dropped 11", 2));
 }
 
@@ -109,18 +109,18 @@ async fn edits_sent_within_the_hour_count_and_are_never_held() {
     // At the limit everything is sent.
     sql(&mirror, "UPDATE contacts_full SET position = 'a' WHERE id < 'c010'");
     crm.sandbox.faults().add(Rule::new(Fault::Status(503)).record("c000").method("PATCH"));
-    mirror.run(&crm, &Job::Push).await.unwrap();
+    mirror.run(&crm, &Job::push()).await.unwrap();
     assert_eq!(states(&mirror), "applied 9, sending 1");
     sql(&mirror, "UPDATE contacts_full SET position = 'b' WHERE id = 'c011'");
     crm.wait(60);
-    mirror.run(&crm, &Job::Push).await.unwrap();
+    mirror.run(&crm, &Job::push()).await.unwrap();
     assert_eq!(states(&mirror), "applied 10, held 1", "a sent edit continues, and a new one is held");
     // Cancelling or replacing an edit ends it, too.
     sql(&mirror, "UPDATE contacts_full SET position = 'CEO' WHERE id = 'c011'");
     assert_eq!(states(&mirror), "applied 10, dropped 1");
     crm.wait(HOUR);
     sql(&mirror, "UPDATE contacts_full SET position = 'c' WHERE id = 'c011'");
-    mirror.run(&crm, &Job::Push).await.unwrap();
+    mirror.run(&crm, &Job::push()).await.unwrap();
     assert_eq!(states(&mirror), "applied 11, dropped 1", "an hour later there is room again");
 }
 
@@ -133,16 +133,16 @@ async fn limit_on_new_edits_counts_an_hour_that_passes() {
         let clock = WrongClock::new(crm.clock.clone());
         mirror.clock = Some(Arc::new(clock.clone()));
         sql(&mirror, "UPDATE contacts_full SET position = 'a' WHERE id < 'c005'");
-        mirror.run(&crm, &Job::Push).await.unwrap();
+        mirror.run(&crm, &Job::push()).await.unwrap();
         assert_eq!(states(&mirror), "applied 5");
         crm.wait(60);
         clock.set_ahead(ahead);
         sql(&mirror, "UPDATE contacts_full SET position = 'b' WHERE id = 'c006'");
-        mirror.run(&crm, &Job::Push).await.unwrap();
+        mirror.run(&crm, &Job::push()).await.unwrap();
         assert_eq!(states(&mirror), "applied 5, held 1", "{ahead}");
         crm.wait(HOUR);
         sql(&mirror, "UPDATE contacts_full SET position = 'b' WHERE id = 'c007'");
-        mirror.run(&crm, &Job::Push).await.unwrap();
+        mirror.run(&crm, &Job::push()).await.unwrap();
         assert_eq!(states(&mirror), "applied 6, held 1", "{ahead}");
     }
 }
@@ -153,7 +153,7 @@ async fn many_small_batches_of_edits_are_held_like_one_large_batch() {
     mirror.settings.max_edits = 5;
     for n in 0..12 {
         sql(&mirror, &format!("UPDATE contacts_full SET position = 'a' WHERE id = 'c{n:03}'"));
-        mirror.run(&crm, &Job::Push).await.unwrap();
+        mirror.run(&crm, &Job::push()).await.unwrap();
         crm.wait(60);
     }
     assert_eq!((states(&mirror).as_str(), with_position(&crm, "a")), ("applied 5, held 7", 5));
@@ -163,15 +163,15 @@ async fn many_small_batches_of_edits_are_held_like_one_large_batch() {
 async fn applied_edits_are_undone_unless_the_field_changed_since() {
     let (crm, mirror) = mirrored(3).await;
     sql(&mirror, "UPDATE contacts_full SET position = 'a'");
-    mirror.run(&crm, &Job::Push).await.unwrap();
+    mirror.run(&crm, &Job::push()).await.unwrap();
     sql(&mirror, "UPDATE contacts_full SET position = 'b' WHERE id = 'c001'");
-    mirror.run(&crm, &Job::Push).await.unwrap();
+    mirror.run(&crm, &Job::push()).await.unwrap();
     crm.sandbox.with_world(|world| world.edit(CONTACT, "c002", &json!({"position": "theirs"})));
     let edits = ids(&mirror, "applied");
     let now = crm.clock.now();
     let undone = write_beside(&mirror.path, |tx| user_decisions::undo(tx, &edits, now)).unwrap();
     assert_eq!(undone.len(), 3, "one edit per record");
-    mirror.run(&crm, &Job::Push).await.unwrap();
+    mirror.run(&crm, &Job::push()).await.unwrap();
     assert_eq!(states(&mirror), "applied 6, conflict 1");
     let position = |id: &str| crm.sandbox.world().detail_json(CONTACT, id).unwrap()["position"].clone();
     assert_eq!([position("c000"), position("c001"), position("c002")], [json!("CEO"), json!("CEO"), json!("theirs")]);
@@ -191,7 +191,7 @@ async fn undo_of_several_edits_restores_what_was_there_before_those_in_a_row() {
                 continue;
             }
             sql(&mirror, &format!("UPDATE contacts_full SET position = '{edit}'"));
-            mirror.run(&crm, &Job::Push).await.unwrap();
+            mirror.run(&crm, &Job::push()).await.unwrap();
             if let Some(theirs) = theirs {
                 crm.wait(60);
                 crm.sandbox.with_world(|world| world.edit(CONTACT, "c000", &json!({"position": theirs})));
@@ -202,7 +202,7 @@ async fn undo_of_several_edits_restores_what_was_there_before_those_in_a_row() {
         let planned = write_beside(&mirror.path, |tx| user_decisions::undo(tx, undone, now)).unwrap();
         let [of_record] = planned.as_slice() else { panic!("{planned:?}") };
         assert_eq!(of_record.changed.len(), 0, "{undone:?}");
-        mirror.run(&crm, &Job::Push).await.unwrap();
+        mirror.run(&crm, &Job::push()).await.unwrap();
         let there = crm.sandbox.world().detail_json(CONTACT, "c000").unwrap()["position"].clone();
         assert_eq!(there, json!(restored), "{undone:?}");
         assert!(!states(&mirror).contains("conflict"), "{undone:?}");
@@ -218,7 +218,7 @@ async fn edits_wait_while_the_schedule_is_paused_and_push_sends_them() {
     );
     mirror.sync(&crm).await;
     assert_eq!(states(&mirror), "queued 1");
-    mirror.run(&crm, &Job::Push).await.unwrap();
+    mirror.run(&crm, &Job::push()).await.unwrap();
     assert_eq!(states(&mirror), "applied 1");
 }
 
@@ -228,11 +228,11 @@ async fn edit_that_always_fails_can_be_dropped_and_unblocks_its_record() {
     sql(&mirror, "UPDATE contacts_full SET position = 'a'");
     sql(&mirror, "UPDATE contacts_full SET cf_word = 'w'");
     crm.sandbox.faults().add(Rule::new(Fault::Status(500)).method("PATCH"));
-    mirror.run(&crm, &Job::Push).await.unwrap();
+    mirror.run(&crm, &Job::push()).await.unwrap();
     assert_eq!(states(&mirror), "sending 2");
     decide(&mirror, &crm, [1], Decision::Drop);
     crm.wait(60);
-    mirror.run(&crm, &Job::Push).await.unwrap();
+    mirror.run(&crm, &Job::push()).await.unwrap();
     // Reading the record settles the other edit of the same request.
     assert_eq!(states(&mirror), "applied 1, dropped 1");
     let there = crm.sandbox.world().detail_json(CONTACT, "c000").unwrap();
@@ -244,14 +244,14 @@ async fn finished_edits_are_pruned_with_the_history_and_open_ones_never() {
     let (crm, mut mirror) = mirrored(2).await;
     mirror.settings.retention = Some(std::time::Duration::from_secs(30 * 24 * HOUR));
     sql(&mirror, "UPDATE contacts_full SET position = 'a' WHERE id = 'c000'");
-    mirror.run(&crm, &Job::Push).await.unwrap();
+    mirror.run(&crm, &Job::push()).await.unwrap();
     // A later run marks the end of the history.
     crm.wait(24 * HOUR);
     mirror.sync(&crm).await;
     sql(&mirror, "UPDATE contacts_full SET position = 'b' WHERE id = 'c001'");
     crm.sandbox.faults().add(Rule::new(Fault::Status(503)).method("PATCH").forever());
     crm.wait(40 * 24 * HOUR);
-    mirror.run(&crm, &Job::Push).await.unwrap();
+    mirror.run(&crm, &Job::push()).await.unwrap();
     assert_eq!(states(&mirror), "sending 1");
     assert_eq!(mirror.one("SELECT count(*) FROM outbox_events WHERE outbox_id NOT IN (SELECT id FROM outbox)"), "0");
 }
@@ -296,7 +296,7 @@ async fn pushed_repeatedly(always: Always, contacts: usize, custom: bool, hours:
     let mut minute = 0;
     while minute < hours * 60 {
         // The outcome does not matter; the number of requests does.
-        let _ = engine.run(&Job::Push, "test").await;
+        let _ = engine.run(&Job::push(), "test").await;
         let next = if minute < 30 { 1 } else { 5 };
         crm.wait(next * 60);
         minute += next;
@@ -350,12 +350,12 @@ async fn with_one_unit_left_nothing_is_sent_and_no_attempt_is_counted() {
     sql(&mirror, "UPDATE contacts_full SET position = 'a'");
     mirror.limits.limit = Ru::new(mirror.ledger_total() + 1);
     for _ in 0..5 {
-        mirror.run(&crm, &Job::Push).await.unwrap();
+        mirror.run(&crm, &Job::push()).await.unwrap();
     }
     assert_eq!((crm.sandbox.log().len(), states(&mirror).as_str()), (0, "queued 1"));
     assert_eq!(mirror.one("SELECT attempts || '|' || coalesce(tried_at, 'never') FROM outbox"), "'0|never'");
     mirror.limits.limit = Ru::new(1_000_000);
-    mirror.run(&crm, &Job::Push).await.unwrap();
+    mirror.run(&crm, &Job::push()).await.unwrap();
     assert_eq!(states(&mirror), "applied 1");
 }
 
@@ -364,11 +364,11 @@ async fn edit_is_sent_ten_seconds_after_a_short_outage() {
     let (crm, mirror) = mirrored(1).await;
     sql(&mirror, "UPDATE contacts_full SET position = 'a'");
     crm.sandbox.faults().add(Rule::new(Fault::Status(503)).forever());
-    mirror.run(&crm, &Job::Push).await.unwrap();
+    mirror.run(&crm, &Job::push()).await.unwrap();
     crm.wait(6);
     crm.sandbox.faults().clear();
     crm.wait(4);
-    mirror.run(&crm, &Job::Push).await.unwrap();
+    mirror.run(&crm, &Job::push()).await.unwrap();
     assert_eq!(states(&mirror), "applied 1");
     let value: Value = crm.sandbox.world().detail_json(CONTACT, "c000").unwrap()["position"].clone();
     assert_eq!(value, json!("a"));
@@ -379,7 +379,7 @@ async fn record_that_cannot_be_read_back_blocks_no_other() {
     let (crm, mirror) = mirrored(4).await;
     sql(&mirror, "UPDATE contacts_full SET position = 'a'");
     crm.sandbox.faults().add(Rule::new(Fault::Status(503)).method("PATCH").forever());
-    mirror.run(&crm, &Job::Push).await.unwrap();
+    mirror.run(&crm, &Job::push()).await.unwrap();
     assert_eq!(states(&mirror), "queued 1, sending 3", "the object waits after three failures in a row");
     crm.sandbox.faults().clear();
     // The list has the record, so this is no removal.
@@ -387,7 +387,7 @@ async fn record_that_cannot_be_read_back_blocks_no_other() {
     crm.sandbox.faults().add(Rule::new(Fault::Status(404)).method("GET").record("c001").forever());
     crm.wait(HOUR);
     for _ in 0..2 {
-        mirror.run(&crm, &Job::Push).await.unwrap();
+        mirror.run(&crm, &Job::push()).await.unwrap();
         crm.wait(HOUR);
     }
     assert_eq!(states(&mirror), "applied 2, sending 2");

@@ -403,7 +403,7 @@ async fn row_that_is_no_edit_hides_and_blocks_no_other() {
         assert_eq!(outbox_report::counts(&moment).unwrap().queued, 10);
         assert_eq!(outbox::EditWatch::new(&mirror.path).next_due(now).unwrap(), Some(now));
     }
-    mirror.run(&crm, &Job::Push).await.unwrap();
+    mirror.run(&crm, &Job::push()).await.unwrap();
     let there = crm.sandbox.with_world(|world| world.detail_json(CONTACT, "b")).unwrap();
     assert_eq!(there["position"], json!("CTO"));
     assert_eq!(mirror.one("SELECT attempts FROM outbox WHERE id = 1"), i64::MAX.to_string());

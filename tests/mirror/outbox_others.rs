@@ -238,7 +238,7 @@ async fn kill_at_any_commit_neither_loses_nor_repeats_an_edit() {
         sql(&mirror, "UPDATE companies_full SET industry = 'Tools' WHERE id = 'p'");
         set_position(&mirror, "b", "CTO");
         crm.sandbox.with_world(|world| world.edit(CONTACT, "b", &json!({"language": "fr"})));
-        let killed = mirror.run_killed_after(&crm, &Job::Push, Some(commits)).await.is_err();
+        let killed = mirror.run_killed_after(&crm, &Job::push(), Some(commits)).await.is_err();
         crm.wait(3_600);
         mirror.sync(&crm).await;
         // Somebody else changed the last record: whether a killed push had sent its edit, nothing shows.
@@ -265,7 +265,7 @@ async fn edit_without_an_answer_whose_field_was_archived_says_that_it_may_have_b
         let (crm, mut mirror) = mirrored().await;
         sql(&mirror, "UPDATE contacts_full SET cf_short_text = 'ours' WHERE id = 'a'");
         crm.sandbox.faults().add(Rule::new(Fault::ResetAfterApply).method("PATCH"));
-        let _ = mirror.run(&crm, &Job::Push).await;
+        let _ = mirror.run(&crm, &Job::push()).await;
         assert_eq!((states(&mirror).as_str(), carried_out(&crm).len()), ("sending", 1));
         crm.sandbox.with_world(|world| world.fields().archive(CONTACT, "short_text"));
         crm.wait(25 * 3_600);
@@ -274,7 +274,7 @@ async fn edit_without_an_answer_whose_field_was_archived_says_that_it_may_have_b
             mirror.sync(&crm).await;
             mirror.settings.write_back = true;
         }
-        mirror.run(&crm, &Job::Push).await.unwrap();
+        mirror.run(&crm, &Job::push()).await.unwrap();
         let state = if knows { "rejected" } else { "conflict" };
         assert_eq!((states(&mirror).as_str(), carried_out(&crm).len()), (state, 1));
         let why = mirror.one("SELECT why FROM outbox_events ORDER BY id DESC LIMIT 1");

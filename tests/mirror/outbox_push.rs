@@ -209,7 +209,7 @@ async fn key_that_may_only_write_sends_edits() {
     // A lost answer cannot be read back: the edit waits, and says why.
     set_position(&mirror, "b", "CTO");
     crm.sandbox.faults().add(Rule::new(Fault::ResetAfterApply).method("PATCH").times(1));
-    let _ = mirror.run(&crm, &Job::Push).await;
+    let _ = mirror.run(&crm, &Job::push()).await;
     crm.wait(60);
     let report = push(&mirror, &crm).await;
     assert_eq!(states(&mirror), "applied sending");

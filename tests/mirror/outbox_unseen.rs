@@ -244,12 +244,12 @@ async fn sent(crm: &Crm, mut mirror: Mirror, case: &Case) -> Result<Vec<(&'stati
         hide(crm, case.column);
     }
     // The outcome of a run does not matter; the fate of the edits does.
-    let _ = mirror.run_killed_after(crm, &Job::Push, case.killed_after[0]).await;
+    let _ = mirror.run_killed_after(crm, &Job::push(), case.killed_after[0]).await;
     let after = contents(&mirror);
     theirs_do(crm, case, case.theirs[0], 1);
     crm.wait(case.waits[0]);
     clock.set_ahead(case.clock);
-    let _ = mirror.run_killed_after(crm, &Job::Push, case.killed_after[1]).await;
+    let _ = mirror.run_killed_after(crm, &Job::push(), case.killed_after[1]).await;
     theirs_do(crm, case, case.theirs[1], 2);
     crm.wait(case.waits[1]);
     let mut copy = Mirror::one_at_a_time();
@@ -270,9 +270,9 @@ async fn sent(crm: &Crm, mut mirror: Mirror, case: &Case) -> Result<Vec<(&'stati
     for _ in 0..4 {
         for (_, file) in &files {
             // Opening a copy holds its edits.
-            let _ = file.run(crm, &Job::Push).await;
+            let _ = file.run(crm, &Job::push()).await;
             decide(file);
-            let _ = file.run(crm, &Job::Push).await;
+            let _ = file.run(crm, &Job::push()).await;
         }
         crm.wait(30_000);
     }
@@ -396,7 +396,7 @@ async fn empty_field_that_was_excluded_can_be_edited_once_every_record_was_read(
     mirror.sync(&crm).await;
     mirror.assert_exact(&crm);
     edit("b").unwrap();
-    mirror.run(&crm, &Job::Push).await.unwrap();
+    mirror.run(&crm, &Job::push()).await.unwrap();
     let position =
         |id: &str| crm.sandbox.with_world(|world| world.detail_json(Object::Contact, id)).unwrap()["position"].clone();
     assert_eq!((position("a"), position("b")), (json!("Head of Procurement"), json!("Buyer")));

@@ -13,7 +13,7 @@ use crm_mirror::outbox::user_decisions::{self, Decision};
 use crm_mirror::outbox::{EditRequest, EditSource, queue};
 use crm_mirror::sandbox::{Fault, NewField, Rule, World};
 use crm_mirror::store::{MirrorTx, outbox_report, write_beside};
-use crm_mirror::sync::{Job, Selection};
+use crm_mirror::sync::Job;
 use serde_json::{Value, json};
 
 /// A contact with a value in each of its fields, in a mirror that was read while no answer showed this one.
@@ -57,7 +57,7 @@ async fn field_that_no_answer_shows_is_unknown_until_one_does() {
         let queue_it = |tx: &MirrorTx<'_>| queue(tx, &asked, EditSource::Edit, now);
         let queued = write_beside(&mirror.path, queue_it).unwrap();
         assert!(is_unknown(&queued.fields[column.name].0), "{}", column.name);
-        mirror.run(&crm, &Job::Push).await.unwrap();
+        mirror.run(&crm, &Job::push()).await.unwrap();
         let line = write_beside(&mirror.path, |tx| outbox_report::edit(tx, queued.edit.unwrap())).unwrap().unwrap();
         assert_eq!(line.0.state, EditState::Conflict, "{}", column.name);
         assert!(line.1.last().unwrap().why.contains("does not show what the field has"), "{:?}", line.1);
@@ -73,7 +73,7 @@ async fn field_that_no_answer_shows_is_unknown_until_one_does() {
         write_beside(&mirror.path, |tx| user_decisions::decide(tx, queued.edit.unwrap(), Decision::Theirs, now))
             .unwrap();
         set("42").unwrap();
-        mirror.run(&crm, &Job::Push).await.unwrap();
+        mirror.run(&crm, &Job::push()).await.unwrap();
         assert_eq!(mirror.one("SELECT count(*) FROM outbox WHERE state = 'applied'"), "1", "{}", column.name);
     }
 }
@@ -92,7 +92,7 @@ async fn repair_that_finds_a_record_equal_knows_what_it_was_shown() {
     assert_eq!(mirror.count(unshown), 1, "the version of the row may have another position");
     crm.sandbox.faults().clear();
     crm.sandbox.clear_log();
-    let repair = Job::Verify { objects: Selection::All, full: true, repair: true, accept: Default::default() };
+    let repair = Job { full: true, ..Job::audit() };
     mirror.run(&crm, &repair).await.unwrap();
     assert_eq!(mirror.count(unshown), 0);
     rusqlite::Connection::open(&mirror.path)
@@ -100,7 +100,7 @@ async fn repair_that_finds_a_record_equal_knows_what_it_was_shown() {
         .execute_batch("UPDATE contacts_full SET position = 'ours'")
         .unwrap();
     crm.sandbox.clear_log();
-    mirror.run(&crm, &Job::Push).await.unwrap();
+    mirror.run(&crm, &Job::push()).await.unwrap();
     assert_eq!(crm.charged(), 2, "the update alone: nothing had to be read before it");
 }
 
@@ -113,7 +113,7 @@ async fn value_that_the_answer_after_a_refused_version_does_not_show_is_not_over
         hide(&crm, column);
         let newer = column.body(&column.value("newer", 2));
         crm.sandbox.with_world(|world| world.edit(Object::Contact, "a", &newer));
-        mirror.run(&crm, &Job::Push).await.unwrap();
+        mirror.run(&crm, &Job::push()).await.unwrap();
         let state = mirror.one("SELECT state FROM outbox");
         assert_eq!(state, "'conflict'", "{}", column.name);
         let there = crm.sandbox.with_world(|world| world.detail_json(Object::Contact, "a")).unwrap();
@@ -129,7 +129,7 @@ async fn older_contents_are_a_copy_with_and_without_the_lock_file() {
         let set = "UPDATE contacts_full SET position = 'ours' WHERE id = 'a'";
         rusqlite::Connection::open(&mirror.path).unwrap().execute_batch(set).unwrap();
         let before = contents(&mirror);
-        mirror.run(&crm, &Job::Push).await.unwrap();
+        mirror.run(&crm, &Job::push()).await.unwrap();
         crm.sandbox.with_world(|world| world.edit(Object::Contact, "a", &json!({"position": "theirs"})));
         let mut restored = Mirror::one_at_a_time();
         (restored.settings, restored.tries) = (mirror.settings, 1);
@@ -143,7 +143,7 @@ async fn older_contents_are_a_copy_with_and_without_the_lock_file() {
             }
         }
         write_contents(file, &before);
-        file.run(&crm, &Job::Push).await.unwrap();
+        file.run(&crm, &Job::push()).await.unwrap();
         assert_eq!(file.one("SELECT state FROM outbox"), "'held'", "{copy:?} {lock_follows}");
         let there = crm.sandbox.with_world(|world| world.detail_json(Object::Contact, "a")).unwrap();
         assert_eq!(there["position"], "theirs", "{copy:?} {lock_follows}");
@@ -167,7 +167,7 @@ async fn null_in_place_of_all_custom_values_shows_none_of_them() {
         let asked = request(column, column.value("ours", 42));
         let now = Instant::system_now();
         write_beside(&mirror.path, |tx| queue(tx, &asked, EditSource::Edit, now)).unwrap();
-        mirror.run(&crm, &Job::Push).await.unwrap();
+        mirror.run(&crm, &Job::push()).await.unwrap();
         let end = mirror.one(&format!("SELECT state FROM outbox WHERE id = {edit}"));
         assert_eq!(end, "'conflict'", "{}", column.name);
         write_beside(&mirror.path, |tx| user_decisions::decide(tx, edit, Decision::Theirs, now)).unwrap();
@@ -184,20 +184,20 @@ async fn foreign_shape_in_a_list_hides_no_value_that_only_details_have() {
         rusqlite::Connection::open(&mirror.path).unwrap().execute_batch(&sql)
     };
     set("cf_long", "'ours'").unwrap();
-    mirror.run(&crm, &Job::Push).await.unwrap();
+    mirror.run(&crm, &Job::push()).await.unwrap();
     crm.sandbox.faults().clear();
     crm.sandbox.faults().add(Rule::new(bodies::groups("[]")).lists().forever());
     crm.wait(60);
     mirror.sync(&crm).await;
     assert_eq!(mirror.one("SELECT extra ->> '$.customFields' FROM contacts"), "'[]'");
     write_beside(&mirror.path, |tx| user_decisions::undo(tx, &[1], Instant::system_now())).unwrap();
-    mirror.run(&crm, &Job::Push).await.unwrap();
+    mirror.run(&crm, &Job::push()).await.unwrap();
     assert_eq!(mirror.one("SELECT group_concat(state) FROM outbox"), "'applied,applied'");
     mirror.sync(&crm).await;
     set("cf_long", "'again'").unwrap();
     let refused = set("cf_number", "42").unwrap_err().to_string();
     assert!(refused.contains("does not fit the column"), "{refused}");
-    mirror.run(&crm, &Job::Push).await.unwrap();
+    mirror.run(&crm, &Job::push()).await.unwrap();
     assert_eq!(mirror.one("SELECT group_concat(state) FROM outbox"), "'applied,applied,applied'");
 }
 
@@ -216,9 +216,9 @@ async fn held_edit_of_a_copy_is_not_carried_out_where_its_original_was() {
     };
     for (file, end) in [(&mirror, "'applied'"), (&copy, "'conflict'")] {
         // Opening a copy holds its edits.
-        let _ = file.run(&crm, &Job::Push).await;
+        let _ = file.run(&crm, &Job::push()).await;
         write_beside(&file.path, |tx| user_decisions::decide(tx, 1, Decision::Release, now)).unwrap();
-        file.run(&crm, &Job::Push).await.unwrap();
+        file.run(&crm, &Job::push()).await.unwrap();
         assert_eq!(file.one("SELECT state FROM outbox"), end);
         position("theirs");
     }
@@ -238,12 +238,12 @@ async fn edits_of_a_restored_record_are_carried_out_one_after_the_other() {
         let mut copy = Mirror::one_at_a_time();
         (copy.settings, copy.tries) = (mirror.settings, 1);
         write_contents(&copy, &contents(&mirror));
-        let _ = copy.run(&crm, &Job::Push).await;
+        let _ = copy.run(&crm, &Job::push()).await;
         for edits in if one_by_one { vec![vec![1], vec![2]] } else { vec![vec![1, 2]] } {
             for edit in edits {
                 write_beside(&copy.path, |tx| user_decisions::decide(tx, edit, Decision::Release, now)).unwrap();
             }
-            copy.run(&crm, &Job::Push).await.unwrap();
+            copy.run(&crm, &Job::push()).await.unwrap();
         }
         let states = copy.one("SELECT group_concat(state) FROM outbox");
         assert_eq!(states, "'applied,applied'", "one by one: {one_by_one}");
@@ -298,7 +298,7 @@ async fn value_that_a_filter_denied_is_not_overwritten() {
         let (crm, mirror) = filled_blindly(by_sweep, ahead).await;
         let tier = || mirror.one("SELECT coalesce(cf_tier, 'NULL') FROM contacts_full WHERE id = 'a'");
         edit_tier(&mirror, "a");
-        mirror.run(&crm, &Job::Push).await.unwrap();
+        mirror.run(&crm, &Job::push()).await.unwrap();
         let theirs = crm.sandbox.with_world(|world| world.detail_json(Object::Contact, "a").unwrap());
         let found = (theirs["customFields"]["tier"].as_str(), tier());
         assert_eq!(found, (Some("theirs"), "'theirs'".into()), "by sweep {by_sweep}, {ahead} s ahead");
@@ -313,6 +313,6 @@ async fn detail_that_was_read_after_a_column_was_filled_proves_its_value() {
     mirror.sync(&crm).await;
     crm.sandbox.clear_log();
     edit_tier(&mirror, "b");
-    mirror.run(&crm, &Job::Push).await.unwrap();
+    mirror.run(&crm, &Job::push()).await.unwrap();
     assert_eq!(crm.sandbox.log().entries().len(), 1, "it is updated, and not read before");
 }

@@ -316,7 +316,7 @@ async fn service_that_fails_altogether_is_asked_at_growing_intervals_by_every_pr
         }
         // A person tries at once, and an update is sent.
         crm.sandbox.faults().clear();
-        mirror.run(&crm, &Job::Push).await.unwrap();
+        mirror.run(&crm, &Job::push()).await.unwrap();
         crm.wait(3_600);
         mirror.scheduled(&crm, &Job::sync()).await;
         assert_eq!(mirror.count("state WHERE name = 'step_failures'"), 0, "{fault:?}");
@@ -328,7 +328,7 @@ async fn service_that_fails_altogether_is_asked_at_growing_intervals_by_every_pr
 /// is read longer, but no edit.
 #[tokio::test]
 async fn key_that_was_never_answered_is_tried_at_growing_intervals() {
-    for (job, attempts) in [(Job::sync(), 3), (Job::Push, 7)] {
+    for (job, attempts) in [(Job::sync(), 3), (Job::push(), 7)] {
         let (crm, mut mirror) = mirrored().await;
         (mirror.tries, mirror.limits.limit, mirror.limits.charge_failed) = (1, Ru::new(40), true);
         crm.wait(86_400);

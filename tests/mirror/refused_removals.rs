@@ -4,7 +4,7 @@ use crate::evidence::{contacts_only, hide, ids, settled};
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Object, Resource};
 use crm_mirror::sandbox::{Fault, Hidden, Rule, World};
-use crm_mirror::store::{RunOutcome, ViewOptions};
+use crm_mirror::store::RunOutcome;
 use crm_mirror::sync::Job;
 use serde_json::json;
 
@@ -88,7 +88,7 @@ async fn refusal_ends_when_a_sweep_has_seen_every_record() {
 /// It repairs nothing, and yet what it was shown is not missed any more.
 #[tokio::test]
 async fn refusal_ends_when_a_verification_has_seen_every_record() {
-    let full = Job::Verify { objects: Default::default(), full: true, repair: false, accept: Default::default() };
+    let full = Job { full: true, ..Job::verify() };
     for job in [Job::verify(), full] {
         let (crm, mirror) = settled(600, false).await;
         crm.sandbox.faults().add(hide(ids(0..300)));
@@ -166,63 +166,4 @@ async fn each_object_whose_removals_are_refused_is_reported_once() {
     let mut objects: Vec<Resource> = report.outages.iter().map(|(resource, _)| *resource).collect();
     objects.sort();
     assert_eq!((report.outcome, objects), (RunOutcome::Refused, vec![Resource::Contacts, Resource::Companies]));
-}
-
-/// A mirror of 200 contacts, of which the service has removed 100.
-async fn half_removed() -> (Crm, Mirror) {
-    let (crm, mirror) = settled(200, false).await;
-    crm.sandbox.with_world(|world| {
-        for n in 0..100 {
-            world.remove(Object::Contact, &format!("c{n:05}"));
-        }
-    });
-    (crm, mirror)
-}
-
-/// Runs a job that a hold suspends before a request, and waits for its end. Returns whether it was suspended.
-async fn cut_before(crm: &Crm, mirror: &Mirror, request: u32, job: &Job) -> bool {
-    let hold = Rule::new(Fault::TooMany { body: Some(3_600), header: None }).after(request);
-    crm.sandbox.faults().add(hold);
-    let outcome = mirror.run(crm, job).await.unwrap().outcome;
-    crm.sandbox.faults().clear();
-    crm.wait(3_700);
-    outcome == RunOutcome::Suspended
-}
-
-#[tokio::test]
-async fn acceptance_is_of_the_sweep_whichever_run_ends_it() {
-    for request in 1.. {
-        let (crm, mirror) = half_removed().await;
-        let accepted = contacts_only(Job::resync()).accepting_removals();
-        let suspended = cut_before(&crm, &mirror, request, &accepted).await;
-        // A verification accepts nothing, and leaves the decision to the sweep.
-        mirror.scheduled(&crm, &contacts_only(Job::audit())).await;
-        let report = mirror.scheduled(&crm, &Job::sync()).await;
-        assert_eq!((report.outcome, mirror.count("contacts")), (RunOutcome::Done, 100), "cut before {request}");
-        mirror.assert_exact_lists(&crm);
-        // It ended with the sweep.
-        crm.sandbox.faults().add(hide(ids(100..160)));
-        let report = mirror.scheduled(&crm, &contacts_only(Job::resync())).await;
-        assert_eq!((report.outcome, report.tally.removed), (RunOutcome::Refused, 0), "cut before {request}");
-        if !suspended {
-            assert!(request > 5, "lists and lookups were cut");
-            return;
-        }
-    }
-}
-
-/// A field that is mirrored again has every record read by another sweep.
-#[tokio::test]
-async fn acceptance_ends_where_another_sweep_takes_the_place_of_its_own() {
-    let (crm, mut mirror) = half_removed().await;
-    let accepted = contacts_only(Job::resync()).accepting_removals();
-    assert!(cut_before(&crm, &mirror, 3, &accepted).await);
-    for exclude in [vec!["contacts.notes".into()], Vec::new()] {
-        mirror.views = Some(ViewOptions { exclude, ..ViewOptions::default() });
-        let (store, engine) = mirror.open(&crm, None).await.unwrap();
-        drop(engine);
-        store.close().await;
-    }
-    let report = mirror.scheduled(&crm, &contacts_only(Job::sync())).await;
-    assert_eq!((report.outcome, report.tally.removed), (RunOutcome::Refused, 0));
 }

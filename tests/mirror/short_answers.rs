@@ -10,7 +10,7 @@ use crate::support::clock::WrongClock;
 use crate::support::{Crm, Mirror, bodies, noon};
 use crm_mirror::model::{Clock, DataType, Object, Resource};
 use crm_mirror::sandbox::{DateHeader, Fault, NewField, Rule};
-use crm_mirror::sync::{Acceptance, Job};
+use crm_mirror::sync::Job;
 use serde_json::json;
 
 async fn mirrored(contacts: usize) -> (Crm, Mirror) {
@@ -96,8 +96,7 @@ async fn accepted_removals_make_no_list_complete_that_was_short() {
     let refused = mirror.run(&crm, &Job::resync()).await.unwrap();
     assert_eq!(refused.outages.len(), 1);
     crm.wait(60);
-    let accept = Acceptance { removals: true, ..Acceptance::default() };
-    mirror.run(&crm, &Job::Resync { objects: Default::default(), accept }).await.unwrap();
+    mirror.run(&crm, &Job::resync().accepting_removals()).await.unwrap();
     mirror.assert_exact_lists(&crm);
 }
 
@@ -144,8 +143,7 @@ async fn list_of_a_verification_that_is_shorter_than_announced_proves_nothing() 
         crm.sandbox.with_world(|world| world.create(Object::Contact, &late));
         let cut = lists(bodies::without_rows("30 60")).with_param("sort").after(1);
         crm.sandbox.faults().add(if is_lasting { cut.forever() } else { cut });
-        let (objects, accept) = Default::default();
-        let job = Job::Verify { objects, full: true, repair: false, accept };
+        let job = Job { full: true, ..Job::verify() };
         let report = mirror.run(&crm, &job.of(&[Resource::Contacts])).await.unwrap();
         let (_, found) = &report.findings[0];
         assert_eq!((found.missing, found.undecided > 0), (u64::from(!is_lasting), is_lasting), "{found:?}");
@@ -178,7 +176,7 @@ async fn item_without_an_id_is_a_difference() {
     assert_eq!(mirror.count("contacts"), 3);
     assert_eq!(claimed(&mirror, crm.clock.now())[0], None, "it is not complete");
     for full in [true, false] {
-        let job = Job::Verify { objects: Default::default(), full, repair: false, accept: Default::default() };
+        let job = Job { full, ..Job::verify() };
         let report = mirror.run(&crm, &job).await.unwrap();
         let (_, contacts) = report.findings.iter().find(|(object, _)| *object == Object::Contact).unwrap();
         assert_eq!((contacts.count(), contacts.undecided), (0, 1), "full: {full}");

@@ -3,7 +3,7 @@
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{DataType, Object, Resource};
 use crm_mirror::sandbox::{BodyRewrite, Fault, NewField, Rule, World};
-use crm_mirror::sync::{Acceptance, Job, Selection};
+use crm_mirror::sync::Job;
 use serde_json::json;
 
 fn world() -> World {
@@ -26,7 +26,7 @@ const IN_LISTS: fn() -> Rule = || {
 };
 
 fn in_full() -> Job {
-    Job::Verify { objects: Selection::All, full: true, repair: false, accept: Acceptance::default() }
+    Job { full: true, ..Job::verify() }
 }
 
 async fn copied() -> (Crm, Mirror) {

@@ -127,7 +127,7 @@ async fn dictionary_covers_every_public_column() {
 async fn dictionary_names_every_value_of_an_enumeration() {
     let (_crm, mirror) = lived_in().await;
     let verify = Job::verify();
-    let kinds = [Job::sync(), Job::resync(), verify, Job::Push].map(|job| job.kind());
+    let kinds = [Job::sync(), Job::resync(), verify, Job::push()].map(|job| job.name());
     let resources = Resource::ALL.map(Resource::as_str);
     let dimensions = [TimeField::CreatedAt, TimeField::UpdatedAt].map(TimeField::column);
     let open: Vec<&str> = EditState::VARIANTS.iter().copied().filter(|state| !is_final(state)).collect();

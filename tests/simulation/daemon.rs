@@ -9,7 +9,7 @@ use crm_mirror::daemon::state_machine::{PastRuns, StateMachine};
 use crm_mirror::daemon::timetable::ScheduleKind;
 use crm_mirror::exit::Exit;
 use crm_mirror::model::{Instant, Ru};
-use crm_mirror::sync::{Acceptance, Job, RunReport, Selection, SyncError};
+use crm_mirror::sync::{Job, RunReport, SyncError};
 
 use crate::script::Script;
 
@@ -177,7 +177,7 @@ fn kind(job: &Job, error: &SyncError, failed_steps: Option<(Instant, bool)>) -> 
     match error {
         SyncError::OtherWorkspace { .. } | SyncError::NoScope { .. } => FailureKind::Key,
         other if other.class() == Some(ErrorClass::StopAll) => FailureKind::Key,
-        other if *job != Job::Push && other.concerns_one_resource() => {
+        other if !job.is_push() && other.concerns_one_resource() => {
             let attempted = !matches!(other, SyncError::NotDue { .. });
             failed_steps.map_or(FailureKind::Passing, |(next_try, alone)| match alone {
                 true => FailureKind::Partial { next_try, attempted },
@@ -190,8 +190,7 @@ fn kind(job: &Job, error: &SyncError, failed_steps: Option<(Instant, bool)>) -> 
 
 /// The first run. The workspace of the frozen file is not the simulated one, and a person confirms that.
 pub fn first(script: &Script) -> Job {
-    let accept = Acceptance { removals: false, workspace: script.frozen };
-    Job::Sync { objects: Selection::All, accept }
+    Job { accept_workspace: script.frozen, ..Job::sync() }
 }
 
 /// A manual verification with repair.

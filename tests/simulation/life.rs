@@ -335,7 +335,7 @@ impl<'a> Life<'a> {
                 Ok(report) => format!("{:?} {:?}", report.outcome, report.suspension),
                 Err(error) => format!("{error:?}"),
             };
-            self.say(&format!("  {} ({} requests): {ended}", job.job.kind(), self.crm.sandbox.log().len()));
+            self.say(&format!("  {} ({} requests): {ended}", job.job.name(), self.crm.sandbox.log().len()));
             for entry in self.crm.sandbox.log().entries() {
                 let asked = &entry.asked;
                 eprintln!("      {} {} {:?} {:?} {:?}", entry.at, asked.method, asked.route, asked.query, entry.status);

@@ -48,7 +48,7 @@ fn head(status: &MirrorStatus, config: &Config, now: Instant) -> Vec<Line> {
         bytes => format!(", WAL {}", format::bytes(bytes)),
     };
     // A reader may have no configuration.
-    let left = match config.base_url() {
+    let left = match &config.api.base_url {
         Some(_) => format!("{} of {} left until {}", count(ru.left), count(ru.limit), moment(ru.refills_at, now)),
         None => format!("{} used in this window; no configuration says how many may be", count(ru.used)),
     };

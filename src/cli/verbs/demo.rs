@@ -25,7 +25,7 @@ use crate::store::{
     ReadTx, Reader, RunOutcome, StateKey, StoreError, beside, open, record, remove_database, report, write_beside,
 };
 use crate::sync::checks::identity::Identity;
-use crate::sync::{Job, Silent};
+use crate::sync::{Job, JobKind, Silent};
 
 const CONTACTS: usize = 600;
 const COMPANIES: usize = 80;
@@ -145,8 +145,8 @@ async fn steps(path: &Path, running: &SandboxServer) -> Result<(), Failure> {
     let mirror = Mirror::open(settings, Arc::new(SystemClock), Arc::new(Silent)).await?;
     let mut run = async |title: &str, job: &Job| -> Result<(), Failure> {
         let ran = session::run_until_stopped(&mirror, job, "demo", &mut signals).await?;
-        let text = match job {
-            Job::Verify { repair, .. } => sync::found_text(&ran.summary, &ran.findings, *repair),
+        let text = match job.kind {
+            JobKind::Verify => sync::found_text(&ran.summary, &ran.findings, job.repair),
             _ => ran.summary.text(Instant::system_now()),
         };
         output::text(&format!("\n{title}\n{text}"))?;
@@ -173,7 +173,7 @@ async fn steps(path: &Path, running: &SandboxServer) -> Result<(), Failure> {
              `UPDATE contacts_full SET …` does the same.\n  \
              crm-mirror edit contact {edited} position='Chief Data Officer'"
         );
-        run(&title, &Job::Push).await?;
+        run(&title, &Job::push()).await?;
         let was = position(path, &edited, Some(before))?;
         output::text(&format!("  before, by `crm-mirror show contact {edited} --at TIME`:\n  position {was}\n"))?;
 

@@ -78,7 +78,7 @@ fn freshness(status: &MirrorStatus, config: &Config, max_age: Duration, now: Ins
     // Those that every run for changes reads.
     let records: Vec<&ObjectStatus> = status.mirrored(config).filter(|object| object.removed.is_some()).collect();
     let is_fresh = |object: &&ObjectStatus| object.changes_as_of.is_some_and(|at| now.since(at) <= max_age);
-    // Not how the last run ended: a stop, a pause and `--max-ru` suspend runs too, and the next may be far away.
+    // Not how the last run ended: a stop and a pause suspend runs too, and the next may be far away.
     let waiting = status.hold_until.is_some() || status.ru.left == 0;
     let age = |object: &&ObjectStatus| match object.changes_as_of {
         Some(at) => format!("{} {}", object.object, format::when(at, now)),

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::app::{Mirror, MirrorSettings, MissingScope, Summary};
 use crate::cli::session;
@@ -18,7 +18,7 @@ use crate::format;
 use crate::model::{Instant, Object, Resource, Ru, SystemClock};
 use crate::store::{RunOutcome, StoreError};
 use crate::sync::findings::Difference;
-use crate::sync::{Acceptance, Findings, Job, Selection};
+use crate::sync::{Findings, Job};
 
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:\n  crm-mirror resync contacts\n  crm-mirror resync --accept-removals")]
@@ -28,9 +28,6 @@ pub struct ResyncArgs {
     /// Remove what the service no longer has, even if there are so many that it looks like an outage.
     #[arg(long)]
     accept_removals: bool,
-    /// Stop with 75 after this many RU; the next sync or resync goes on with the rest.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    max_ru: Option<u64>,
 }
 
 #[derive(clap::Args, Clone, Debug)]
@@ -52,22 +49,21 @@ pub struct RunArgs {
 }
 
 pub fn run(global: &Global, args: &RunArgs) -> Result<Exit, Failure> {
-    foreground(global, args, Job::sync(), false, None)
+    foreground(global, args, Job::sync(), false)
 }
 
 pub fn rerun(global: &Global, args: &ResyncArgs) -> Result<Exit, Failure> {
-    foreground(global, &args.common, Job::resync(), args.accept_removals, args.max_ru.map(Ru::new))
+    foreground(global, &args.common, Job::resync(), args.accept_removals)
 }
 
-fn foreground(global: &Global, args: &RunArgs, job: Job, removals: bool, max_ru: Option<Ru>) -> Result<Exit, Failure> {
+fn foreground(global: &Global, args: &RunArgs, job: Job, accept_removals: bool) -> Result<Exit, Failure> {
     let config = global.load()?;
-    let accept = Acceptance { removals, workspace: args.accept_workspace };
-    let job = job.of(&args.objects).accepting(accept);
+    let job = Job { accept_removals, accept_workspace: args.accept_workspace, ..job.of(&args.objects) };
     if args.dry_run {
         return forecast(&config, &session::within(&config, &job)?, global.json);
     }
     let trigger = if args.scheduled { Trigger::Schedule } else { Trigger::Manual };
-    run_now(&config, &job, (trigger, max_ru), global.json)
+    run_now(&config, &job, trigger, global.json)
 }
 
 fn forecast(config: &Config, job: &Job, json: bool) -> Result<Exit, Failure> {
@@ -91,8 +87,8 @@ fn forecast(config: &Config, job: &Job, json: bool) -> Result<Exit, Failure> {
 }
 
 /// Runs a job while the user watches, and prints the result.
-fn run_now(config: &Config, job: &Job, alone: (Trigger, Option<Ru>), json: bool) -> Result<Exit, Failure> {
-    let Some((summary, _)) = session::run(config, job, alone)? else { return Ok(Exit::Paused) };
+fn run_now(config: &Config, job: &Job, trigger: Trigger, json: bool) -> Result<Exit, Failure> {
+    let Some((summary, _)) = session::run(config, job, trigger)? else { return Ok(Exit::Paused) };
     let shown = output::report(json, &summary, || summary.text(Instant::system_now()));
     let ended = ending(&summary);
     Ok(shown.map(|_| ended)?)
@@ -149,7 +145,7 @@ pub fn push(global: &Global) -> Result<Exit, Failure> {
     if !config.database.exists() {
         return Err(StoreError::Missing { path: config.database }.into());
     }
-    run_now(&config, &Job::Push, (Trigger::Manual, None), global.json)
+    run_now(&config, &Job::push(), Trigger::Manual, global.json)
 }
 
 /// The maximum number of differences in text output; JSON has up to a thousand per object.
@@ -174,13 +170,9 @@ pub struct VerifyArgs {
 
 pub fn verify(global: &Global, args: &VerifyArgs) -> Result<Exit, Failure> {
     let config = global.load()?;
-    let job = Job::Verify {
-        objects: Selection::named(&args.objects),
-        full: args.full,
-        repair: args.repair,
-        accept: Acceptance { removals: args.accept_removals, workspace: false },
-    };
-    let Some((summary, found)) = session::run(&config, &job, (Trigger::Manual, None))? else {
+    let VerifyArgs { full, repair, accept_removals, .. } = *args;
+    let job = Job { full, repair, accept_removals, ..Job::verify().of(&args.objects) };
+    let Some((summary, found)) = session::run(&config, &job, Trigger::Manual)? else {
         return Ok(Exit::Paused);
     };
     let document = document(&summary, &found, args.repair);

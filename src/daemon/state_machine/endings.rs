@@ -6,7 +6,7 @@ use crate::daemon::inputs_and_effects::Effect;
 use crate::daemon::job::{self, FailureKind, PollFacts, QueuedJob, RunEnd, RunEnding, Trigger};
 use crate::daemon::timetable::ScheduleKind;
 use crate::model::{Instant, Ru, growing};
-use crate::sync::{Job, Suspension};
+use crate::sync::{Job, JobKind, Suspension};
 
 impl StateMachine {
     pub(super) fn ended(&mut self, ending: RunEnding, now: Instant, effects: &mut Vec<Effect>) {
@@ -22,9 +22,9 @@ impl StateMachine {
         let locked = self.locked.take();
         let rest = job::rest(&job.job, ending.began);
         // It stores no position: each further hold would have it spend from the beginning.
-        let begins_anew = ending.requested && matches!(rest, Job::Verify { full: true, .. });
+        let begins_anew = ending.requested && rest.full;
         // A push does not attempt what other runs failed at, and any run may need no request at all.
-        let attempts = |trouble: &Trouble| ending.requested && (job.job != Job::Push || trouble.only_pushes);
+        let attempts = |trouble: &Trouble| ending.requested && (!job.job.is_push() || trouble.only_pushes);
         let continues = ending.end == RunEnd::Suspended(Suspension::Shutdown)
             && matches!(preemption, Some(Preemption::Changes | Preemption::Edits | Preemption::Reload));
         if !continues {
@@ -38,14 +38,14 @@ impl StateMachine {
             RunEnd::Suspended(Suspension::Shutdown) if preemption == Some(Preemption::Pause) => {
                 self.resume_at(now, rest);
             }
-            RunEnd::Suspended(Suspension::Shutdown | Suspension::Limit) => {}
+            RunEnd::Suspended(Suspension::Shutdown) => {}
             RunEnd::Suspended(Suspension::Budget(until)) => {
                 self.trouble.take_if(|trouble| attempts(trouble) && !trouble.partial);
                 // A verification would start from the beginning, and spend the next budget, too.
-                if !matches!(rest, Job::Verify { .. }) {
+                if rest.kind != JobKind::Verify {
                     self.resume_at(until, rest);
                 }
-                if job.job == Job::Push {
+                if job.job.is_push() {
                     self.edits_wait_until = Some(until);
                 }
             }
@@ -96,8 +96,8 @@ impl StateMachine {
             return;
         }
         let budget = PollingBudget { polled: self.polled.1, ..facts.budget };
-        let poll = decide_poll(&budget, self.last_change, self.timetable.sync.min_interval, now);
-        self.timetable.poll = Some(poll);
+        let interval = decide_poll(&budget, self.last_change, self.timetable.sync.min_interval, now);
+        self.timetable.poll = Some(interval);
         self.covered[0] = now;
         self.due_at[0] = self.timetable.next_run(ScheduleKind::Changes, now).map(|due| due.max(now.plus(FLOOR)));
     }
@@ -106,7 +106,7 @@ impl StateMachine {
         if let FailureKind::Partial { next_try, .. } = kind {
             // The first delay is the shortest, whatever a run says. Scheduled jobs update the rest meanwhile.
             self.resume_at(next_try.max(now.plus(PASSING.0)), job::rest(job, true));
-        } else if *job != Job::Push {
+        } else if !job.is_push() {
             // Retried when the delay is over, not at the next scheduled time, which may be a week away. Edits are due again
             // when their stored delays say so.
             self.resume_at(now, rest);
@@ -131,7 +131,7 @@ impl StateMachine {
     }
 
     fn failed(&mut self, job: &Job, kind: FailureKind, reason: String, exit: u8, now: Instant) {
-        let is_push = *job == Job::Push && kind != FailureKind::Key;
+        let is_push = job.is_push() && kind != FailureKind::Key;
         if let (true, FailureKind::Service { next_try }) = (is_push, kind) {
             self.edits_wait_until = Some(next_try);
         }
@@ -142,7 +142,7 @@ impl StateMachine {
         }
         let known = self.trouble.as_ref();
         let (since, runs) = known.map_or((now, 1), |known| (known.since, known.runs + 1));
-        let only_pushes = *job == Job::Push && known.is_none_or(|known| known.only_pushes);
+        let only_pushes = job.is_push() && known.is_none_or(|known| known.only_pushes);
         let mut delayed = known.map_or([0; 2], |known| known.delayed);
         let mut after = |of: usize, delays| {
             delayed[of] += 1;

@@ -5,7 +5,7 @@ use crate::config::{Config, Environment, Sources};
 use crate::daemon::inputs_and_effects::{DaemonAnswer, DaemonRequest};
 use crate::daemon::job::{FailureKind, RunEnd, RunEnding};
 use crate::model::Resource;
-use crate::sync::{Acceptance, Suspension};
+use crate::sync::Suspension;
 mod auto;
 mod histories;
 mod interrupted;
@@ -54,7 +54,7 @@ fn failed(kind: FailureKind) -> Input {
 /// The started jobs, as kind, number and trigger.
 fn started(effects: &[Effect]) -> Vec<(&'static str, u64, Trigger)> {
     let started = |effect: &Effect| match effect {
-        Effect::Start(job) => Some((job.job.kind(), job.id, job.trigger)),
+        Effect::Start(job) => Some((job.job.name(), job.id, job.trigger)),
         _ => None,
     };
     effects.iter().filter_map(started).collect()
@@ -92,7 +92,7 @@ fn downtime_causes_one_run_of_each_kind() {
     let mut state = StateMachine::new(timetable(0.0), past([days_ago; 3]), at(0));
     let effects = state.on(Input::Tick, at(0));
     assert_eq!(started(&effects), [("sync", 1, Trigger::Schedule)]);
-    let words: Vec<&str> = state.queue.iter().map(|job| job.job.kind()).collect();
+    let words: Vec<&str> = state.queue.iter().map(|job| job.job.name()).collect();
     assert_eq!(words, ["verify", "resync"], "one of each, the cheaper one first");
 }
 
@@ -109,12 +109,7 @@ fn fleet_that_starts_at_once_does_not_send_at_once() {
 
 #[test]
 fn requests_are_answered_at_once_and_executed_in_order() {
-    let mut state = running(Job::Verify {
-        objects: crate::sync::Selection::All,
-        full: true,
-        repair: false,
-        accept: Acceptance::default(),
-    });
+    let mut state = running(Job { full: true, ..Job::verify() });
     let effects = state.on(Input::Asked(DaemonRequest::Run(resync(&[]))), at(1));
     assert!(effects.contains(&Effect::Answer(DaemonAnswer::Accepted(AcceptedJob { job: 2, waits_until: None }))));
     assert_eq!(started(&effects), []);
@@ -196,13 +191,13 @@ fn edits_that_arrive_during_a_push_are_sent_after_it() {
 
 #[test]
 fn edits_wait_for_a_pause_for_their_own_trouble_and_for_an_empty_budget_and_a_persons_push_for_none() {
-    let push = || Input::Asked(DaemonRequest::Run(Job::Push));
+    let push = || Input::Asked(DaemonRequest::Run(Job::push()));
     let mut paused = fresh();
     paused.on(Input::Asked(DaemonRequest::Pause), at(0));
     assert_eq!(paused.on(Input::EditsDue, at(1)), []);
     assert_eq!(started(&paused.on(push(), at(2))), [("push", 1, Trigger::Manual)]);
 
-    let mut troubled = running(Job::Push);
+    let mut troubled = running(Job::push());
     troubled.on(failed(FailureKind::Passing), at(0));
     assert_eq!(started(&troubled.on(Input::EditsDue, at(1))), []);
     assert_eq!(started(&troubled.on(Input::Tick, at(60)))[0].0, "push");
@@ -225,7 +220,7 @@ fn edits_wait_for_a_pause_for_their_own_trouble_and_for_an_empty_budget_and_a_pe
 #[test]
 fn push_ends_the_trouble_of_pushes_only() {
     let push = |state: &mut StateMachine, end: Input, seconds| {
-        state.on(Input::Asked(DaemonRequest::Run(Job::Push)), at(seconds));
+        state.on(Input::Asked(DaemonRequest::Run(Job::push())), at(seconds));
         state.on(end, at(seconds));
         state.trouble.as_ref().map(|trouble| trouble.runs)
     };

@@ -5,7 +5,7 @@ use crate::model::exclusions::plain_name;
 use crate::model::{Exclusions, FieldProjection, Instant, Layout, Object, SqlValue};
 use crate::store::custom::rows::{layout, layout_without};
 use crate::store::records::doubts::key_type;
-use crate::store::{CustomTx, Goal, OPEN, ReadTx, Result, Statements, StoreError, ViewOptions};
+use crate::store::{CustomTx, OPEN, ReadTx, Result, Statements, StoreError, ViewOptions};
 
 /// Table, column with documents, the key of a row among those of its object, and the condition on those to change.
 const DOCUMENTS: [(&str, &str, &str, &str); 4] = [
@@ -58,7 +58,6 @@ impl CustomTx<'_> {
         let is_freed = keys.iter().any(|key| was.takes_key(object.table(), key) && !is.takes_key(object.table(), key));
         let Some(details) = of_details.chain(is_freed.then_some(true)).max() else { return Ok(()) };
         self.tx.claims().discard_sweep(object)?;
-        self.tx.claims().unset(Goal::AcceptedRemovals(object))?;
         if details {
             self.tx.knowledge().make_details_due(object, None)?;
         }

@@ -40,18 +40,8 @@ const SECOND: Duration = Duration::from_secs(1);
 /// A range with at most this many records is listed instead of halved: it is one page.
 const LEAF: u64 = 100;
 
-/// How long an owed count waits for a range that is not listed again within a day.
+/// How long an owed count waits for a range that could not be listed.
 pub(super) const DAY: Duration = Duration::from_secs(86_400);
-
-/// The instants that divide records by the age of their last change.
-fn ages(now: Instant) -> [Instant; AGES.len()] {
-    AGES.map(|seconds| now.minus(Duration::from_secs(seconds)).whole_second())
-}
-
-/// The service's time now, at least; without any, our own.
-fn service_now(run: &Run<'_>) -> Instant {
-    run.results().service_time.at_least().unwrap_or_else(|| run.now())
-}
 
 /// Counts an object between its audits, for 1 RU: a removal is in no list of changes. A difference starts an audit
 /// at once, but for what the last comparison that repairs has left unexplained.
@@ -66,15 +56,6 @@ pub(in crate::sync) async fn count_between_audits(run: &Run<'_>, object: Object)
     }
     tracing::info!(%object, "The service has {there} {} and the mirror {here}: they are compared", object.resource());
     compare::compare_object(run, object, false, true).await
-}
-
-/// A range that was listed to its end.
-struct Listed {
-    there: u64,
-    /// How many rows its first page announced; none where the service does not count.
-    announced: u64,
-    /// The records here that it did not show.
-    unseen: HashSet<RecordId>,
 }
 
 impl Audit<'_> {
@@ -132,13 +113,14 @@ impl Audit<'_> {
     /// At most so many instants that divide an object's records by the age of their last change, and where many are of one
     /// age, by their number. An age without records needs no range: what the service has of it, its neighbour shows.
     async fn edges_by_age(&self, most: u64, shift: f64) -> Result<Vec<Instant>, SyncError> {
-        let (object, ages) = (self.object, ages(service_now(self.run)));
+        let object = self.object;
+        let now = self.run.results().service_time.at_least().unwrap_or_else(|| self.run.now());
         let divided = self.run.read(move |tx| {
             let dated = |from, to| TimeRange::dated(TimeField::UpdatedAt, from, to);
             let mut rest = dated(None, None);
             let mut ranges: Vec<(TimeRange, u64)> = Vec::new();
-            for age in ages {
-                if let Some((older, newer)) = rest.cut(age) {
+            for age in AGES.map(Duration::from_secs) {
+                if let Some((older, newer)) = rest.cut(now.minus(age).whole_second()) {
                     let rows = tx.count_range(object, older)?;
                     if rows > 0 {
                         ranges.push((older, rows));
@@ -281,28 +263,6 @@ impl Audit<'_> {
         self.enter(range, (here, there)).await
     }
 
-    /// Lists a range that differs and cannot be cut further. A range of more than a page has records that share both
-    /// timestamps: unless the user requests it, it is listed once a day.
-    async fn list_leaf(&mut self, range: TimeRange, here: u64, there: u64) -> Result<(), SyncError> {
-        let (object, steady) = (self.object, self.run.steady_time());
-        if here.max(there) > LEAF {
-            // The counts by the other timestamp lead to the same records.
-            let range = range.by_creation();
-            if self.ties.contains(&range) {
-                return Ok(());
-            }
-            self.ties.push(range);
-            let was_listed = self.run.read(move |tx| tx.tie_was_listed(object, range, steady)).await?;
-            if was_listed && !self.run.by_person {
-                self.unlisted += here.abs_diff(there);
-                return Ok(());
-            }
-            self.run.write(move |tx| tx.claims().tie_is_listed(object, range, steady)).await?;
-        }
-        self.list(range).await?;
-        Ok(())
-    }
-
     /// Halves a range that disagrees until the difference fits a page, and lists that. Records that share a timestamp
     /// are distinguished by the other one.
     async fn follow(&mut self, range: TimeRange, there: u64) -> Result<(), SyncError> {
@@ -315,7 +275,12 @@ impl Audit<'_> {
             }
             let halves = if here.max(there) <= LEAF { None } else { self.halves(range, here).await? };
             let Some((low, high)) = halves.or_else(|| range.by_other().filter(|_| here.max(there) > LEAF)) else {
-                self.list_leaf(range, here, there).await?;
+                // Of records that share both timestamps, the counts by the other one lead to the same list.
+                let tie = range.by_creation();
+                if here.max(there) <= LEAF || !self.ties.contains(&tie) {
+                    self.ties.push(tie);
+                    self.list(range).await?;
+                }
                 continue;
             };
             let low_there = compare::count_there(self.run, object, low).await?;
@@ -342,8 +307,8 @@ impl Audit<'_> {
         loop {
             self.not_shown = not_shown;
             match self.list_once(range).await {
-                Ok(Listed { there, announced, .. }) if there < announced && !was_short => was_short = true,
-                Ok(Listed { there, announced, unseen }) => {
+                Ok((there, announced, _)) if there < announced && !was_short => was_short = true,
+                Ok((there, announced, unseen)) => {
                     self.unseen.extend(unseen);
                     self.not_shown += announced.saturating_sub(there);
                     return Ok(there.max(announced));
@@ -359,10 +324,12 @@ impl Audit<'_> {
         }
     }
 
-    async fn list_once(&mut self, range: TimeRange) -> Result<Listed, SyncError> {
+    /// Lists a range to its end. Returns how many rows it has there, how many its first page announced, or none where the
+    /// service does not count, and the records here that it did not show.
+    async fn list_once(&mut self, range: TimeRange) -> Result<(u64, u64, HashSet<RecordId>), SyncError> {
         let (run, object, purpose) = (self.run, self.object, compare::purpose(self.run));
-        let unseen = run.read(move |tx| tx.ids_of_range(object, range)).await?;
-        let mut listed = Listed { there: 0, announced: 0, unseen };
+        let mut unseen = run.read(move |tx| tx.ids_of_range(object, range)).await?;
+        let (mut there, mut announced) = (0, 0);
         let (counts, query) = (run.may_count(object), range.list(object.resource()));
         let list_of = |query| ShortList::new(run, query, purpose, "audit");
         let mut list = list_of(if counts { query.clone().count_exact() } else { query.clone() });
@@ -377,16 +344,16 @@ impl Audit<'_> {
             };
             let Some(fetched) = fetched else {
                 // Only a total shows that nothing follows a page that leads to itself.
-                self.not_shown += u64::from(list.place.repeats && listed.announced == 0);
-                return Ok(listed);
+                self.not_shown += u64::from(list.place.repeats && announced == 0);
+                return Ok((there, announced, unseen));
             };
             if list.place.pages == 1 {
-                (listed.there, listed.announced) = (0, fetched.page.total.unwrap_or(0));
+                (there, announced) = (0, fetched.page.total.unwrap_or(0));
             }
             if !list.place.repeats {
-                listed.there += fetched.page.records.len() as u64 + u64::from(fetched.page.unusable);
+                there += fetched.page.records.len() as u64 + u64::from(fetched.page.unusable);
             }
-            self.compare_page(fetched, &mut listed.unseen).await?;
+            self.compare_page(fetched, &mut unseen).await?;
         }
     }
 
@@ -396,6 +363,6 @@ impl Audit<'_> {
         }
         self.not_shown += u64::from(fetched.page.unusable);
         let answer = service_clock::answer_time(self.run, &fetched.answer, &fetched.page.records);
-        self.compare_records(fetched, answer).await
+        self.compare_answer(fetched, answer, false).await
     }
 }

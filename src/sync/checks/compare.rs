@@ -8,7 +8,6 @@ use super::findings::{Difference, DifferenceKind, Findings};
 use crate::api::{ListAnswer, decode};
 use crate::model::{AnswerTime, Instant, Object, Purpose, RecordId, TimeField, TimeRange};
 use crate::store::{Applied, Compared, Completeness, Goal, ReadOf, ReadTx, StoreError};
-use crate::sync::Job;
 use crate::sync::apply::{self, ApplyReport};
 use crate::sync::checks::lookup_by_id::{self, Confirmation};
 use crate::sync::error::{Asking, SyncError};
@@ -36,7 +35,7 @@ pub(in crate::sync) struct Audit<'r> {
     pub(super) older: BTreeSet<RecordId>,
     /// Ranges of records that share both timestamps and that it has met.
     pub(super) ties: Vec<TimeRange>,
-    /// By how many records the counts of ranges differ that are not listed again today.
+    /// How many ranges could not be listed.
     pub(super) unlisted: u64,
     /// How many rows lists announced and did not show, read twice, or showed without an id.
     pub(super) not_shown: u64,
@@ -64,14 +63,9 @@ impl<'r> Audit<'r> {
         }
     }
 
-    /// Compares the records of a page with their rows, and applies them if requested. Other pages of its answer may show
-    /// how new it is.
-    pub(super) async fn compare_records(&mut self, fetched: FetchedPage, answer: AnswerTime) -> Result<(), SyncError> {
-        self.compare_answer(fetched, answer, false).await
-    }
-
-    /// Compares the records of a page. That they were looked up is noted with what the page shows: a doubt that it refutes keeps
-    /// its delay, and a kill before that has them looked up again at once.
+    /// Compares the records of a page with their rows, and applies them if requested. Other pages of its answer may show how
+    /// new it is. That they were looked up is noted with what the page shows: a doubt that it refutes keeps its delay, and a
+    /// kill before that has them looked up again at once.
     pub(super) async fn compare_answer(
         &mut self,
         fetched: FetchedPage,
@@ -232,7 +226,7 @@ pub(in crate::sync) async fn count_there(run: &Run<'_>, object: Object, range: T
 
 /// What the requests of a comparison are for: what reads everything leaves the reserve to the schedule.
 pub(super) const fn purpose(run: &Run<'_>) -> Purpose {
-    if matches!(run.job, Job::Verify { full: true, .. }) { Purpose::Sweep } else { Purpose::Audit }
+    if run.job.full { Purpose::Sweep } else { Purpose::Audit }
 }
 
 impl Audit<'_> {

@@ -19,8 +19,7 @@ use crate::store::{
 };
 use crate::sync::checks::lookup_by_id::{self, Confirmation, FoundRecords, MAX_IN_VAIN, split_lookup};
 use crate::sync::error::SyncError;
-use crate::sync::job::Job;
-use crate::sync::run::accepts_removals;
+use crate::sync::job::{Job, JobKind};
 
 /// The result for an object's nominations.
 #[derive(Debug, Default)]
@@ -56,34 +55,31 @@ pub fn undecided(tx: &ReadTx<'_>, resource: Resource, steady: Instant) -> Result
 
 /// Whether a run spends RU on removals that were refused before: a person accepts them, or asks for every record.
 pub(in crate::sync) fn retries_refusals(job: &Job, by_person: bool) -> bool {
-    let thorough = matches!(job, Job::Resync { .. } | Job::Verify { repair: true, .. });
-    job.accept().removals || by_person && thorough
+    job.accept_removals || by_person && (job.kind == JobKind::Resync || job.repair)
 }
 
 impl Audit<'_> {
     /// Looks up the records in doubt whose lookup is due, and removes those that the service does not have. Those that it has
     /// are compared for the current audit.
     pub(in crate::sync) async fn decide_doubts(&mut self) -> Result<Settlement, SyncError> {
-        let (object, steady, job, by_person) =
-            (self.object, self.run.steady_time(), self.run.job.clone(), self.run.by_person);
+        let (object, steady, by_person) = (self.object, self.run.steady_time(), self.run.by_person);
+        let at_once = retries_refusals(self.run.job, by_person);
         let reading = self.run.read(move |tx| {
             let nominated = tx.nominated(object)?;
-            let accepted = accepts_removals(tx, &job, object)?;
-            let at_once = accepted || retries_refusals(&job, by_person);
             let share = tx.removal_share(object, nominated.len() as u64, steady)?;
             let refusal = tx.refused_removals(object)?;
             let refusal = refusal.map(|refusal| Ok::<_, StoreError>((refusal, tx.count_rows(object)?))).transpose()?;
-            Ok((nominated, tx.due_doubts(object, steady, at_once, by_person)?, share, refusal, (accepted, at_once)))
+            Ok((nominated, tx.due_doubts(object, steady, at_once, by_person)?, share, refusal))
         });
-        let (nominated, due, share, refusal, (accepted, at_once)) = reading.await?;
+        let (nominated, due, share, refusal) = reading.await?;
         // A total that has some of them again: a few lookups tell whether the outage is over.
         let is_back = |rows: u64| self.total.is_some_and(|(there, _)| there + nominated.len() as u64 > rows);
         let (is_refused, standing) = (refusal.is_some(), refusal.filter(|(_, rows)| !at_once && !is_back(*rows)));
-        let guard = RemovalGuard { accepted, ..self.run.removal_guard() };
+        let guard = self.run.removal_guard();
         self.look_at_older(due.older).await?;
         // It stands until a person decides, or lists show the records again.
         if let Some((refusal, _)) = standing.filter(|_| !nominated.is_empty()) {
-            if !matches!(self.run.job, Job::Sync { .. } | Job::Push) {
+            if matches!(self.run.job.kind, JobKind::Resync | JobKind::Verify) {
                 self.run.report_outage(object.resource(), refusal);
             }
             return Ok(Settlement { refused: true, ..Settlement::default() });
@@ -103,7 +99,8 @@ impl Audit<'_> {
             // an outage.
             let (few, others) = split_lookup(rest);
             ended = confirmation.confirm(few).await;
-            if ended.is_ok() && !confirmation.has_found(few) {
+            let is_found = |found: &FoundRecords| found.records().any(|record| few.contains(&record.id));
+            if ended.is_ok() && !confirmation.found.iter().any(is_found) {
                 return self.refuse(share).await;
             }
             self.keep_found(std::mem::take(&mut confirmation.found)).await?;
@@ -232,10 +229,10 @@ mod tests {
 
     #[test]
     fn only_a_person_has_refused_removals_looked_up_again() {
-        let full = Job::Verify { objects: Default::default(), full: true, repair: false, accept: Default::default() };
+        let full = Job { full: true, ..Job::verify() };
         for (job, by_person, by_schedule) in [
             (Job::sync(), false, false),
-            (Job::Push, false, false),
+            (Job::push(), false, false),
             (Job::verify(), false, false),
             (full, false, false),
             (Job::resync(), true, false),

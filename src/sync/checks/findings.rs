@@ -38,13 +38,10 @@ pub struct Findings {
     pub compared: u64,
     /// Records about which no answer decided: they seem to be removed, were shown in an earlier version, or share their
     /// timestamps with too many others to be listed again today.
-    #[serde(default)]
     pub undecided: u64,
     /// Differences and undecided records that remain: all of them if nothing was repaired.
-    #[serde(default)]
     pub open: u64,
     /// Details that are not current: what only they show was not compared.
-    #[serde(default)]
     pub details_pending: u64,
 }
 

@@ -22,7 +22,6 @@ use crate::model::{Instant, Object, Purpose, RecordId};
 use crate::store::{MirrorTx, StateKey, StoreError};
 use crate::sync::checks::lookup_by_id::is_of_ids;
 use crate::sync::error::SyncError;
-use crate::sync::job::Job;
 use crate::sync::plan::Step;
 use crate::sync::run::Run;
 use crate::sync::walks::service_clock;
@@ -36,16 +35,6 @@ const SAME_TIME: Duration = Duration::from_secs(1);
 
 /// The minimum time between two checks that do not recognise the workspace, for them to be evidence.
 const MOMENTS_APART: Duration = Duration::from_secs(3600);
-
-/// The result of looking up known records of an object.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct SampleResult {
-    asked: usize,
-    /// Records that exist with the known creation time.
-    met: usize,
-    /// Records that exist with another creation time.
-    others: usize,
-}
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
@@ -84,18 +73,18 @@ pub(in crate::sync) async fn check_identity(run: &Run<'_>) -> Result<(), SyncErr
     }
     // Without a known identity there may still be records, because the entry may be lost. What is recognised needs no
     // acceptance: nothing is forgotten then.
-    let accepted = match (recognise(run).await, run.job.accept().workspace) {
-        (Err(SyncError::NotRecognised { .. } | SyncError::OtherWorkspace { .. } | SyncError::NoScope { .. }), true) => {
-            true
-        }
+    let accepted = match (recognise(run).await, run.job.accept_workspace) {
+        (Err(SyncError::NotRecognised { .. } | SyncError::NoScope { .. }), true) => true,
         (Err(SyncError::NotRecognised { asked, met, unread }), _) if unread.is_empty() => {
-            return Err(not_recognised(run, asked, met).await?);
-        }
-        (Err(SyncError::OtherWorkspace { asked, met }), _) => {
-            return Err(not_recognised(run, asked, met).await?);
+            let (steady, seen_by) = (run.steady_time(), run.engine.seen_by());
+            let first = run.write(move |tx| tx.knowledge().not_recognised(&seen_by, steady)).await?;
+            return Err(match steady.since(first) >= MOMENTS_APART {
+                true => SyncError::OtherWorkspace { asked, met },
+                false => SyncError::NotRecognised { asked, met, unread },
+            });
         }
         // A key that may only write: the version that an update replaces is all the evidence that there can be.
-        (Err(SyncError::NoScope { .. }), _) if *run.job == Job::Push => {
+        (Err(SyncError::NoScope { .. }), _) if run.job.is_push() => {
             let text = "this key can read no record: edits are sent on the versions that the mirror has";
             run.warn(text.into());
             return Ok(());
@@ -125,23 +114,12 @@ pub(in crate::sync) async fn check_identity(run: &Run<'_>) -> Result<(), SyncErr
     Ok(())
 }
 
-/// Handles a check that did not recognise the workspace: the second one means a different workspace.
-async fn not_recognised(run: &Run<'_>, asked: usize, met: usize) -> Result<SyncError, SyncError> {
-    let first_moment = SyncError::NotRecognised { asked, met, unread: Vec::new() };
-    let (steady, seen_by) = (run.steady_time(), run.engine.seen_by());
-    let first = run.write(move |tx| tx.knowledge().not_recognised(&seen_by, steady)).await?;
-    Ok(match steady.since(first) >= MOMENTS_APART {
-        true => SyncError::OtherWorkspace { asked, met },
-        false => first_moment,
-    })
-}
-
 /// Requests known records by id and compares the creation time, which never changes: ids may be equal in two
 /// workspaces, creation times are not. The first object with existing records decides.
 ///
 /// # Errors
-/// [`SyncError::OtherWorkspace`] if they are other records, as seen once; [`SyncError::NotRecognised`] if none of
-/// those exists that the key may read; [`SyncError::NoScope`] if the key may read none of them.
+/// [`SyncError::NotRecognised`] if they are other records, or none of those exists that the key may read;
+/// [`SyncError::NoScope`] if the key may read none of them.
 async fn recognise(run: &Run<'_>) -> Result<(), SyncError> {
     let (mut unread, mut asked) = (Vec::new(), 0);
     for object in Object::ALL {
@@ -154,9 +132,10 @@ async fn recognise(run: &Run<'_>) -> Result<(), SyncError> {
         match look_for(run, object, sample).await {
             Err(error) if error.class() == Some(ErrorClass::SkipObject) => unread.push(object.resource().read_scope()),
             Err(error) => return Err(error),
-            Ok(SampleResult { asked: some, met: 0, others: 0 }) => asked += some,
-            Ok(SampleResult { asked, met, others }) if others > met => {
-                return Err(SyncError::OtherWorkspace { asked, met });
+            Ok((some, 0, 0)) => asked += some,
+            // Whatever the others may show.
+            Ok((asked, met, others)) if others > met => {
+                return Err(SyncError::NotRecognised { asked, met, unread: Vec::new() });
             }
             Ok(_) => return Ok(()),
         }
@@ -170,8 +149,13 @@ async fn recognise(run: &Run<'_>) -> Result<(), SyncError> {
     }
 }
 
-/// Requests known records of an object.
-async fn look_for(run: &Run<'_>, object: Object, sample: &[(RecordId, String)]) -> Result<SampleResult, SyncError> {
+/// Requests known records of an object: how many were asked for, how many exist with the known creation time, and how many with
+/// another one.
+async fn look_for(
+    run: &Run<'_>,
+    object: Object,
+    sample: &[(RecordId, String)],
+) -> Result<(usize, usize, usize), SyncError> {
     let (mut met, mut others, mut asked) = (HashSet::new(), HashSet::new(), 0);
     let mut open = vec![sample];
     while let Some(some) = open.pop().filter(|_| met.is_empty() && others.is_empty()) {
@@ -209,5 +193,5 @@ async fn look_for(run: &Run<'_>, object: Object, sample: &[(RecordId, String)]) 
             }
         }
     }
-    Ok(SampleResult { asked, met: met.len(), others: others.len() })
+    Ok((asked, met.len(), others.len()))
 }

@@ -16,8 +16,8 @@ use crate::api::{ErrorClass, ListQuery, SortBy};
 use crate::model::{AnswerTime, Object, Purpose, Record, RecordId, RequestOrder};
 use crate::store::ConfirmedRemovals;
 use crate::sync::error::SyncError;
-use crate::sync::job::Job;
-use crate::sync::run::{Run, accepts_removals};
+use crate::sync::job::JobKind;
+use crate::sync::run::Run;
 use crate::sync::walks::service_clock;
 use crate::sync::walks::short_list::{FetchedPage, ShortList};
 use crate::sync::walks::walk::Anomaly;
@@ -75,10 +75,6 @@ impl<'r> Confirmation<'r> {
     pub(in crate::sync) fn new(run: &'r Run<'r>, object: Object) -> Confirmation<'r> {
         let gone = ConfirmedRemovals::none(object);
         Confirmation { run, object, gone, found: Vec::new(), unproven: Vec::new(), in_vain: 0 }
-    }
-
-    pub(in crate::sync) fn has_found(&self, ids: &[RecordId]) -> bool {
-        self.found.iter().flat_map(FoundRecords::records).any(|record| ids.contains(&record.id))
     }
 }
 
@@ -240,13 +236,18 @@ impl Confirmation<'_> {
 
     /// Decides about the records that a complete answer lacks: it is as new as they are, or it is the same answer again.
     async fn decide_missing(&mut self, missing: Vec<RecordId>, found: &FoundRecords) -> Result<(), SyncError> {
-        let (object, ids, answer, job) = (self.object, missing.clone(), found.answer, self.run.job.clone());
-        let reading = self.run.read(move |tx| Ok((tx.times_of(object, &ids)?, accepts_removals(tx, &job, object)?)));
+        let (object, ids, answer) = (self.object, missing.clone(), found.answer);
+        let times = self.run.read(move |tx| tx.times_of(object, &ids)).await?;
         // A person who accepts removals says that the service is right.
-        let (times, accepted) = reading.await?;
+        let accepted = self.run.job.accept_removals;
         let is_as_new = |id: &RecordId| accepted || answer.is_as_new_as(times.get(id).copied().flatten());
         let (mut gone, newer): (Vec<RecordId>, Vec<RecordId>) = missing.into_iter().partition(is_as_new);
-        let again = self.doubt_not_found(newer.clone(), answer).await?;
+        let mut again = Vec::new();
+        if !newer.is_empty() && self.repairs() {
+            // Those that are missing at two moments are gone.
+            let ids = newer.clone();
+            again = self.run.write(move |tx| tx.knowledge().doubt_not_found(object, &ids, answer)).await?;
+        }
         self.unproven.extend(newer.into_iter().filter(|id| !again.contains(id)));
         gone.extend(again);
         let answered: Vec<RecordId> = found.records().map(|record| record.id.clone()).collect();
@@ -255,18 +256,8 @@ impl Confirmation<'_> {
         Ok(())
     }
 
-    /// Notes that records were not found. Returns those that are missing at two moments; a verification that repairs nothing
-    /// notes nothing.
-    async fn doubt_not_found(&self, ids: Vec<RecordId>, answer: AnswerTime) -> Result<Vec<RecordId>, SyncError> {
-        if ids.is_empty() || !self.repairs() {
-            return Ok(Vec::new());
-        }
-        let object = self.object;
-        self.run.write(move |tx| tx.knowledge().doubt_not_found(object, &ids, answer)).await
-    }
-
     fn repairs(&self) -> bool {
-        !matches!(self.run.job, Job::Verify { repair: false, .. })
+        self.run.job.kind != JobKind::Verify || self.run.job.repair
     }
 
     async fn look_up(&self, ids: &[RecordId], by: Option<&RecordId>, counts: bool) -> Result<FoundRecords, SyncError> {

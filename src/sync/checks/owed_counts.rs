@@ -6,9 +6,8 @@ use std::time::Duration;
 use super::audit::DAY;
 use super::compare::Audit;
 use crate::model::{Instant, Object, TimeField};
-use crate::store::{Goal, UnprovenRanges};
+use crate::store::UnprovenRanges;
 use crate::sync::error::SyncError;
-use crate::sync::job::Job;
 use crate::sync::plan::Step;
 use crate::sync::run::Run;
 use crate::sync::walks::sweep::end_sweep;
@@ -39,7 +38,6 @@ pub(in crate::sync) async fn carry_out_count(run: &Run<'_>, object: Object, walk
     }
     owed.waits_until = None;
     let begun = owed.clone();
-    let mut found = 0;
     for range in owed.ranges.clone() {
         let mut audit = Audit::new(run, object);
         // Among rows dated ahead nothing is committed late.
@@ -55,7 +53,6 @@ pub(in crate::sync) async fn carry_out_count(run: &Run<'_>, object: Object, walk
             return run.write(move |tx| tx.claims().set_unproven(object, walk, &waiting)).await;
         }
         let differs = audit.findings.count() > 0 || !audit.unseen.is_empty();
-        found += audit.findings.count();
         if !is_sweep || !differs || owed.is_second {
             owed.ranges.retain(|owed| *owed != range);
         }
@@ -67,9 +64,6 @@ pub(in crate::sync) async fn carry_out_count(run: &Run<'_>, object: Object, walk
             if known.ranges.is_empty() { Ok(()) } else { tx.claims().set_unproven(object, walk, &known) }
         });
         noting.await?;
-    }
-    if found > 0 {
-        tracing::info!(%object, found, "Counts after a walk of {object} records found {found} that the walk had missed");
     }
     details::read_omitted(run, object).await?;
     run.results().counted.insert((object, walk), begun);
@@ -88,8 +82,6 @@ pub(in crate::sync) async fn finish_sweep(run: &Run<'_>, object: Object) -> Resu
     let is_settled = decide_nominations(run, object).await?;
     let finished = run.now();
     let ending = run.write(move |tx| {
-        // Whatever is left undecided: what later answers lack, nobody has accepted.
-        tx.claims().unset(Goal::AcceptedRemovals(object))?;
         let ends = is_settled || !tx.is_copied(object)?;
         if ends {
             end_sweep(tx, object, finished, tx.count_in_doubt(object)?)?;
@@ -115,7 +107,7 @@ pub(in crate::sync) async fn finish_sweep(run: &Run<'_>, object: Object) -> Resu
 /// whether no nomination is left.
 pub(in crate::sync) async fn decide_nominations(run: &Run<'_>, object: Object) -> Result<bool, SyncError> {
     let settled = Audit::new(run, object).decide_doubts().await?;
-    if !matches!(run.job, Job::Push) {
+    if !run.job.is_push() {
         details::read_omitted(run, object).await?;
     }
     Ok(settled.is_settled())

@@ -19,7 +19,7 @@ use crate::store::{
 };
 use crate::sync::engine::SyncSettings;
 use crate::sync::error::SyncError;
-use crate::sync::job::Job;
+use crate::sync::job::{Job, JobKind};
 use crate::sync::run::Run;
 use crate::sync::walks::{first_copy, pages, service_clock};
 
@@ -97,26 +97,23 @@ impl Sweep {
 
 /// Whether the next sync carries out what is left of a resync.
 pub fn is_stored(tx: &ReadTx<'_>, job: &Job) -> Result<bool, StoreError> {
-    let Job::Resync { .. } = job else { return Ok(false) };
+    if job.kind != JobKind::Resync {
+        return Ok(false);
+    }
     for object in Object::ALL.into_iter().filter(|object| job.concerns(object.resource())) {
         // A sweep that was read, and waits for a decision, is of an earlier job.
-        let is_stored = if job.accept().removals {
-            tx.goals().is_set(Goal::AcceptedRemovals(object))?
-        } else {
-            let asked = !tx.is_copied(object)? || tx.goals().is_set(Goal::AskedSweep(object))?;
-            asked || Sweep::load(tx, object)?.is_some_and(|sweep| !sweep.is_read())
-        };
-        if is_stored {
+        let asked = !tx.is_copied(object)? || tx.goals().is_set(Goal::AskedSweep(object))?;
+        if asked || Sweep::load(tx, object)?.is_some_and(|sweep| !sweep.is_read()) {
             return Ok(true);
         }
     }
     Ok(false)
 }
 
-/// Stores the sweeps that a person or the schedule requested, and what a person accepted for them: if this run ends early,
-/// the next one starts those that have not started.
+/// Stores the sweeps that a person or the schedule requested: if this run ends early, the next one starts those that have
+/// not started.
 pub(in crate::sync) async fn store_sweeps(run: &Run<'_>) -> Result<(), SyncError> {
-    let (job, accepted, now) = (run.job.clone(), run.job.accept().removals, run.now());
+    let (job, accepted, now) = (run.job.clone(), run.job.accept_removals, run.now());
     let writing = run.write(move |tx| {
         for object in Object::ALL.into_iter().filter(|object| job.concerns(object.resource())) {
             let outage = tx.refused_removals(object)?;
@@ -125,12 +122,6 @@ pub(in crate::sync) async fn store_sweeps(run: &Run<'_>) -> Result<(), SyncError
                 // A person who accepts what was refused decides on recent evidence without reading it again.
                 outage.is_some() && !accepted || waits && !sweep.is_recent(now)
             });
-            if accepted {
-                tx.claims().set(Goal::AcceptedRemovals(object))?;
-            } else if begins && !tx.goals().is_set(Goal::AskedSweep(object))? {
-                // What was accepted for the sweep before is not accepted for another one.
-                tx.claims().unset(Goal::AcceptedRemovals(object))?;
-            }
             if begins && tx.is_copied(object)? {
                 tx.claims().set(Goal::AskedSweep(object))?;
             }
@@ -146,7 +137,7 @@ pub(in crate::sync) async fn sweep(run: &Run<'_>, object: Object) -> Result<(), 
     run.results().swept = 0;
     let work = if is_copied { "sweep" } else { "full copy" };
     run.begins(object.resource(), work, None);
-    let again = matches!(run.job, Job::Resync { .. }) && !run.job.accept().removals;
+    let again = run.job.kind == JobKind::Resync && !run.job.accept_removals;
     begin_sweep(run, object, again).await?;
     if !is_copied {
         first_copy::cut_first_copy(run, object).await?;
@@ -306,26 +297,24 @@ mod tests {
     async fn sweep_of_an_earlier_job_is_not_this_one() {
         let dir = tempfile::tempdir().unwrap();
         let store = crate::store::Store::open(&dir.path().join("mirror.db")).unwrap();
-        let (resync, accepting) = (Job::resync(), Job::resync().accepting_removals());
         let is_stored = |goal: Option<Goal>| {
-            let (store, resync, accepting) = (store.clone(), resync.clone(), accepting.clone());
+            let store = store.clone();
             async move {
                 let reading = store.write(move |tx| {
                     goal.map_or(Ok(()), |goal| tx.claims().set(goal))?;
-                    Ok((is_stored(tx, &resync)?, is_stored(tx, &accepting)?))
+                    is_stored(tx, &Job::resync())
                 });
                 reading.await.unwrap()
             }
         };
-        assert_eq!(is_stored(None).await, (true, false), "a sync copies everything");
+        assert!(is_stored(None).await, "a sync copies everything");
         is_stored(Some(Goal::Copied(Object::Contact))).await;
-        assert_eq!(is_stored(Some(Goal::Copied(Object::Company))).await, (false, false));
+        assert!(!is_stored(Some(Goal::Copied(Object::Company))).await);
         // It was read, and its removals were refused.
         let read = Checkpoint { done: true, ..first_copy::new_slice(0, TimeBounds::Whole, false) };
         store.write(move |tx| tx.claims().keep_read(ReadOf::Sweep(Object::Contact), &read)).await.unwrap();
-        assert_eq!(is_stored(Some(Goal::Sweeping(Object::Contact))).await, (false, false));
-        assert_eq!(is_stored(Some(Goal::AcceptedRemovals(Object::Contact))).await, (false, true));
-        assert_eq!(is_stored(Some(Goal::AskedSweep(Object::Contact))).await, (true, true));
+        assert!(!is_stored(Some(Goal::Sweeping(Object::Contact))).await);
+        assert!(is_stored(Some(Goal::AskedSweep(Object::Contact))).await);
         store.close().await;
     }
 }

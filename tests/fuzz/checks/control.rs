@@ -53,11 +53,11 @@ fn job(job: &Job) {
     if let Ok(within) = job.clone().within(Some(&[Resource::Contacts])) {
         assert!(!within.concerns(Resource::Companies));
     }
-    assert!(job.kind() == "push" || Resource::ALL.into_iter().any(|resource| job.concerns(resource)) || is_empty(job));
+    assert!(job.name() == "push" || Resource::ALL.into_iter().any(|resource| job.concerns(resource)) || is_empty(job));
 }
 
 fn is_empty(job: &Job) -> bool {
-    job.selection().and_then(|selection| selection.resources()).is_some_and(<[Resource]>::is_empty)
+    job.objects.as_ref().is_some_and(Vec::is_empty)
 }
 
 /// Validates an edit and queues it; nothing is kept.

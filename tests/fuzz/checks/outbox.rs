@@ -168,7 +168,7 @@ fn pushed(mirrored: &Mirrored, conn: &Connection) {
     let ours: Option<i64> = ours.unwrap();
     let alone = conn.query_row("SELECT count(*) FROM outbox WHERE record_id = 'ct3'", [], |row| row.get(0));
     let alone: i64 = alone.unwrap();
-    let ran = mirrored.runtime.block_on(mirrored.engine.run(&Job::Push, "test"));
+    let ran = mirrored.runtime.block_on(mirrored.engine.run(&Job::push(), "test"));
     assert!(ran.is_ok(), "{ran:?}");
     mirrored.crm.sandbox.clear_log();
     conn.execute_batch("DELETE FROM sync_runs").unwrap();

@@ -89,7 +89,7 @@ pub fn check(data: &[u8]) {
     for job in [job, Job::resync()] {
         busy.crm.wait(90_000);
         let report = busy.runtime.block_on(busy.mirror.run(&busy.crm, &job));
-        assert!(report.is_ok(), "{name}: {text}, {}: {report:?}", job.kind());
+        assert!(report.is_ok(), "{name}: {text}, {}: {report:?}", job.name());
     }
     let differences = busy.mirror.differences(&busy.crm);
     assert!(differences.is_empty(), "{name}: {text}\n{}", differences.join("\n"));

@@ -2,13 +2,11 @@
 
 use crm_mirror::model::{Clock, Object, Ru};
 use crm_mirror::sandbox::SCOPES;
-use crm_mirror::sync::{Acceptance, Job, Selection};
+use crm_mirror::sync::Job;
 use rusqlite::Connection;
 
 use super::Life;
 use crate::people;
-
-const ACCEPT: Acceptance = Acceptance { removals: false, workspace: true };
 
 impl Life<'_> {
     /// The daemon is stopped, a person edits, gives it the other key, and runs `sync` or `resync`, which may be killed; while
@@ -70,8 +68,8 @@ impl Life<'_> {
     }
 
     async fn accept(&mut self, kill: Option<u64>, resync: bool) -> Result<(), String> {
-        let objects = Selection::All;
-        let job = if resync { Job::Resync { objects, accept: ACCEPT } } else { Job::Sync { objects, accept: ACCEPT } };
+        let job = if resync { Job::resync() } else { Job::sync() };
+        let job = Job { accept_workspace: true, ..job };
         let before = self.identity();
         // An empty mirror has no other workspace: the daemon may have taken this one up.
         let is_empty = !self.connection().is_some_and(|conn| has_records(&conn));

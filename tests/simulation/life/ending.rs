@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crm_mirror::model::{Clock, Instant, Object, Ru};
-use crm_mirror::sync::{Acceptance, Job, Selection};
+use crm_mirror::sync::Job;
 
 use super::acceptance::has_records;
 use super::{Life, MINUTE, never};
@@ -74,9 +74,8 @@ impl Life<'_> {
         if self.differences().iter().any(|line| line.contains("which the service has not")) {
             // A removal refused by the guard needs a user's acceptance.
             self.close().await;
-            let workspace = self.script.frozen || self.is_unaccepted || !self.knows_a_record();
-            let accept = Acceptance { removals: true, workspace };
-            let job = Job::Resync { objects: Selection::All, accept };
+            let accept_workspace = self.script.frozen || self.is_unaccepted || !self.knows_a_record();
+            let job = Job { accept_workspace, ..Job::resync().accepting_removals() };
             let accepted = self.mirror.run(&self.crm, &job).await;
             accepted.map_err(|error| self.failed(&format!("the last copy failed: {error:?}")))?;
             self.watch.removals_were_accepted();

@@ -7,7 +7,7 @@ use super::*;
 fn any_input() -> impl Strategy<Value = Input> {
     let work = prop_oneof![
         Just(Job::sync()),
-        Just(Job::Push),
+        Just(Job::push()),
         Just(job::scheduled(ScheduleKind::Audit)),
         Just(resync(&[])),
         Just(resync(&[Resource::Contacts])),

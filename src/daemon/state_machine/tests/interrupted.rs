@@ -7,7 +7,7 @@ use crate::config::ChangesSchedule;
 #[test]
 fn edits_wait_as_long_as_a_key_that_nothing_answers() {
     for troubled in [false, true] {
-        let mut state = running(if troubled { Job::sync() } else { Job::Push });
+        let mut state = running(if troubled { Job::sync() } else { Job::push() });
         if troubled {
             state.on(failed(FailureKind::Service { next_try: at(9_000) }), at(0));
             assert_eq!(started(&state.on(Input::EditsDue, at(1)))[0].0, "push");
@@ -57,7 +57,7 @@ fn daemon_that_is_restarted_for_ever_asks_no_more_often_than_one_that_runs_on() 
 
 #[test]
 fn what_the_mirror_does_not_store_is_done_after_a_lock_or_a_hold() {
-    let full = Job::Verify { objects: Default::default(), full: true, repair: false, accept: Default::default() };
+    let full = Job { full: true, ..Job::verify() };
     for end in [Suspension::Locked, Suspension::Hold(at(100)), Suspension::Hold(at(400))] {
         for job in [Job::audit(), full.clone(), resync(&[Resource::Contacts]).accepting_removals()] {
             let mut state = running(job.clone());
@@ -79,12 +79,13 @@ fn what_the_mirror_does_not_store_is_done_after_a_lock_or_a_hold() {
     }
 }
 
-/// Its sweeps are stored with what was accepted for them; an acceptance for some objects is none for the others.
+/// Its sweeps are stored; an acceptance for some objects is none for the others.
 #[test]
-fn rest_of_a_resync_that_has_begun_is_a_sync_without_acceptance() {
-    for (ends, rest) in
-        [(stopped(), Job::sync()), (not_begun(Suspension::Shutdown), Job::resync().accepting_removals())]
-    {
+fn rest_of_a_resync_that_has_begun_is_a_sync_with_its_acceptance() {
+    for (ends, rest) in [
+        (stopped(), Job::sync().accepting_removals()),
+        (not_begun(Suspension::Shutdown), Job::resync().accepting_removals()),
+    ] {
         let mut state = running(Job::resync().accepting_removals());
         state.on(Input::Tick, at(300));
         let effects = state.on(ends, at(301));
@@ -166,7 +167,7 @@ fn run_that_does_less_serves_no_tick() {
 /// Nobody waits for the result of a full verification any more, and after each hold it would start from the beginning.
 #[test]
 fn full_verification_that_has_asked_is_not_repeated() {
-    let full = Job::Verify { objects: Default::default(), full: true, repair: false, accept: Default::default() };
+    let full = Job { full: true, ..Job::verify() };
     for end in [Suspension::Locked, Suspension::Hold(at(100))] {
         let mut state = running(full.clone());
         let end = RunEnd::Suspended(end);
@@ -188,7 +189,7 @@ fn job_that_was_done_meanwhile_does_not_run_again() {
         for second in asked_at..600 {
             state.on(Input::Tick, at(second));
             if second > 350 && state.running().is_some() {
-                runs += u32::from(matches!(state.running().unwrap().0.job, Job::Resync { .. }));
+                runs += u32::from(state.running().unwrap().0.job.kind == JobKind::Resync);
                 state.on(ended(RunEnd::Done), at(second));
             }
         }
