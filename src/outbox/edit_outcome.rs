@@ -82,8 +82,8 @@ impl EditTx<'_, '_> {
     pub(super) fn not_found(&mut self, status: Option<u16>, answer_json: &str) -> Result<(), StoreError> {
         if self.mirrored(&[])?.is_some() {
             let delay = self.tx.edits().delay(self.object, DelayScope::Record, self.record)?;
-            self.found.to_confirm = delay.is_none_or(|delay| delay::may_confirm(delay.requests));
-            if self.found.to_confirm {
+            if delay.is_none_or(|delay| delay::may_confirm(delay.requests)) {
+                self.found.not_found.push((self.object, self.record.clone()));
                 // The confirmation counts as a request for this edit.
                 self.lengthen(DelayScope::Record)?;
             }

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::*;
 use crate::model::{RecordId, RetryDelay};
 use crate::outbox::edit_fixture::{self as fixture, CONTACT, edit_of, mirror, now, rules, show, stamp};
-use crate::outbox::edit_tx::{IdempotencyKeys, PushRules};
+use crate::outbox::edit_tx::PushRules;
 use crate::store::{MirrorTx, outbox_report};
 
 #[derive(Clone, Copy, Debug)]
@@ -54,9 +54,7 @@ pub(super) fn send<'a, 'b>(
         tx.edits().set_delay(CONTACT, scope, record, refused(1), "key").unwrap();
     }
     let mut edits = EditTx::open(tx, CONTACT, record, rules, now()).unwrap();
-    let NextStep::Send(mut request) = edits.next_request(&IdempotencyKeys::from_source(|| 7), false).unwrap() else {
-        panic!("there is a request")
-    };
+    let NextStep::Send(mut request) = edits.next_request(false).unwrap() else { panic!("there is a request") };
     assert_eq!(request.edits.len(), sent.edits);
     (request.doubt, request.custom) = (sent.doubt, sent.custom);
     (edits, request)
@@ -301,8 +299,7 @@ async fn decided(
         for (column, after) in changes {
             edit_of(tx, column, after);
         }
-        let next = EditTx::open(tx, CONTACT, &record, &rules, now())?
-            .next_request(&IdempotencyKeys::from_source(|| 7), false)?;
+        let next = EditTx::open(tx, CONTACT, &record, &rules, now())?.next_request(false)?;
         let edits = (1..=changes.len()).map(|id| outbox_report::edit(tx, id as i64).unwrap().unwrap());
         Ok((next, edits.map(|(line, history)| (line.state, history.last().unwrap().why.clone())).collect()))
     });
@@ -374,7 +371,7 @@ async fn edits_of_a_record_that_neither_side_has_are_rejected() {
         fixture::step(tx, edits[1], Queued, Held);
         let to_confirm = fixture::with_edits(tx, 100, |edits| {
             edits.not_found(Some(404), "{}").unwrap();
-            edits.found.to_confirm
+            !edits.found.not_found.is_empty()
         });
         assert!(!to_confirm);
         Ok(edits.map(|edit| fixture::ended(tx, edit)))
@@ -393,7 +390,7 @@ async fn removal_is_confirmed_as_often_as_the_delay_allows() {
             }
             let to_confirm = fixture::with_edits(tx, 100, |edits| {
                 edits.not_found(Some(404), "{}").unwrap();
-                edits.found.to_confirm
+                !edits.found.not_found.is_empty()
             });
             (to_confirm, fixture::requests(tx, DelayScope::Record))
         })

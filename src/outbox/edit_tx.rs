@@ -4,27 +4,20 @@
 //! process that is killed, or an answer that never arrives, costs one request and not a loop of them.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use serde_json::Value;
 use uuid::Uuid;
 
 use super::patch_answer::StoredRequest;
 use super::patch_request::{self, PatchRequest, RecordStep};
+use super::push_progress::Pushed;
 use super::{delay, field_verdict, trail};
+use crate::format::counted;
 use crate::model::{
-    AnswerTime, DelayScope, Edit, EditState, Editable, Etag, Instant, MirroredRecord, Object, RecordId, RetryDelay,
-    is_unknown,
+    AnswerTime, DelayScope, Edit, EditState, Editable, Etag, HELD_COMMANDS, Instant, MirroredRecord, Object, RecordId,
+    RetryDelay, is_unknown,
 };
 use crate::store::{EditStep, MirrorTx, StoreError};
-
-/// An edit of the record that finished, or needs a decision.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct EndedEdit {
-    pub id: i64,
-    pub state: EditState,
-    pub why: String,
-}
 
 /// What a record's edits need next.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,16 +29,6 @@ pub(super) enum NextStep {
     /// Read the record, then decide again: on the outcome of this request, if there is one.
     Read(Option<i64>),
     Send(StoredRequest),
-}
-
-/// What a transaction found out about a record's edits, for the result of the push.
-#[derive(Debug, Default)]
-pub(super) struct StepsFound {
-    pub ended: Vec<EndedEdit>,
-    /// The number of edits that the limit on new edits held.
-    pub held: u64,
-    /// Whether the record's removal must be confirmed after a 404.
-    pub to_confirm: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -64,7 +47,8 @@ pub(super) struct EditTx<'a, 'b> {
     pub editable: BTreeMap<String, Editable>,
     pub rules: &'a PushRules,
     pub now: Instant,
-    pub found: StepsFound,
+    /// What this transaction adds to the result of the push.
+    pub found: Pushed,
 }
 
 impl<'a, 'b> EditTx<'a, 'b> {
@@ -80,7 +64,7 @@ impl<'a, 'b> EditTx<'a, 'b> {
         // What it may show of a record alone says nothing about other records.
         tx.knowledge().answered(AnswerTime { shows: None, steady: rules.steady });
         let editable = tx.edits().editable(object)?;
-        let mut edits = EditTx { tx, object, record, editable, rules, now, found: StepsFound::default() };
+        let mut edits = EditTx { tx, object, record, editable, rules, now, found: Pushed::default() };
         let open = tx.edits_of(object, record)?.into_iter();
         let (readable, unreadable): (Vec<Edit>, Vec<Edit>) = open.partition(|edit| edit.unreadable.is_none());
         for edit in unreadable {
@@ -88,7 +72,7 @@ impl<'a, 'b> EditTx<'a, 'b> {
             let answer = trail::of_text(why);
             let step = EditStep::new(edit.state, EditState::Rejected, why).answered(None, Some(&answer));
             tx.edits().take_step(edit.id, &step, now)?;
-            edits.mark_ended(edit.id, EditState::Rejected, why);
+            edits.found.ended((object, record), edit.id, EditState::Rejected, why);
             if edit.state == EditState::Sending {
                 let request = group(&readable, edit.merged_into.unwrap_or(edit.id));
                 let others: Vec<i64> = request.iter().map(|edit| edit.id).collect();
@@ -109,7 +93,7 @@ impl<'a, 'b> EditTx<'a, 'b> {
 
     /// Takes every step that needs no request, then claims and stores the next request.
     /// `just_read`: the record was read for this decision.
-    pub(super) fn next_request(&mut self, keys: &IdempotencyKeys, just_read: bool) -> Result<NextStep, StoreError> {
+    pub(super) fn next_request(&mut self, just_read: bool) -> Result<NextStep, StoreError> {
         if !self.is_due(DelayScope::Record)? || !self.is_due(DelayScope::Object)? {
             return Ok(NextStep::Wait);
         }
@@ -172,7 +156,7 @@ impl<'a, 'b> EditTx<'a, 'b> {
                     // If edits are held, decide again without them.
                     let ids: Vec<i64> = request.carried.iter().map(|(id, _)| *id).collect();
                     if !self.is_held(&ids)? {
-                        return self.fix(&edits, request, keys);
+                        return self.fix(&edits, request);
                     }
                 }
             }
@@ -190,12 +174,16 @@ impl<'a, 'b> EditTx<'a, 'b> {
         }
         let why = format!("more than {max_edits} new edits within an hour: a person drops or releases it");
         let held = self.tx.edits().hold_new_edits(&why, self.now)?;
-        self.found.held += held;
+        if held > 0 {
+            let held = counted(held, "edit is", "edits are");
+            let why = format!("there are more than {max_edits} new edits within an hour: {HELD_COMMANDS}");
+            self.found.warnings.insert(format!("{held} held, because {why}"));
+        }
         Ok(held > 0)
     }
 
     /// Stores a request, and in each of its edits what the request carries of it: that is what it may have changed.
-    fn fix(&mut self, edits: &[Edit], request: PatchRequest, keys: &IdempotencyKeys) -> Result<NextStep, StoreError> {
+    fn fix(&mut self, edits: &[Edit], request: PatchRequest) -> Result<NextStep, StoreError> {
         let PatchRequest { carried, body, if_match } = request;
         let (idle, carried): (Vec<_>, Vec<_>) = carried.into_iter().partition(|(_, fields)| fields.is_empty());
         for (id, _) in idle {
@@ -209,7 +197,7 @@ impl<'a, 'b> EditTx<'a, 'b> {
         let carrier = ids.first().copied().unwrap_or_default();
         let last_status = edits.iter().find(|edit| edit.id == carrier).and_then(|edit| edit.status);
         self.claim_update(has_custom(&body))?;
-        self.tx.edits().fix_request(&ids, &body, &if_match, &keys.make(), (self.now, self.rules.steady))?;
+        self.tx.edits().fix_request(&ids, &body, &if_match, &idempotency_key(), (self.now, self.rules.steady))?;
         let Some(request) = self.stored_request(&self.edits()?, carrier) else { return Ok(NextStep::Wait) };
         let number = self.tx.number_request()?;
         Ok(NextStep::Send(StoredRequest { doubt: false, last_status, number, ..request }))
@@ -293,14 +281,10 @@ impl<'a, 'b> EditTx<'a, 'b> {
     /// Takes a step of an edit. A final step ends the record's delay.
     pub(super) fn end(&mut self, id: i64, step: &EditStep<'_>) -> Result<(), StoreError> {
         if self.tx.edits().take_step(id, step, self.now)? && (step.to.is_final() || step.to == EditState::Conflict) {
-            self.mark_ended(id, step.to, step.why);
+            self.found.ended((self.object, self.record), id, step.to, step.why);
             self.end_delay(DelayScope::Record)?;
         }
         Ok(())
-    }
-
-    fn mark_ended(&mut self, id: i64, state: EditState, why: &str) {
-        self.found.ended.push(EndedEdit { id, state, why: why.into() });
     }
 
     /// Later edits of the record were made on the values before these edits, so the values of these edits do not count
@@ -351,23 +335,9 @@ fn has_custom(body: &str) -> bool {
     serde_json::from_str::<Value>(body).is_ok_and(|body| body.get("customFields").is_some())
 }
 
-/// The source of idempotency keys, 122 random bits each, so that two updates of a workspace never share one: the system's
-/// randomness, or a test's numbers.
-#[derive(Clone)]
-pub struct IdempotencyKeys(Arc<dyn Fn() -> u128 + Send + Sync>);
-
-impl IdempotencyKeys {
-    pub fn system() -> IdempotencyKeys {
-        IdempotencyKeys::from_source(|| Uuid::new_v4().as_u128())
-    }
-
-    pub fn from_source(source: impl Fn() -> u128 + Send + Sync + 'static) -> IdempotencyKeys {
-        IdempotencyKeys(Arc::new(source))
-    }
-
-    pub fn make(&self) -> String {
-        format!("{:032x}", (self.0)())
-    }
+/// 122 random bits, so that two updates of a workspace never share a key.
+pub(super) fn idempotency_key() -> String {
+    Uuid::new_v4().simple().to_string()
 }
 
 #[cfg(test)]

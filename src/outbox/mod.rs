@@ -32,7 +32,6 @@ pub mod user_decisions;
 pub mod validate;
 
 pub use due_edits::EditWatch;
-pub use edit_tx::IdempotencyKeys;
 pub use push::{OutboxError, Pusher};
 pub use push_progress::{PushTally, Pushed};
 pub use queue::{EditRequest, EditSource, QueueError, propose, queue};

@@ -9,7 +9,7 @@ use std::sync::{Arc, PoisonError};
 
 use futures_util::future::join_all;
 
-use super::edit_tx::{EditTx, IdempotencyKeys, NextStep, PushRules};
+use super::edit_tx::{EditTx, NextStep, PushRules};
 use super::patch_answer::{AfterAnswer, PatchOutcome, StoredRequest};
 use super::push_progress::{PushPass, Pushed, lock};
 use super::{delay, trail};
@@ -26,7 +26,6 @@ pub struct Pusher {
     pub store: Store,
     pub clock: Arc<dyn Clock>,
     pub steady: Arc<dyn Fn() -> Instant + Send + Sync>,
-    pub keys: IdempotencyKeys,
     /// Writes the ledger with every transaction.
     pub enter: EnterLedger,
     /// The maximum number of concurrent requests.
@@ -104,7 +103,7 @@ impl RecordPush<'_> {
             Ok((done, edits.found))
         });
         let (done, found) = done.await?;
-        pass.add(object, id, found, pusher.max_edits);
+        pass.add(found);
         Ok(done)
     }
 
@@ -134,10 +133,7 @@ impl RecordPush<'_> {
         loop {
             next = match next {
                 NextStep::Wait => return Ok(()),
-                NextStep::Decide => {
-                    let keys = self.pusher.keys.clone();
-                    self.edit(move |edits| edits.next_request(&keys, just_read)).await?
-                }
+                NextStep::Decide => self.edit(move |edits| edits.next_request(just_read)).await?,
                 NextStep::Read(carrier) => {
                     just_read = true;
                     self.read_back(carrier).await?
@@ -179,37 +175,36 @@ impl RecordPush<'_> {
 
     /// Stores a detail in the mirror, and decides on the request, in one transaction.
     async fn take_detail(&self, carrier: Option<i64>, answer: DetailAnswer) -> Result<NextStep, OutboxError> {
-        let RecordPush { pass, object, id, .. } = *self;
+        let RecordPush { object, id, .. } = *self;
         let its_id = id.clone();
         let done = self.edit(move |edits| {
-            let Ok(record) = answer.record(object, &its_id, &edits.tx.layout()) else { return Ok(None) };
+            let Ok(record) = answer.record(object, &its_id, &edits.tx.layout()) else {
+                let why = format!("the detail of a {object} with an edit could not be decoded");
+                edits.found.warnings.insert(why);
+                return Ok(NextStep::Wait);
+            };
             let (applied, _) = edits.tx.records().apply_detail(object, &record, &answer.asked, true)?;
-            let after = match carrier {
+            edits.found.unknown_keys |= !record.unknown_keys.is_empty();
+            edits.found.mirror.details += 1;
+            edits.found.mirror.updated += u64::from(applied == Applied::Updated);
+            match carrier {
                 // It decides nothing, nor does the row, which may be older than the request.
-                _ if applied == Applied::Older => NextStep::Wait,
-                Some(carrier) => edits.was_read_back(carrier)?,
+                _ if applied == Applied::Older => Ok(NextStep::Wait),
+                Some(carrier) => edits.was_read_back(carrier),
                 // The same read again would show the same: the next one is subject to the delay.
-                None if edits.needs_read()? => NextStep::Wait,
+                None if edits.needs_read()? => {
+                    let why =
+                        format!("an edit of a {object} is waiting: the detail of the record has no usable `etag`");
+                    edits.found.warnings.insert(why);
+                    Ok(NextStep::Wait)
+                }
                 None => {
                     edits.amend(DelayScope::Record, delay::after_read)?;
-                    NextStep::Decide
+                    Ok(NextStep::Decide)
                 }
-            };
-            let unversioned = carrier.is_none() && applied != Applied::Older && after == NextStep::Wait;
-            Ok(Some((after, applied, unversioned, !record.unknown_keys.is_empty())))
+            }
         });
-        let Some((after, applied, unversioned, unknown_keys)) = done.await? else {
-            pass.warn(format!("the detail of a {object} with an edit could not be decoded"));
-            return Ok(NextStep::Wait);
-        };
-        if unversioned {
-            pass.warn(format!("an edit of a {object} is waiting: the detail of the record has no usable `etag`"));
-        }
-        let mut pushed = lock(&pass.pushed);
-        pushed.unknown_keys |= unknown_keys;
-        pushed.mirror.details += 1;
-        pushed.mirror.updated += u64::from(applied == Applied::Updated);
-        Ok(after)
+        Ok(done.await?)
     }
 
     /// Sends a request and processes its answer.
@@ -249,36 +244,30 @@ impl RecordPush<'_> {
         let RecordPush { pass, object, id, .. } = *self;
         let PatchAnswer { status, confirmation, replayed } = answer;
         let its_id = id.clone();
-        let done = self.edit(move |edits| {
+        let is_accepted = self.edit(move |edits| {
             let record = confirmation.record(object, &its_id, &edits.tx.layout()).ok();
-            if !edits.shows(&request, record.as_ref(), status) {
-                let version = edits.new_version(&request, record.as_ref(), status);
-                let answer_json = trail::of_success(status, version.as_ref());
-                let outcome = version.map_or(PatchOutcome::Unconfirmed(status), |_| PatchOutcome::StoredOtherwise);
-                edits.refused(&request, outcome, &answer_json)?;
-                return Ok(Err(outcome));
+            if edits.shows(&request, record.as_ref(), status) {
+                edits.found.written.insert(object);
+                edits.found.unknown_keys |= record.as_ref().is_some_and(|record| !record.unknown_keys.is_empty());
+                let applied = edits.confirmed(&request, record.as_ref(), replayed, &confirmation.asked)?;
+                edits.found.mirror.updated += u64::from(applied == Some(Applied::Updated));
+                return Ok(true);
             }
-            let unknown_keys = record.as_ref().is_some_and(|record| !record.unknown_keys.is_empty());
-            let applied = edits.confirmed(&request, record.as_ref(), replayed, &confirmation.asked)?;
-            Ok(Ok((applied, unknown_keys)))
+            let why = format!("the answer to an update of a {object} did not show the update: the record is read back");
+            edits.found.warnings.insert(why);
+            let version = edits.new_version(&request, record.as_ref(), status);
+            let answer_json = trail::of_success(status, version.as_ref());
+            let is_accepted = version.is_some();
+            edits.found.written.extend(is_accepted.then_some(object));
+            let outcome = version.map_or(PatchOutcome::Unconfirmed(status), |_| PatchOutcome::StoredOtherwise);
+            edits.refused(&request, outcome, &answer_json)?;
+            Ok(is_accepted)
         });
-        let done = done.await?;
-        if done.is_err() {
-            pass.warn(format!(
-                "the answer to an update of a {object} did not show the update: the record is read back"
-            ));
-        }
-        if let Err(PatchOutcome::Unconfirmed(_)) = done {
+        if is_accepted.await? {
+            pass.answered(object);
+        } else {
             let why = "the answer to the update does not show it".into();
             self.failing("update", ApiError::Broken { tries: 1, why }).await?;
-            return Ok(NextStep::Decide);
-        }
-        pass.answered(object);
-        let mut pushed = lock(&pass.pushed);
-        pushed.written.insert(object);
-        if let Ok((applied, unknown_keys)) = done {
-            pushed.unknown_keys |= unknown_keys;
-            pushed.mirror.updated += u64::from(applied == Some(Applied::Updated));
         }
         Ok(NextStep::Decide)
     }

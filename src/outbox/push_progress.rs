@@ -3,8 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::edit_tx::{EndedEdit, StepsFound};
-use crate::model::{EditState, HELD_COMMANDS, Object, RecordId, Ru};
+use crate::model::{EditState, Object, RecordId, Ru};
 use crate::store::Tally;
 
 /// Consecutive records of one object that the service fails to answer for, after which the whole object waits.
@@ -64,6 +63,32 @@ pub struct Pushed {
     /// Whether an answer contained a custom key without a definition.
     pub unknown_keys: bool,
     pub warnings: BTreeSet<String>,
+    /// The edits that need attention, with what is logged of them once it is stored.
+    pub(super) attention: Vec<(i64, String)>,
+}
+
+impl Pushed {
+    /// Counts an edit that finished, or needs a decision.
+    pub(super) fn ended(&mut self, of: (Object, &RecordId), id: i64, state: EditState, why: &str) {
+        let state = match state {
+            EditState::Applied => {
+                self.push.applied += 1;
+                return;
+            }
+            EditState::Conflict => {
+                self.push.conflicts += 1;
+                "is in conflict"
+            }
+            EditState::Rejected => {
+                self.push.rejected += 1;
+                "was rejected"
+            }
+            _ => return,
+        };
+        let (object, record) = of;
+        let text = format!("Edit {id} of {object} {record} {state}: {why}; `crm-mirror outbox show {id}`");
+        self.attention.push((id, text));
+    }
 }
 
 #[derive(Default)]
@@ -88,37 +113,18 @@ impl PushPass {
         lock(&self.records).clear();
     }
 
-    /// Adds what a transaction found: counts finished edits, logs those that need attention, and warns about held ones.
-    pub(super) fn add(&self, object: Object, record: &RecordId, found: StepsFound, max_edits: u64) {
+    /// Adds what a transaction found, and logs the edits that need attention.
+    pub(super) fn add(&self, found: Pushed) {
+        for (edit, text) in found.attention {
+            tracing::warn!(edit, "{text}");
+        }
         let mut pushed = lock(&self.pushed);
-        for EndedEdit { id, state, why } in found.ended {
-            let push = &mut pushed.push;
-            let state = match state {
-                EditState::Applied => {
-                    push.applied += 1;
-                    continue;
-                }
-                EditState::Conflict => {
-                    push.conflicts += 1;
-                    "is in conflict"
-                }
-                EditState::Rejected => {
-                    push.rejected += 1;
-                    "was rejected"
-                }
-                _ => continue,
-            };
-            tracing::warn!(edit = id, "Edit {id} of {object} {record} {state}: {why}; `crm-mirror outbox show {id}`");
-        }
-        if found.held > 0 {
-            pushed.warnings.insert(format!(
-                "{} held, because there are more than {max_edits} new edits within an hour: {HELD_COMMANDS}",
-                crate::format::counted(found.held, "edit is", "edits are")
-            ));
-        }
-        if found.to_confirm {
-            pushed.not_found.push((object, record.clone()));
-        }
+        pushed.push = pushed.push.after(found.push);
+        pushed.mirror.add(&found.mirror);
+        pushed.written.extend(found.written);
+        pushed.not_found.extend(found.not_found);
+        pushed.warnings.extend(found.warnings);
+        pushed.unknown_keys |= found.unknown_keys;
     }
 
     pub(super) fn warn(&self, warning: String) {

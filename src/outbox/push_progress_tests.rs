@@ -33,32 +33,19 @@ fn only_edits_that_wait_for_a_person_need_attention() {
 }
 
 #[test]
-fn ended_edits_are_counted_by_their_state() {
-    let pass = PushPass::default();
-    let ended = |(id, state)| EndedEdit { id, state, why: String::new() };
+fn ended_edits_are_counted_by_their_state_and_those_that_need_attention_are_named() {
+    let mut found = Pushed::default();
     use EditState::{Applied, Conflict, Dropped, Rejected};
-    let states = [Applied, Applied, Applied, Conflict, Conflict, Rejected, Dropped];
-    let found = StepsFound { ended: (1..).zip(states).map(ended).collect(), ..StepsFound::default() };
-    pass.add(Object::Contact, &RecordId::new("c"), found, 100);
-    let expected = PushTally { applied: 3, conflicts: 2, rejected: 1, ..PushTally::default() };
-    assert_eq!(lock(&pass.pushed).push, expected);
-}
-
-#[test]
-fn held_edits_are_reported_with_the_limit() {
-    let add = |pass: &PushPass, held| {
-        pass.add(Object::Contact, &RecordId::new("c"), StepsFound { held, ..StepsFound::default() }, 100);
-    };
-    let pass = PushPass::default();
-    add(&pass, 0);
-    assert!(lock(&pass.pushed).warnings.is_empty());
-    for (held, begins) in [(1, "1 edit is held"), (12, "12 edits are held")] {
-        let pass = PushPass::default();
-        add(&pass, held);
-        let warnings = lock(&pass.pushed).warnings.clone();
-        let warning = warnings.first().unwrap();
-        assert!(warning.starts_with(begins) && warning.contains("more than 100 new edits"), "{warnings:?}");
+    for (id, state) in (1..).zip([Applied, Applied, Applied, Conflict, Conflict, Rejected, Dropped]) {
+        found.ended((Object::Contact, &RecordId::new("c")), id, state, "");
     }
+    let expected = PushTally { applied: 3, conflicts: 2, rejected: 1, ..PushTally::default() };
+    assert_eq!((found.push, found.attention.iter().map(|(id, _)| *id).collect()), (expected, vec![4, 5, 6]));
+    let pass = PushPass::default();
+    pass.add(found.clone());
+    pass.add(found);
+    let twice = PushTally { applied: 6, conflicts: 4, rejected: 2, ..PushTally::default() };
+    assert_eq!(lock(&pass.pushed).push, twice);
 }
 
 #[test]

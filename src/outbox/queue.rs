@@ -21,8 +21,6 @@ pub struct EditRequest {
     pub record: RecordId,
     /// Columns of the `_full` view, and their new values.
     pub changes: Vec<(String, Given)>,
-    /// The version that the record must have in the mirror.
-    pub if_match: Option<Etag>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,8 +67,6 @@ pub enum QueueError {
     Twice(String),
     #[error("{0}")]
     Refused(String),
-    #[error("the {object} has the version {here} in the mirror, not {asked}")]
-    OtherVersion { object: Object, here: String, asked: Etag },
     /// A proposal must neither replace nor cancel an edit that a person queued.
     #[error("the {object} `{record}` has pending edits: a person must send, release or drop them first")]
     Waiting { object: Object, record: RecordId },
@@ -85,13 +81,6 @@ pub fn prepare(tx: &ReadTx<'_>, request: &EditRequest) -> Result<Prepared, Queue
     let columns: Vec<&str> = fields.iter().map(|(field, _)| &*field.column).collect();
     let seen = editable::seen(tx, object, record, &columns)?;
     let seen = seen.ok_or_else(|| QueueError::NoRecord { object, record: record.clone() })?;
-    if let Some(asked) = request.if_match.as_ref().filter(|asked| seen.etag.as_ref() != Some(asked)) {
-        return Err(QueueError::OtherVersion {
-            object,
-            here: seen.etag.map_or_else(|| "null".into(), |etag| etag.to_string()),
-            asked: asked.clone(),
-        });
-    }
     // Every value is validated, even if it changes nothing.
     for (field, value) in &fields {
         validate::field(field, value).map_err(QueueError::Refused)?;

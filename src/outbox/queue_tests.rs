@@ -7,9 +7,9 @@ use crate::outbox::edit_fixture::{
     CONTACT, contact, edit_of, ended, insert_row_without_fields, list, mirror, now, on_mirror, open, show, step,
 };
 
-fn request(columns: &[(&str, &str)], if_match: Option<&str>) -> EditRequest {
+fn request(columns: &[(&str, &str)]) -> EditRequest {
     let changes = columns.iter().map(|(column, value)| ((*column).to_string(), Given::Text((*value).into())));
-    EditRequest { object: CONTACT, record: contact(), changes: changes.collect(), if_match: if_match.map(Etag::new) }
+    EditRequest { object: CONTACT, record: contact(), changes: changes.collect() }
 }
 
 #[tokio::test]
@@ -22,7 +22,7 @@ async fn edit_has_the_version_in_which_its_values_were_seen_or_none() {
             (&[("position", "B"), ("notes", "B")], None),
             (&[("position", "B"), ("notes", "A")], Some("\"v2\"")),
         ] {
-            let prepared = prepare(tx, &request(columns, None)).unwrap();
+            let prepared = prepare(tx, &request(columns)).unwrap();
             assert_eq!(prepared.base_etag, base.map(Etag::new), "{columns:?}");
         }
     })
@@ -31,7 +31,7 @@ async fn edit_has_the_version_in_which_its_values_were_seen_or_none() {
 
 #[tokio::test]
 async fn prepared_edit_shows_the_changes_and_the_body_of_its_request() {
-    let prepared = on_mirror(|tx| prepare(tx, &request(&[("position", "B"), ("language", "A")], None)).unwrap());
+    let prepared = on_mirror(|tx| prepare(tx, &request(&[("position", "B"), ("language", "A")])).unwrap());
     let prepared = prepared.await;
     assert_eq!(prepared.fields, EditedFields::from([("position".to_string(), (json!("A"), json!("B")))]));
     assert_eq!(Value::from(prepared.body), json!({ "position": "B" }));
@@ -39,21 +39,11 @@ async fn prepared_edit_shows_the_changes_and_the_body_of_its_request() {
 }
 
 #[tokio::test]
-async fn requested_version_must_be_that_of_the_mirror() {
-    on_mirror(|tx| {
-        prepare(tx, &request(&[("position", "B")], Some("\"v1\""))).unwrap();
-        let refused = prepare(tx, &request(&[("position", "B")], Some("\"v0\""))).unwrap_err();
-        assert_eq!(refused.to_string(), "the contact has the version \"v1\" in the mirror, not \"v0\"");
-    })
-    .await;
-}
-
-#[tokio::test]
 async fn column_that_does_not_exist_or_is_given_twice_is_refused() {
     on_mirror(|tx| {
-        let refused = prepare(tx, &request(&[("positon", "B")], None)).unwrap_err();
+        let refused = prepare(tx, &request(&[("positon", "B")])).unwrap_err();
         assert!(matches!(&refused, QueueError::NoColumn { column, .. } if column == "positon"), "{refused:?}");
-        let refused = prepare(tx, &request(&[("language", "C"), ("position", "B"), ("position", "C")], None));
+        let refused = prepare(tx, &request(&[("language", "C"), ("position", "B"), ("position", "C")]));
         assert!(matches!(&refused, Err(QueueError::Twice(column)) if column == "position"), "{refused:?}");
     })
     .await;
@@ -61,7 +51,7 @@ async fn column_that_does_not_exist_or_is_given_twice_is_refused() {
 
 fn proposed(tx: &MirrorTx<'_>, column: &str, value: &str) -> Result<Option<i64>, QueueError> {
     let changes = vec![(column.to_string(), Given::Text(value.into()))];
-    let request = EditRequest { object: CONTACT, record: contact(), changes, if_match: None };
+    let request = EditRequest { object: CONTACT, record: contact(), changes };
     propose(tx, &request, now()).map(|queued| queued.edit)
 }
 
@@ -89,7 +79,6 @@ async fn finished_edits_and_those_of_other_records_do_not_prevent_a_proposal() {
             object: CONTACT,
             record: RecordId::new("d"),
             changes: vec![("position".to_string(), Given::Text("B".into()))],
-            if_match: None,
         };
         propose(tx, &other, now()).unwrap();
         assert_eq!(proposed(tx, "position", "B").unwrap(), Some(3));

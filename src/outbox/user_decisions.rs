@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::edit_tx::IdempotencyKeys;
+use super::edit_tx::idempotency_key;
 use super::field_verdict::{self, FieldState};
 use super::patch_request;
 use crate::model::{Edit, EditState, Editable, EditedFields, Instant, Object, RecordId, is_unknown};
@@ -164,7 +164,7 @@ impl DecidedEdit<'_, '_> {
         let request = self.request()?;
         for edit in &request {
             if let (None, None, Some(body)) = (&edit.body, edit.merged_into, body_in_a_copy(self.tx, edit)?) {
-                edits.fix_doubtful_request(edit.id, &body, &IdempotencyKeys::system().make())?;
+                edits.fix_doubtful_request(edit.id, &body, &idempotency_key())?;
             }
             edits.mark_released(edit.id, self.now)?;
             let why = "released by a person: the record is read back, then the same request is sent";

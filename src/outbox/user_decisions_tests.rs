@@ -313,7 +313,7 @@ async fn retried_edit_waits_until_a_later_one_that_is_being_sent_has_ended() {
         let later = edit_of(tx, "language", "B");
         send_now(tx, &[later], "{}");
         decide(tx, retried, Decision::Retry, now()).unwrap();
-        with_edits(tx, 100, |edits| edits.next_request(&IdempotencyKeys::system(), false).unwrap())
+        with_edits(tx, 100, |edits| edits.next_request(false).unwrap())
     });
     assert_eq!(next.await, NextStep::Read(Some(2)));
 }

@@ -24,14 +24,13 @@ impl Run<'_> {
             client: self.engine.client.clone(),
             store: self.store().clone(),
             clock: self.engine.clock.clone(),
-            keys: self.engine.keys.clone(),
             steady: std::sync::Arc::new(move || steady.ledger().steady_time()),
             enter: std::sync::Arc::new(move |tx| meter.enter(tx)),
             workers: self.engine.workers(),
             max_edits: self.engine.settings.max_edits,
         };
         let (pushed, result) = pusher.push().await;
-        let Pushed { push, mirror, unwritable, written, not_found, unknown_keys, warnings } = pushed;
+        let Pushed { push, mirror, unwritable, written, not_found, unknown_keys, warnings, .. } = pushed;
         {
             let pushed = &mut self.results().report.push;
             *pushed = push.after(*pushed);

@@ -7,7 +7,6 @@ use super::budget_meter::BudgetMeter;
 use super::events::RunObserver;
 use crate::api::Client;
 use crate::model::{Clock, Instant, Object};
-use crate::outbox::IdempotencyKeys;
 use crate::store::{LastRead, Store};
 
 #[derive(Clone, Copy, Debug)]
@@ -78,7 +77,6 @@ pub struct Engine {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) observer: Arc<dyn RunObserver>,
     pub(super) settings: SyncSettings,
-    pub(super) keys: IdempotencyKeys,
     /// Every six hours by default.
     pub list_schedule: ListSchedule,
 }
@@ -98,7 +96,7 @@ impl Engine {
         settings: SyncSettings,
     ) -> Engine {
         let list_schedule: ListSchedule = Arc::new(|read| Some(read.plus(INTERVAL)));
-        Engine { client, store, meter, clock, observer, settings, keys: IdempotencyKeys::system(), list_schedule }
+        Engine { client, store, meter, clock, observer, settings, list_schedule }
     }
 
     /// Whether a list must be read again, given its last read: the schedule says so, or as much time has passed since by

@@ -110,7 +110,6 @@ fn edit_that_the_service_would_refuse_is_a_usage_error_and_queues_nothing() {
         (vec!["contact", &contact, "position"], "`position` is not of the form field=value"),
         (vec!["contact", &contact, "cf_tier:=gold"], "not JSON"),
         (vec!["contact", "nobody", "position=x"], "there is no contact `nobody` in the mirror"),
-        (vec!["contact", &contact, "position=x", "--if-match", "\"old\""], "not \"old\""),
         (vec!["company", &company, "industry=  "], "`industry` must contain a character"),
         (vec!["company", &company, "notes=x"], "`notes` is read-only at the service"),
         (vec!["person", &contact, "position=x"], "possible values: contact, company"),

@@ -291,7 +291,7 @@ async fn value_that_changes_nothing_is_validated_too() {
     let (crm, mirror) = mirrored(1).await;
     let now = crm.clock.now();
     let queued = |changes: Vec<(String, Given)>| {
-        let request = EditRequest { object: CONTACT, record: "c0".into(), changes, if_match: None };
+        let request = EditRequest { object: CONTACT, record: "c0".into(), changes };
         write_beside(&mirror.path, |tx| Ok::<_, StoreError>(queue(tx, &request, EditSource::Edit, now).map(drop)))
     };
     let (position, must) =

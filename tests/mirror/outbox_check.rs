@@ -332,7 +332,7 @@ async fn timestamps_that_the_mirror_cannot_hold_are_refused_in_every_place() {
         ("2026-01-01T23:59:59.123456Z", true),
     ] {
         let changes = vec![(field.column.to_string(), Given::Text(text.into()))];
-        let request = EditRequest { object: Object::Contact, record: "ct".into(), changes, if_match: None };
+        let request = EditRequest { object: Object::Contact, record: "ct".into(), changes };
         let queued =
             write_beside(&mirror.path, |tx| Ok::<_, StoreError>(queue(tx, &request, EditSource::Edit, now).is_ok()));
         assert_eq!(queued.unwrap(), is_taken, "{text}");

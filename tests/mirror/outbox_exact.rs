@@ -46,7 +46,6 @@ fn in_shell(mirror: &Mirror, id: &str, column: &str, value: &str) -> Option<i64>
         object: CONTACT,
         record: RecordId::from(id),
         changes: vec![(column.into(), Given::Text(value.into()))],
-        if_match: None,
     };
     let now = Instant::system_now();
     write_beside(&mirror.path, |tx| queue(tx, &request, EditSource::Edit, now)).unwrap().edit

@@ -307,7 +307,7 @@ fn release(mirror: &Mirror, now: Instant) {
 
 /// Does what `crm-mirror edit` does.
 fn in_shell(mirror: &Mirror, object: Object, id: &str, changes: Vec<(String, Given)>) {
-    let request = EditRequest { object, record: RecordId::from(id), changes, if_match: None };
+    let request = EditRequest { object, record: RecordId::from(id), changes };
     let queued = write_beside(&mirror.path, |tx| queue(tx, &request, EditSource::Edit, Instant::system_now()));
     assert!(matches!(queued, Ok(_) | Err(QueueError::NoRecord { .. })), "{queued:?}");
 }

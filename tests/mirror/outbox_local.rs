@@ -417,7 +417,6 @@ async fn edit_through_the_writer_is_validated_and_queued() {
         object: CONTACT,
         record: "a".into(),
         changes: changes.iter().map(|(name, value)| (name.to_string(), Given::Json(value.clone()))).collect(),
-        if_match: None,
     };
     let (good, bad) = (
         request(&[("position", json!("CTO")), ("cf_boolean", json!(false)), ("cf_short_text", json!("s"))]),

@@ -125,7 +125,6 @@ fn edit(mirror: &Mirror, case: &Case, changes: &[(Column, Value)]) -> bool {
         object: case.object,
         record: RecordId::new("a"),
         changes: changes.iter().map(|(column, value)| (column.name.into(), Given::Json(value.clone()))).collect(),
-        if_match: None,
     };
     let now = Instant::system_now();
     write_beside(&mirror.path, |tx| queue(tx, &request, EditSource::Edit, now))

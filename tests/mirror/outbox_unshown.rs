@@ -36,7 +36,7 @@ async fn unshown(key: &'static str, details: bool) -> (Crm, Mirror) {
 
 fn request(column: Column, value: Value) -> EditRequest {
     let changes = vec![(column.name.into(), Given::Json(value))];
-    EditRequest { object: Object::Contact, record: RecordId::new("a"), changes, if_match: None }
+    EditRequest { object: Object::Contact, record: RecordId::new("a"), changes }
 }
 
 #[tokio::test]

@@ -162,7 +162,6 @@ impl MirrorTools {
             object,
             record: RecordId::new(id),
             changes: fields.iter().map(|(name, value)| (name.clone(), Given::Json(value.clone()))).collect(),
-            if_match: None,
         };
         let now = SystemClock.now();
         let queued = write_beside(&self.config.database, |tx| {

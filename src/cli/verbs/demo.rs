@@ -165,7 +165,6 @@ async fn steps(path: &Path, running: &SandboxServer) -> Result<(), Failure> {
             object: Object::Contact,
             record: RecordId::new(&*edited),
             changes: vec![edit::given("position=Chief Data Officer")?],
-            if_match: None,
         };
         write_beside(path, |tx| queue(tx, &request, EditSource::Edit, before))?;
         let title = format!(

@@ -13,7 +13,7 @@ use crate::cli::{Failure, Global, objects, output};
 use crate::config::Config;
 use crate::exit::Exit;
 use crate::format;
-use crate::model::{EditedFields, Etag, Instant, Object, RecordId, Ru, is_unknown, unfit_source};
+use crate::model::{EditedFields, Instant, Object, RecordId, Ru, is_unknown, unfit_source};
 use crate::outbox::queue;
 use crate::outbox::{EditRequest, EditSource, Given, QueueError};
 use crate::store::queue::QueuedValues;
@@ -37,11 +37,8 @@ pub struct EditArgs {
     changes: Vec<String>,
     /// Queue an edit for each row of a CSV file, all or none. The column `id` names the record; every other column is set
     /// to the value of the row, and an empty cell clears the field.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["id", "changes", "if_match"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["id", "changes"])]
     from: Option<PathBuf>,
-    /// Queue the edit only if the mirror has this version of the record.
-    #[arg(long, value_name = "ETAG")]
-    if_match: Option<String>,
     /// Only show the request that would be sent, as JSON.
     #[arg(long)]
     dry_run: bool,
@@ -66,7 +63,6 @@ pub fn run(global: &Global, args: &EditArgs) -> Result<Exit, Failure> {
         object: args.object,
         record: RecordId::new(id),
         changes: args.changes.iter().map(|change| given(change)).collect::<Result<_, _>>()?,
-        if_match: args.if_match.as_deref().map(Etag::from),
     };
     if args.dry_run {
         output::json(&queue::prepare(&Reader::open(&config.database)?.begin()?, &request)?)?;
@@ -291,7 +287,7 @@ fn csv_rows(object: Object, file: impl std::io::Read) -> Result<Vec<EditRow>, St
         let changes = header.iter().zip(&record).enumerate().filter(|(place, _)| *place != id);
         let changes = changes.map(|(_, (name, value))| (name.to_string(), Given::Text(value.into()))).collect();
         let record = RecordId::new(&record[id]);
-        rows.push(EditRow { line, request: EditRequest { object, record, changes, if_match: None } });
+        rows.push(EditRow { line, request: EditRequest { object, record, changes } });
     }
     Ok(rows)
 }

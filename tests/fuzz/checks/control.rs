@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crm_mirror::daemon::control::JobBody;
-use crm_mirror::model::{Clock, Etag, Object, RecordId, Resource};
+use crm_mirror::model::{Clock, Object, RecordId, Resource};
 use crm_mirror::outbox::queue::{self, QueueError};
 use crm_mirror::outbox::{EditRequest, EditSource, Given};
 use crm_mirror::store::StoreError;
@@ -20,7 +20,6 @@ struct GivenEdit {
     object: Object,
     id: RecordId,
     fields: BTreeMap<String, Value>,
-    if_match: Option<Etag>,
 }
 
 /// Checks one body.
@@ -43,7 +42,7 @@ pub fn check(data: &[u8]) {
         _ => {
             if let Ok(body) = serde_json::from_slice::<GivenEdit>(body) {
                 let changes = body.fields.into_iter().map(|(column, value)| (column, Given::Json(value))).collect();
-                edit(EditRequest { object: body.object, record: body.id, changes, if_match: body.if_match });
+                edit(EditRequest { object: body.object, record: body.id, changes });
             }
         }
     }
