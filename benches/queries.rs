@@ -212,7 +212,7 @@ async fn seed(path: &Path, world: &World) -> Outcome<()> {
     let asked_at: Instant = BASE.parse()?;
     let fields = decode::page(Resource::CustomFields, list(world, Resource::CustomFields).as_bytes(), &store.layout())?;
     let of_contacts: Vec<_> = world
-        .definitions()
+        .definitions
         .iter()
         .filter(|definition| definition.object == Object::Contact)
         .map(|definition| definition.id.to_string())

@@ -14,7 +14,7 @@ use backoff::exponential::ExponentialBackoff;
 
 use super::error::ApiError;
 use super::error_class::ErrorClass;
-use super::settings::Jitter;
+use super::settings::{Jitter, spread};
 
 /// Consecutive 429s before a request fails: the meter waits for the end of the hold between them.
 const MAX_HOLDS: u32 = 8;
@@ -73,18 +73,20 @@ impl Retries {
 
     fn delay(&mut self) -> Duration {
         let delay = self.delays.next_backoff().unwrap_or(self.delays.max_interval);
-        self.jitter.spread(delay)
+        spread(delay, &self.jitter)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
+
     use crate::api::error::Rejection;
     use crate::api::key::ApiKey;
 
     fn of_system(tries: u32, patience: Duration) -> Retries {
-        Retries::new(tries, patience, Jitter::system())
+        Retries::new(tries, patience, Arc::new(fastrand::f64))
     }
 
     fn status(status: u16) -> ApiError {
@@ -108,7 +110,7 @@ mod tests {
     #[test]
     fn delays_follow_the_given_source_alone() {
         let delays = |fraction| {
-            let mut retries = Retries::new(9, Duration::from_secs(3600), Jitter::from_source(move || fraction));
+            let mut retries = Retries::new(9, Duration::from_secs(3600), Arc::new(move || fraction));
             let delay = |_| retries.after(&status(503), Duration::ZERO).unwrap().as_millis();
             (0..8).map(delay).collect::<Vec<_>>()
         };

@@ -8,65 +8,52 @@ use reqwest::Url;
 
 /// The base URL of the service, without a trailing slash. It ends in `/v1` (reference, *What the service does*, rule 1).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BaseUrl {
-    text: Box<str>,
-    loopback: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct NotABaseUrl(&'static str);
+pub struct BaseUrl(Url);
 
 impl BaseUrl {
     pub fn as_str(&self) -> &str {
-        &self.text
+        self.0.as_str()
     }
 
     /// Whether the service is on this machine, in which case no proxy is used.
     pub fn is_loopback(&self) -> bool {
-        self.loopback
-    }
-
-    /// Whether the connection is encrypted; otherwise the service is on this machine.
-    pub(crate) fn is_encrypted(&self) -> bool {
-        self.text.starts_with("https:")
+        is_loopback(&self.0) == Some(true)
     }
 
     /// The address of a path and a query that are already percent-encoded; `None` if it would be parsed as a different
     /// address (`..` as a segment).
     pub(crate) fn address(&self, path_and_query: &str) -> Option<Url> {
-        let text = format!("{}{path_and_query}", self.text);
+        let text = format!("{self}{path_and_query}");
         Url::parse(&text).ok().filter(|url| url.as_str() == text)
     }
 }
 
 impl FromStr for BaseUrl {
-    type Err = NotABaseUrl;
+    type Err = &'static str;
 
-    fn from_str(text: &str) -> Result<BaseUrl, NotABaseUrl> {
+    fn from_str(text: &str) -> Result<BaseUrl, &'static str> {
         const MALFORMED: &str = "it is not an absolute URL such as https://api.example.com/v1";
         const NOT_ASCII: &str = "write its host name in ASCII, as `xn--…`";
         const IN_THE_CLEAR: &str =
             "plain http is allowed on loopback only, because the key would be sent unencrypted: use https://";
-        let text = text.trim();
-        let url = Url::parse(text).map_err(|_| NotABaseUrl(if text.is_ascii() { MALFORMED } else { NOT_ASCII }))?;
-        let loopback = is_loopback(&url).ok_or(NotABaseUrl(MALFORMED))?;
-        let text = url.as_str().trim_end_matches('/');
+        let text = text.trim().trim_end_matches('/');
+        let url = Url::parse(text).map_err(|_| if text.is_ascii() { MALFORMED } else { NOT_ASCII })?;
+        let loopback = is_loopback(&url).ok_or(MALFORMED)?;
         match url.scheme() {
-            "http" if !loopback => Err(NotABaseUrl(IN_THE_CLEAR)),
+            "http" if !loopback => Err(IN_THE_CLEAR),
             "http" | "https" => Ok(()),
-            _ => Err(NotABaseUrl("it must begin with https://")),
+            _ => Err("it must begin with https://"),
         }?;
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(NotABaseUrl("it must not contain a user name or a password"));
+            return Err("it must not contain a user name or a password");
         }
         if url.query().is_some() || url.fragment().is_some() {
-            return Err(NotABaseUrl("it must not contain a query or a fragment"));
+            return Err("it must not contain a query or a fragment");
         }
-        if !text.ends_with("/v1") || !url.path().trim_end_matches('/').ends_with("/v1") {
-            return Err(NotABaseUrl("it must end in the version segment /v1"));
+        if !url.path().ends_with("/v1") {
+            return Err("it must end in the version segment /v1");
         }
-        Ok(BaseUrl { text: text.into(), loopback })
+        Ok(BaseUrl(url))
     }
 }
 
@@ -79,7 +66,7 @@ pub(crate) fn is_loopback(url: &Url) -> Option<bool> {
 
 impl fmt::Display for BaseUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
+        f.write_str(self.as_str())
     }
 }
 

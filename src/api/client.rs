@@ -7,70 +7,25 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use hyper::body::Bytes;
 use percent_encoding::utf8_percent_encode;
-use reqwest::header::{CONTENT_TYPE, ETAG, HeaderName, HeaderValue, IF_MATCH};
+use reqwest::header::{CONTENT_TYPE, HeaderName, HeaderValue, IF_MATCH};
 use reqwest::{Method, RequestBuilder};
 use serde_json::value::RawValue;
 
 use super::admission::{Attempt, AttemptOutcome, Meter, Purpose, UnderWay};
 use super::attempts::Retries;
 use super::base_url::BaseUrl;
-use super::decode::{self, ListPage, NotUnderstood};
+use super::decode::{self, ListPage};
 use super::error::ApiError;
 use super::error_class::ErrorClass;
 use super::key::ApiKey;
 use super::pace::Gate;
 use super::query::{ENCODED, ListQuery};
 use super::settings::ClientSettings;
-use super::transport::{HttpAttempt, HttpReply, HttpTransport};
-use crate::model::{Clock, ClockReading, Etag, Instant, Layout, Object, Record, RecordId, RequestStamp, Ru};
+use super::transport::{HttpAttempt, HttpTransport, ServiceAnswer};
+use crate::model::{Clock, ClockReading, Etag, Instant, Layout, Object, RecordId, RequestStamp, Ru};
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
-const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
-
-/// A page of a list, validated but not decoded.
-#[derive(Clone, Debug)]
-pub struct ListAnswer {
-    /// The list envelope, for [`decode::page`].
-    pub body: Bytes,
-    /// The service's clock when it answered (`Date` header).
-    pub date: Option<Instant>,
-    pub asked: RequestStamp,
-}
-
-/// The envelope of one record, validated as JSON but not decoded.
-#[derive(Clone, Debug)]
-pub struct DetailAnswer {
-    /// For [`decode::detail`]. That of an update is a compact confirmation.
-    pub body: Bytes,
-    /// The `ETag` header, its quotes included.
-    pub etag: Option<Etag>,
-    pub asked: RequestStamp,
-}
-
-impl DetailAnswer {
-    /// The record that was asked for.
-    pub fn record(&self, object: Object, id: &RecordId, layout: &Layout) -> Result<Record, NotUnderstood> {
-        let mut record = decode::detail(object.resource(), &self.body, layout)?;
-        if record.id != *id {
-            return Err(NotUnderstood("the service answered with a different record".into()));
-        }
-        if let Some(etag) = &self.etag {
-            record.take_header_etag(object, etag.as_str());
-        }
-        Ok(record)
-    }
-}
-
-#[derive(Clone, Debug)]
-pub struct PatchAnswer {
-    /// The status, of the class 2xx.
-    pub status: u16,
-    pub confirmation: DetailAnswer,
-    /// Whether the service had applied this request before (`Idempotent-Replayed`); `None` if it does not say.
-    pub replayed: Option<bool>,
-}
 
 /// A request without a good answer.
 #[derive(Clone, Debug)]
@@ -159,13 +114,6 @@ impl Client {
         *self.0.last_date.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn observe_date(&self, date: Option<Instant>) {
-        if let Some(date) = date {
-            let known = (date, self.0.clock.reading());
-            *self.0.last_date.lock().unwrap_or_else(PoisonError::into_inner) = Some(known);
-        }
-    }
-
     /// Fetches a page of a list, for 1 RU, and decodes it while its body is read for the first time: a body has to be
     /// read completely to validate it, and reading it twice would take a good part of a walk's time.
     ///
@@ -176,7 +124,7 @@ impl Client {
         query: &ListQuery,
         purpose: Purpose,
         layout: &Layout,
-    ) -> Result<(ListAnswer, ListPage), ApiError> {
+    ) -> Result<(ServiceAnswer, ListPage), ApiError> {
         query.check()?;
         let request = self.request(Method::GET, &query.to_address())?;
         let resource = query.resource();
@@ -184,8 +132,8 @@ impl Client {
             Ok(page) => Ok(Ok(page)),
             Err(error) => decode::next_cursor(body).map(|_| Err(error)).map_err(|e| e.to_string()),
         };
-        let (reply, page, asked) = self.call(&request, query.is_once(), (Ru::GET, purpose), check).await?;
-        Ok((ListAnswer { date: reply.date(), body: reply.body, asked }, page?))
+        let (answer, page) = self.call(&request, query.once, (Ru::GET, purpose), check).await?;
+        Ok((answer, page?))
     }
 
     /// Fetches a detail, for 1 RU (*GET /contacts/{id}*, *GET /companies/{id}*).
@@ -193,10 +141,9 @@ impl Client {
     /// # Errors
     /// [`ApiError`], after the retries that the kind of error allows; [`ApiError::Unsendable`] for an identifier that
     /// cannot be part of an address (`..`).
-    pub async fn detail(&self, object: Object, id: &RecordId, purpose: Purpose) -> Result<DetailAnswer, ApiError> {
+    pub async fn detail(&self, object: Object, id: &RecordId, purpose: Purpose) -> Result<ServiceAnswer, ApiError> {
         let request = self.request(Method::GET, &record_path(object, id)?)?;
-        let (reply, (), asked) = self.call(&request, false, (Ru::GET, purpose), is_json).await?;
-        Ok(DetailAnswer { etag: etag(&reply), body: reply.body, asked })
+        Ok(self.call(&request, false, (Ru::GET, purpose), is_json).await?.0)
     }
 
     /// Updates a record, for 2 RU (*PATCH /contacts/{id}*, *PATCH /companies/{id}*). The body, `If-Match` and the
@@ -211,20 +158,14 @@ impl Client {
         body: &str,
         if_match: &Etag,
         idempotency_key: &str,
-    ) -> Result<PatchAnswer, PatchError> {
+    ) -> Result<ServiceAnswer, PatchError> {
         let unsent = |why| PatchError { why, unanswered: false };
         let (if_match, key) = (header(if_match.as_str(), "etag"), header(idempotency_key, "idempotency key"));
         let path = record_path(object, id).map_err(unsent)?;
         let request = self.request(Method::PATCH, &path).map_err(unsent)?;
         let request = request.header(IF_MATCH, if_match.map_err(unsent)?).header(IDEMPOTENCY_KEY, key.map_err(unsent)?);
         let request = request.header(CONTENT_TYPE, "application/json").body(body.to_string());
-        let (reply, (), asked) = self.call(&request, false, (Ru::PATCH, Purpose::Outbox), is_json).await?;
-        let replayed = reply.headers.get(IDEMPOTENT_REPLAYED);
-        Ok(PatchAnswer {
-            status: reply.status,
-            replayed: replayed.and_then(|value| value.to_str().ok()?.to_ascii_lowercase().parse().ok()),
-            confirmation: DetailAnswer { etag: etag(&reply), body: reply.body, asked },
-        })
+        Ok(self.call(&request, false, (Ru::PATCH, Purpose::Outbox), is_json).await?.0)
     }
 
     /// Whether a request can name a record and its version: both texts are the service's.
@@ -249,7 +190,7 @@ impl Client {
         once: bool,
         (cost, purpose): (Ru, Purpose),
         check: impl Fn(&[u8]) -> Result<T, String>,
-    ) -> Result<(HttpReply, T, RequestStamp), PatchError> {
+    ) -> Result<(ServiceAnswer, T), PatchError> {
         let Inner { settings, clock, meter, gate, transport, .. } = &*self.0;
         let mut retries = Retries::new(settings.tries, settings.patience, settings.jitter.clone());
         let attempt = Attempt { cost, purpose };
@@ -263,18 +204,19 @@ impl Client {
             let admission = admitted.map_err(refused)?;
             let asked = RequestStamp::new(clock.reading(), admission.order.clone());
             let under_way = UnderWay::new(&**meter, admission);
-            let HttpAttempt { outcome, hold, result } = transport.attempt(sent, asked.at).await;
+            let HttpAttempt { outcome, hold, result } = transport.attempt(sent, &asked).await;
             under_way.settle(outcome).await;
             if let Some(hold) = hold {
                 meter.hold(hold).await;
             }
             let error = match result {
-                Ok(reply) => match check(&reply.body) {
+                Ok(answer) => match check(&answer.body) {
                     Ok(found) => {
                         permit.ok();
-                        self.observe_date(reply.date());
+                        let mut last_date = self.0.last_date.lock().unwrap_or_else(PoisonError::into_inner);
+                        *last_date = answer.date.map(|date| (date, clock.reading())).or(*last_date);
                         self.0.answered.fetch_add(cost.get(), Ordering::Relaxed);
-                        return Ok((reply, found, asked));
+                        return Ok((answer, found));
                     }
                     Err(why) => ApiError::Broken { tries: 1, why },
                 },
@@ -321,11 +263,6 @@ fn is_json(body: &[u8]) -> Result<(), String> {
     let parsed: Result<&RawValue, _> = serde_json::from_slice(body);
     // Only the position and class: the error's own text may quote the body.
     parsed.map(drop).map_err(|e| format!("not JSON: {:?} error at byte {}", e.classify(), e.column()))
-}
-
-fn etag(reply: &HttpReply) -> Option<Etag> {
-    let value = reply.headers.get(ETAG)?;
-    std::str::from_utf8(value.as_bytes()).ok().filter(|etag| !etag.is_empty()).map(Etag::from)
 }
 
 #[cfg(test)]

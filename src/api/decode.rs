@@ -7,11 +7,9 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
-use std::fmt;
 use std::sync::LazyLock;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::model::catalogue::{FieldProjection, Resource};
@@ -85,36 +83,12 @@ pub fn detail(resource: Resource, body: &[u8], layout: &Layout) -> Result<Record
     record(resource, true, data, layout).ok_or_else(|| NotUnderstood("`data` is not a record with an `id`".into()))
 }
 
-/// The members of an object in order, each with its decoded name and its value as source text; a repeated name is there
-/// twice.
-struct ObjectMembers<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
-
-impl<'de> Deserialize<'de> for ObjectMembers<'de> {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<ObjectMembers<'de>, D::Error> {
-        struct Each;
-        impl<'de> Visitor<'de> for Each {
-            type Value = ObjectMembers<'de>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<ObjectMembers<'de>, M::Error> {
-                let mut members = Vec::new();
-                while let Some((Name(name), value)) = map.next_entry::<Name<'de>, &RawValue>()? {
-                    members.push((name, value));
-                }
-                Ok(ObjectMembers(members))
-            }
-        }
-        d.deserialize_map(Each)
-    }
-}
-
-#[derive(Deserialize)]
+#[derive(Deserialize, PartialEq, Eq, PartialOrd, Ord)]
 struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// The members of an object; `None` if the value is none.
-fn members(raw: &RawValue) -> Option<Vec<(Cow<'_, str>, &RawValue)>> {
-    serde_json::from_str(raw.get()).ok().map(|ObjectMembers(members)| members)
+/// The members of an object by their decoded names, each as source text; `None` if the value is none.
+fn members(raw: &RawValue) -> Option<BTreeMap<Name<'_>, &RawValue>> {
+    serde_json::from_str(raw.get()).ok()
 }
 
 enum WirePlace {
@@ -142,11 +116,6 @@ fn places(resource: Resource) -> HashMap<&'static str, WirePlace> {
     places
 }
 
-/// What null in place of a group says about its fields: a list may omit them, only a detail shows them all.
-fn null_group(of_detail: bool, shown: FieldValue<SqlValue>) -> FieldValue<SqlValue> {
-    if of_detail { shown } else { FieldValue::Omitted }
-}
-
 /// Decodes a record; `None` if it is none, or has no identifier.
 fn record(resource: Resource, of_detail: bool, item: &RawValue, layout: &Layout) -> Option<Record> {
     let fields = resource.fields();
@@ -154,21 +123,9 @@ fn record(resource: Resource, of_detail: bool, item: &RawValue, layout: &Layout)
     let slots = resource.object().map_or(0, |object| layout.of(object).fields().len());
     let is_excluded =
         |index: usize| resource.object().is_some_and(|object| layout.exclusions.takes_field(object, index));
-    let mut out = Record {
-        id: RecordId::new(""),
-        created_at: None,
-        updated_at: None,
-        fields: absent(fields.len()),
-        custom: absent(slots),
-        extra: Extra::default(),
-        detail_extra: Extra::default(),
-        options: None,
-        inexact: 0,
-        unknown_keys: Vec::new(),
-        null_keys: Vec::new(),
-    };
+    let mut out = Record { fields: absent(fields.len()), custom: absent(slots), ..Record::default() };
     let mut id = None;
-    for (name, value) in members(item)? {
+    for (Name(name), value) in members(item)? {
         match places.get(name.as_ref()) {
             Some(WirePlace::Field(index)) if is_excluded(*index) => {}
             Some(WirePlace::Field(index)) => {
@@ -178,18 +135,19 @@ fn record(resource: Resource, of_detail: bool, item: &RawValue, layout: &Layout)
                     "updatedAt" => out.updated_at = instant(value),
                     _ => {}
                 }
-                standard(&mut out, resource, *index, of_detail, value, None);
+                standard(&mut out, resource, *index, of_detail, value, ("", &name));
             }
             Some(WirePlace::Group(group)) => {
                 if value.get() == "null" {
-                    let value = null_group(of_detail, FieldValue::Null);
+                    // A list may omit the fields of a group; only a detail shows them all.
+                    let value = if of_detail { FieldValue::Null } else { FieldValue::Omitted };
                     group.values().for_each(|index| out.fields[*index] = value.clone());
                 } else if let Some(inner) = members(value) {
-                    for (inner_name, value) in inner {
+                    for (Name(inner_name), value) in inner {
                         match group.get(inner_name.as_ref()) {
                             Some(index) if is_excluded(*index) => {}
                             Some(index) => {
-                                standard(&mut out, resource, *index, of_detail, value, Some((&name, &inner_name)));
+                                standard(&mut out, resource, *index, of_detail, value, (&name, &inner_name));
                             }
                             None => inexact(&mut out, of_detail).keep_nested(&name, &inner_name, value),
                         }
@@ -237,7 +195,7 @@ fn absent(count: usize) -> Vec<FieldValue<SqlValue>> {
 }
 
 fn instant(raw: &RawValue) -> Option<Instant> {
-    Instant::read(&field_value::string(raw)?).ok().map(|read| read.instant)
+    Instant::read(&field_value::string(raw)?).ok().map(|(instant, _)| instant)
 }
 
 /// A record's identifier: its text, or the digits of a number.
@@ -256,7 +214,7 @@ fn standard(
     index: usize,
     of_detail: bool,
     value: &RawValue,
-    nested: Option<(&str, &str)>,
+    (object, name): (&str, &str),
 ) {
     let field = &resource.fields()[index];
     // A list that contains a detail field violates its projection: the value is kept in `extra`, but not treated as a
@@ -265,10 +223,7 @@ fn standard(
     let decoded = if misplaced { FieldValue::Unrepresentable } else { field_value::standard(field.kind, Some(value)) };
     if matches!(decoded, FieldValue::Unrepresentable | FieldValue::Truncated(_)) {
         let extra = inexact(out, field.projection == FieldProjection::Detail && !misplaced);
-        match nested {
-            Some((object, name)) => extra.keep_nested(object, name, value),
-            None => extra.keep(field.wire, value),
-        }
+        extra.keep_nested(object, name, value);
     }
     out.fields[index] = if misplaced { FieldValue::Absent } else { decoded };
 }
@@ -287,7 +242,7 @@ fn custom_values(out: &mut Record, resource: Resource, of_detail: bool, value: &
     };
     if value.get() == "null" {
         // A detail lists every active key, with null for a missing value: this is not its form.
-        set_all(null_group(of_detail, FieldValue::Withheld));
+        set_all(if of_detail { FieldValue::Withheld } else { FieldValue::Omitted });
         return;
     }
     let Some(members) = members(value) else {
@@ -298,7 +253,7 @@ fn custom_values(out: &mut Record, resource: Resource, of_detail: bool, value: &
         }
         return;
     };
-    for (key, value) in members {
+    for (Name(key), value) in members {
         let Some((slot, field)) = fields.by_key(&key) else {
             if fields.is_excluded(&key) {
                 continue;

@@ -1,52 +1,23 @@
-//! How many requests are under way at once: more as long as the service answers, and half as many when it says 429
-//! or lets one time out.
+//! How many requests are under way at once: more as long as the service answers, and one when it says 429 or lets one
+//! time out.
 //!
-//! `Pace` is the arithmetic; [`Gate`] makes callers wait for it. Answers to requests that were sent before the last
-//! step down do not step down again: four refusals of one moment are one refusal.
-//!
-//! It begins with two requests and one more for each good answer. After the first step down it grows by one for each
-//! round of good answers, which finds the pace that the service bears and stays there.
+//! It begins with two requests, and grows by one for each round of good answers, which finds the pace that the service bears.
+//! Answers to requests that were sent before a step down find it done: four refusals of one moment are one refusal.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Debug)]
 struct Pace {
     limit: u32,
     max: u32,
     /// Good answers since the limit last moved.
     good: u32,
-    /// Incremented by every reduction.
-    era: u64,
     under_way: u32,
 }
 
-impl Pace {
-    /// Starts with two requests in flight, or with `max` if that is fewer. At least one is always allowed.
-    fn new(max: u32) -> Pace {
-        let max = max.max(1);
-        Pace { limit: max.min(2), max, good: 0, era: 0, under_way: 0 }
-    }
-
-    fn on_ok(&mut self) {
-        self.good += 1;
-        if self.era == 0 || self.good >= self.limit {
-            self.good = 0;
-            self.limit = self.max.min(self.limit + 1);
-        }
-    }
-
-    /// Records a 429 or a timeout of a request that was sent in `era`.
-    fn on_held(&mut self, era: u64) {
-        self.good = 0;
-        if era == self.era {
-            self.era += 1;
-            self.limit = (self.limit / 2).max(1);
-        }
-    }
-}
-
+/// Makes callers wait for the pace.
 #[derive(Debug)]
 pub struct Gate {
     pace: Mutex<Pace>,
@@ -55,14 +26,13 @@ pub struct Gate {
 
 /// Permits one request in flight, until it is dropped.
 #[derive(Debug)]
-pub struct Permit<'a> {
-    gate: &'a Gate,
-    era: u64,
-}
+pub struct Permit<'a>(&'a Gate);
 
 impl Gate {
+    /// Begins with two requests in flight, or with `max` if that is fewer. At least one is always allowed.
     pub fn new(max: u32) -> Gate {
-        Gate { pace: Mutex::new(Pace::new(max)), freed: Notify::new() }
+        let max = max.max(1);
+        Gate { pace: Mutex::new(Pace { limit: max.min(2), max, good: 0, under_way: 0 }), freed: Notify::new() }
     }
 
     pub fn limit(&self) -> u32 {
@@ -78,7 +48,7 @@ impl Gate {
                 let mut pace = self.pace();
                 if pace.under_way < pace.limit {
                     pace.under_way += 1;
-                    return Permit { gate: self, era: pace.era };
+                    return Permit(self);
                 }
             }
             freed.await;
@@ -92,20 +62,27 @@ impl Gate {
 
 impl Permit<'_> {
     pub fn ok(&self) {
-        self.gate.pace().on_ok();
+        let mut pace = self.0.pace();
+        pace.good += 1;
+        if pace.good >= pace.limit {
+            (pace.good, pace.limit) = (0, pace.max.min(pace.limit + 1));
+        }
+        drop(pace);
         // The limit may have grown by one.
-        self.gate.freed.notify_one();
+        self.0.freed.notify_one();
     }
 
+    /// Records a 429 or a timeout.
     pub fn held(&self) {
-        self.gate.pace().on_held(self.era);
+        let mut pace = self.0.pace();
+        (pace.good, pace.limit) = (0, 1);
     }
 }
 
 impl Drop for Permit<'_> {
     fn drop(&mut self) {
-        self.gate.pace().under_way -= 1;
-        self.gate.freed.notify_one();
+        self.0.pace().under_way -= 1;
+        self.0.freed.notify_one();
     }
 }
 
@@ -119,25 +96,28 @@ mod tests {
         std::future::poll_fn(|cx| Poll::Ready(Pin::new(&mut *future).poll(cx).is_pending())).await
     }
 
-    #[test]
-    fn the_limit_follows_answers_and_refusals() {
-        let answered = |pace: &mut Pace, answers: u32| (0..answers).for_each(|_| pace.on_ok());
-        let mut pace = Pace::new(16);
-        for (name, answers, limit) in
-            [("begins with two", 0, 2), ("one more for each good answer", 3, 5), ("up to the maximum", 40, 16)]
-        {
-            answered(&mut pace, answers);
-            assert_eq!(pace.limit, limit, "{name}");
+    #[tokio::test]
+    async fn the_limit_follows_answers_and_refusals() {
+        let gate = Gate::new(5);
+        for (name, answers, limit) in [
+            ("begins with two", 0, 2),
+            ("one more for each round of good answers", 2, 3),
+            ("not sooner", 2, 3),
+            ("and again", 1, 4),
+            ("up to the maximum", 40, 5),
+        ] {
+            for _ in 0..answers {
+                gate.permit().await.ok();
+            }
+            assert_eq!(gate.limit(), limit, "{name}");
         }
-        let era = pace.era;
-        pace.on_held(era);
-        pace.on_held(era);
-        assert_eq!(pace.limit, 8, "refusals of one moment are one refusal");
-        answered(&mut pace, 8 + 9);
-        assert_eq!(pace.limit, 10, "one more for each round of good answers");
-        (0..10).for_each(|n| pace.on_held(era + 1 + n));
-        assert_eq!(pace.limit, 1, "never below one");
-        assert_eq!(Pace::new(0).limit, 1);
+        let refused = [gate.permit().await, gate.permit().await, gate.permit().await];
+        refused.iter().for_each(Permit::held);
+        assert_eq!(gate.limit(), 1, "never below one");
+        drop(refused);
+        gate.permit().await.ok();
+        assert_eq!(gate.limit(), 2);
+        assert_eq!(Gate::new(0).limit(), 1);
     }
 
     #[tokio::test]
@@ -161,6 +141,7 @@ mod tests {
         tokio::pin!(waiting);
         assert!(is_pending(&mut waiting).await);
         held.0.ok();
+        held.1.ok();
         drop(dropped);
         waiting.await;
     }

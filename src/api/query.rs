@@ -93,7 +93,7 @@ pub struct ListQuery {
     /// The predicates by the names of their parameters.
     predicates: Vec<(String, String)>,
     cursor: Option<Cursor>,
-    once: bool,
+    pub(super) once: bool,
     /// The first rule that it breaks.
     broken: Option<QueryError>,
 }
@@ -158,10 +158,6 @@ impl ListQuery {
     pub fn once(mut self) -> ListQuery {
         self.once = true;
         self
-    }
-
-    pub(crate) fn is_once(&self) -> bool {
-        self.once
     }
 
     pub fn count_exact(mut self) -> ListQuery {
@@ -249,7 +245,7 @@ impl ListQuery {
 
     fn standard(self, field: &str, op: Op, value: String) -> ListQuery {
         match self.resource.filter_field(field) {
-            Some(known) if known.filter.allows(op) => self.push(known.filter_name(), op, value),
+            Some(known) if known.filter.contains(&op) => self.push(known.filter_name(), op, value),
             _ => self.not_filterable(field, op),
         }
     }

@@ -29,31 +29,19 @@ impl ClientSettings {
             max_body: 16 * 1024 * 1024,
             tries: 5,
             patience: Duration::from_secs(120),
-            jitter: Jitter::system(),
+            jitter: Arc::new(fastrand::f64),
             concurrency: 4,
         }
     }
 }
 
-/// Spreads delays, so that mirrors that fail together do not retry together.
-#[derive(Clone)]
-pub struct Jitter(Arc<dyn Fn() -> f64 + Send + Sync>);
+/// Fractions, each from 0 to 1, that spread delays, so that mirrors that fail together do not retry together.
+pub type Jitter = Arc<dyn Fn() -> f64 + Send + Sync>;
 
-impl Jitter {
-    pub fn system() -> Jitter {
-        Jitter::from_source(fastrand::f64)
-    }
-
-    /// Jitter from given fractions, each from 0 to 1.
-    pub fn from_source(source: impl Fn() -> f64 + Send + Sync + 'static) -> Jitter {
-        Jitter(Arc::new(source))
-    }
-
-    /// A delay between half of `delay` and one and a half times as much, in whole milliseconds.
-    pub(super) fn spread(&self, delay: Duration) -> Duration {
-        let fraction = (self.0)().clamp(0.0, 1.0);
-        Duration::from_millis((delay.as_millis() as f64 * (0.5 + fraction)) as u64)
-    }
+/// A delay between half of `delay` and one and a half times as much, in whole milliseconds.
+pub(super) fn spread(delay: Duration, jitter: &Jitter) -> Duration {
+    let fraction = jitter().clamp(0.0, 1.0);
+    Duration::from_millis((delay.as_millis() as f64 * (0.5 + fraction)) as u64)
 }
 
 #[cfg(test)]
@@ -62,7 +50,10 @@ mod tests {
 
     #[test]
     fn delays_are_spread_by_half_around_the_given_one() {
-        let spread = |fraction| Jitter::from_source(move || fraction).spread(Duration::from_secs(2)).as_millis();
+        let spread = |fraction| {
+            let jitter: Jitter = Arc::new(move || fraction);
+            super::spread(Duration::from_secs(2), &jitter).as_millis()
+        };
         assert_eq!([0.0, 0.25, 0.5, 1.0].map(spread), [1000, 1500, 2000, 3000]);
         // A source that breaks its promise causes no hot loop.
         assert_eq!([-7.0, 9.0, f64::INFINITY].map(spread), [1000, 3000, 3000]);

@@ -9,32 +9,62 @@ use std::sync::Once;
 use std::time::Duration;
 
 use hyper::body::Bytes;
-use reqwest::header::{ACCEPT, AUTHORIZATION, DATE, HeaderMap, HeaderValue, RETRY_AFTER};
+use reqwest::header::{ACCEPT, AUTHORIZATION, DATE, ETAG, HeaderMap, HeaderValue, RETRY_AFTER};
 use reqwest::{Method, RequestBuilder, Url};
 
 use super::admission::AttemptOutcome;
+use super::decode::{self, NotUnderstood};
 use super::error::{ApiError, PROXY_LOGIN, Rejection, UNREACHABLE, shown};
 use super::error_class::ErrorClass;
 use super::key::ApiKey;
 use super::requested_wait::requested_wait;
 use super::settings::ClientSettings;
-use crate::model::Instant;
+use crate::model::{Etag, Instant, Layout, Object, Record, RecordId, RequestStamp};
 
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
 const CERTIFICATE: &str = "check `api.base_url`, the clock of this machine and its CA certificates";
 const NO_TLS: &str = "this port does not speak TLS: check the `https://` and the port of `api.base_url`";
 
-/// An answer with a success status.
-pub(crate) struct HttpReply {
+/// A good answer, of the class 2xx: validated, but not decoded.
+#[derive(Clone, Debug)]
+pub struct ServiceAnswer {
     pub status: u16,
-    pub headers: HeaderMap,
+    /// For [`decode::page`] or [`decode::detail`]. That of an update is a compact confirmation.
     pub body: Bytes,
+    /// The service's clock when it answered (`Date` header).
+    pub date: Option<Instant>,
+    /// The `ETag` header, its quotes included.
+    pub etag: Option<Etag>,
+    /// Whether the service had applied this update before (`Idempotent-Replayed`); `None` if it does not say.
+    pub replayed: Option<bool>,
+    pub asked: RequestStamp,
 }
 
-impl HttpReply {
-    pub(crate) fn date(&self) -> Option<Instant> {
-        date(&self.headers)
+impl ServiceAnswer {
+    fn new(status: u16, headers: &HeaderMap, body: Bytes, asked: RequestStamp) -> ServiceAnswer {
+        let header =
+            |name| headers.get(name).map(HeaderValue::as_bytes).and_then(|value| std::str::from_utf8(value).ok());
+        ServiceAnswer {
+            status,
+            body,
+            date: date(headers),
+            etag: header(ETAG.as_str()).filter(|etag| !etag.is_empty()).map(Etag::from),
+            replayed: header("idempotent-replayed").and_then(|value| value.to_ascii_lowercase().parse().ok()),
+            asked,
+        }
+    }
+
+    /// The record that was asked for.
+    pub fn record(&self, object: Object, id: &RecordId, layout: &Layout) -> Result<Record, NotUnderstood> {
+        let mut record = decode::detail(object.resource(), &self.body, layout)?;
+        if record.id != *id {
+            return Err(NotUnderstood("the service answered with a different record".into()));
+        }
+        if let Some(etag) = &self.etag {
+            record.take_header_etag(object, etag.as_str());
+        }
+        Ok(record)
     }
 }
 
@@ -46,7 +76,7 @@ pub(crate) struct HttpAttempt {
     pub outcome: AttemptOutcome,
     /// A wait that the answer requests: how long, if it says so.
     pub hold: Option<Option<Duration>>,
-    pub result: Result<HttpReply, ApiError>,
+    pub result: Result<ServiceAnswer, ApiError>,
 }
 
 pub(crate) struct HttpTransport {
@@ -72,7 +102,7 @@ impl HttpTransport {
         if settings.base_url.is_loopback() {
             builder = builder.no_proxy();
         }
-        if !settings.base_url.is_encrypted() {
+        if !settings.base_url.as_str().starts_with("https:") {
             // Decoding the machine's certificates takes time, and none of them is looked at.
             builder = builder.tls_certs_only([]);
         }
@@ -86,9 +116,9 @@ impl HttpTransport {
         request.header(AUTHORIZATION, self.authorization.clone())
     }
 
-    /// Sends the request once and reads the whole answer. A wait until a date is measured from `now` if the answer has
-    /// no date of its own.
-    pub(crate) async fn attempt(&self, request: RequestBuilder, now: Instant) -> HttpAttempt {
+    /// Sends the request once and reads the whole answer. A wait until a date is measured from when it was asked for, if the
+    /// answer has no date of its own.
+    pub(crate) async fn attempt(&self, request: RequestBuilder, asked: &RequestStamp) -> HttpAttempt {
         let mut response = match request.send().await {
             Ok(response) => response,
             Err(e) => {
@@ -100,12 +130,12 @@ impl HttpTransport {
         let status = response.status();
         let headers = std::mem::take(response.headers_mut());
         let header = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok());
-        let now = date(&headers).unwrap_or(now);
+        let now = date(&headers).unwrap_or(asked.at);
         if status.is_success() {
             // Some services send a wait with every answer; a wait of zero is none.
             let wait = requested_wait(b"", header, now).filter(|wait| !wait.is_zero());
             let result = self.read(&mut response, self.max_body).await;
-            let result = result.map(|body| HttpReply { status: status.as_u16(), headers, body });
+            let result = result.map(|body| ServiceAnswer::new(status.as_u16(), &headers, body, asked.clone()));
             return HttpAttempt { outcome: AttemptOutcome::Charged, hold: wait.map(Some), result };
         }
         let status = status.as_u16();

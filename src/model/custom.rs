@@ -5,14 +5,14 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use strum::{EnumString, IntoStaticStr};
+use strum::{EnumString, IntoStaticStr, VariantArray};
 
-use super::catalogue::{Object, Ops};
+use super::catalogue::{Object, Op, ops};
 use super::column_name::ColumnName;
 use super::exclusions::{Exclusions, object_of, plain_name};
 use super::ids::{FieldKey, RecordId};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, EnumString, IntoStaticStr)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, EnumString, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "SCREAMING_SNAKE_CASE")]
 pub enum DataType {
     ShortText,
@@ -34,17 +34,11 @@ pub enum DataType {
 }
 
 impl DataType {
-    pub const ALL: [DataType; 9] = [
-        DataType::ShortText,
-        DataType::LongText,
-        DataType::Integer,
-        DataType::Decimal,
-        DataType::Boolean,
-        DataType::Date,
-        DataType::DateTime,
-        DataType::SingleSelect,
-        DataType::MultiSelect,
-    ];
+    /// Those of the reference.
+    pub const ALL: [DataType; 9] = match DataType::VARIANTS.first_chunk() {
+        Some(known) => *known,
+        None => [DataType::Unknown; 9],
+    };
 
     pub fn as_str(self) -> &'static str {
         self.into()
@@ -55,14 +49,14 @@ impl DataType {
     }
 
     /// The filter operators of the reference's table; a definition's `allowedOperators` may be fewer.
-    pub const fn ops(self) -> Ops {
+    pub const fn ops(self) -> &'static [Op] {
         match self {
-            DataType::ShortText | DataType::SingleSelect => Ops::TEXT,
-            DataType::LongText => Ops::PRESENCE,
-            DataType::Integer | DataType::Decimal | DataType::Date | DataType::DateTime => Ops::RANGE,
-            DataType::Boolean => Ops::BOOLEAN,
-            DataType::MultiSelect => Ops::CHOICES,
-            DataType::Unknown => Ops::NONE,
+            DataType::ShortText | DataType::SingleSelect => ops::TEXT,
+            DataType::LongText => ops::PRESENCE,
+            DataType::Integer | DataType::Decimal | DataType::Date | DataType::DateTime => ops::RANGE,
+            DataType::Boolean => ops::BOOLEAN,
+            DataType::MultiSelect => ops::CHOICES,
+            DataType::Unknown => &[],
         }
     }
 
@@ -179,7 +173,7 @@ impl Layout {
     }
 
     pub fn has_details(&self, object: Object) -> bool {
-        self.exclusions.leave_a_detail_field(object)
+        object.detail_fields().any(|field| !self.exclusions.takes(object.table(), field.column))
             || self.of(object).fields().iter().any(|field| field.data_type.detail_only())
     }
 

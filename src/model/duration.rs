@@ -2,37 +2,25 @@
 
 use std::time::Duration;
 
-/// The units, longest first, in milliseconds.
-const UNITS: [(&str, u64); 5] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
+use jiff::{Span, SpanRelativeTo};
 
 /// Reads `30s`, `5m`, `1d`, `1h30m`; `0` needs no unit.
 pub fn duration(text: &str) -> Result<Duration, &'static str> {
     const WRONG: &str = "must be a number and a unit, such as \"30s\", \"5m\", \"12h\" or \"1d\"";
-    let mut rest = text.trim();
-    if rest == "0" {
+    let text = text.trim();
+    if text == "0" {
         return Ok(Duration::ZERO);
     }
-    if rest.is_empty() {
-        return Err(WRONG);
-    }
-    let mut millis: u64 = 0;
-    while !rest.is_empty() {
-        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-        if digits == 0 {
-            return Err(WRONG);
-        }
-        let number: u64 = rest[..digits].parse().map_err(|_| "is too long")?;
-        rest = &rest[digits..];
-        let letters = rest.bytes().take_while(u8::is_ascii_alphabetic).count();
-        let unit = UNITS.iter().find(|(name, _)| *name == &rest[..letters]).ok_or(WRONG)?.1;
-        rest = &rest[letters..];
-        millis = number.checked_mul(unit).and_then(|part| millis.checked_add(part)).ok_or("is too long")?;
-    }
-    Ok(Duration::from_millis(millis))
+    // The calendar library reads signs, fractions and words, too.
+    let is_plain = text.bytes().all(|b| b.is_ascii_digit() || b.is_ascii_lowercase());
+    let span: Option<Span> = text.parse().ok().filter(|_| is_plain);
+    let duration = span.and_then(|span| span.to_duration(SpanRelativeTo::days_are_24_hours()).ok());
+    duration.and_then(|duration| duration.try_into().ok()).ok_or(WRONG)
 }
 
 /// A duration as it is written in a setting.
 pub fn spell(duration: Duration) -> String {
+    const UNITS: [(&str, u64); 5] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
     let millis = duration.as_millis() as u64;
     let whole = UNITS.iter().find(|(_, unit)| millis >= *unit && millis.is_multiple_of(*unit));
     whole.map_or("0".into(), |(name, unit)| format!("{}{name}", millis / unit))

@@ -35,32 +35,27 @@ impl Editable {
 
     /// What the column accepts, phrased to follow its name.
     pub fn accepts(&self) -> String {
-        match self.data_type {
+        let what: String = match self.data_type {
             None => self
                 .object
-                .pick("takes text without the character U+0000", "takes text with a character that is not white space")
+                .pick("text without the character U+0000", "text with a character that is not white space")
                 .into(),
-            Some(DataType::ShortText) => format!("takes text of at most {SHORT_TEXT} characters"),
-            Some(DataType::LongText) => format!("takes text of at most {LONG_TEXT} characters"),
-            Some(DataType::Integer) => "takes a whole number of 64 bits".into(),
-            Some(DataType::Decimal) => {
-                "takes a decimal as text, at most 20 digits before the point and 10 after it".into()
-            }
-            Some(DataType::Boolean) => "takes 0 (false) or 1 (true)".into(),
-            Some(DataType::Date) => "takes a real date, YYYY-MM-DD, of the years 0001 to 9999".into(),
-            Some(DataType::DateTime) => {
-                "takes a timestamp with a time zone, such as 2026-01-02T03:04:05Z, of the years \
+            Some(DataType::ShortText) => format!("text of at most {SHORT_TEXT} characters"),
+            Some(DataType::LongText) => format!("text of at most {LONG_TEXT} characters"),
+            Some(DataType::Integer) => "a whole number of 64 bits".into(),
+            Some(DataType::Decimal) => "a decimal as text, at most 20 digits before the point and 10 after it".into(),
+            Some(DataType::Boolean) => "0 (false) or 1 (true)".into(),
+            Some(DataType::Date) => "a real date, YYYY-MM-DD, of the years 0001 to 9999".into(),
+            Some(DataType::DateTime) => "a timestamp with a time zone, such as 2026-01-02T03:04:05Z, of the years \
                 0001 to 9999 and to the microsecond at most"
-                    .into()
-            }
-            Some(DataType::SingleSelect) => "takes the value of one of its options, see select_labels".into(),
+                .into(),
+            Some(DataType::SingleSelect) => "the value of one of its options, see select_labels".into(),
             Some(DataType::MultiSelect) => {
-                format!(
-                    "takes a JSON array of at most {MULTI_SELECT} different values of its options, see select_labels"
-                )
+                format!("a JSON array of at most {MULTI_SELECT} different values of its options, see select_labels")
             }
-            Some(DataType::Unknown) => "takes no value, because its type is unknown".into(),
-        }
+            Some(DataType::Unknown) => "no value, because its type is unknown".into(),
+        };
+        format!("takes {what}")
     }
 }
 

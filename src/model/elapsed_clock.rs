@@ -17,15 +17,10 @@ pub const SET_CLOCK: Duration = Duration::from_secs(60);
 
 /// The elapsed clock at its last reading. It is stored with the ledger before every request, so its form is short: all times
 /// are microseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+///
+/// The default is a clock that was never read: its first reading shows the wall clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ElapsedClock(i64, u64, i64, Option<(u32, u64)>);
-
-/// A clock that was never read: its first reading shows the wall clock.
-impl Default for ElapsedClock {
-    fn default() -> ElapsedClock {
-        ElapsedClock(0, 0, 0, None)
-    }
-}
 
 impl ElapsedClock {
     #[must_use]

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use super::catalogue::{Field, FieldKind, Object, Resource};
+use super::catalogue::{Field, Object, Resource};
 use super::column_name::ColumnName;
 
 /// Fields that no mirror can be without: they identify a record and its version, and order the lists.
@@ -109,11 +109,6 @@ impl Exclusions {
         group == "customFields" && self.columns(table).any(|excluded| excluded.starts_with("cf_"))
             || fields_of(table).iter().any(|field| is_of_group(field) && self.takes(table, field.column))
     }
-
-    pub fn leave_a_detail_field(&self, object: Object) -> bool {
-        let is_kept = |field: &&Field| field.kind != FieldKind::Id && !self.takes(object.table(), field.column);
-        object.detail_fields().any(|field| is_kept(&field))
-    }
 }
 
 /// The name of a column while its field is active.
@@ -184,7 +179,6 @@ mod tests {
         assert!(!excluded.takes_key("companies", "x") && !excluded.takes_key("companies", "sal"));
         let notes = Object::Contact.fields().iter().position(|field| field.column == "notes").unwrap();
         assert!(excluded.takes_field(Object::Contact, notes) && !Exclusions::default().takes_field(Object::Contact, 0));
-        assert!(excluded.leave_a_detail_field(Object::Contact));
     }
 
     #[test]

@@ -79,10 +79,6 @@ pub fn string(raw: &RawValue) -> Option<Cow<'_, str>> {
     }
 }
 
-fn is_number(source: &str) -> bool {
-    source.starts_with(|c: char| c == '-' || c.is_ascii_digit())
-}
-
 /// A value that is there as `read` makes it; `None` does not fit the column.
 fn present(
     raw: Option<&RawValue>,
@@ -110,17 +106,9 @@ fn integer(source: &str) -> Option<i64> {
     source.parse().ok().filter(|_| source != "-0")
 }
 
-fn boolean(source: &str) -> Option<i64> {
-    match source {
-        "true" => Some(1),
-        "false" => Some(0),
-        _ => None,
-    }
-}
-
 /// A JSON number as a double, if its text is the shortest form of that double.
 fn real(source: &str) -> Option<f64> {
-    if !is_number(source) {
+    if !source.starts_with(|c: char| c == '-' || c.is_ascii_digit()) {
         return None;
     }
     let value: f64 = source.parse().ok()?;
@@ -148,7 +136,7 @@ pub fn standard(kind: FieldKind, raw: Option<&RawValue>) -> FieldValue<SqlValue>
         FieldKind::Etag => string(raw).filter(|etag| !etag.is_empty()).map(exact),
         FieldKind::Instant => instant(&string(raw)?),
         FieldKind::Integer => integer(raw.get()).map(number),
-        FieldKind::Boolean => boolean(raw.get()).map(number),
+        FieldKind::Boolean => raw.get().parse::<bool>().ok().map(|value| number(value.into())),
         FieldKind::Number => real(raw.get()).map(|value| FieldValue::Exact(SqlValue::Real(value))),
         FieldKind::Value { .. } if raw.get().starts_with('"') => string(raw).map(exact),
         FieldKind::Value { .. } | FieldKind::Json => Some(exact(raw.get())),

@@ -26,13 +26,6 @@ pub struct Instant(DateTime);
 #[error("`{0}` is not an ISO 8601 timestamp with a time zone")]
 pub struct NotAnInstant(pub String);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReadInstant {
-    pub instant: Instant,
-    /// False if the text is more precise than the canonical microseconds, or names a leap second.
-    pub exact: bool,
-}
-
 impl Instant {
     pub const EPOCH: Instant = Instant(DateTime::constant(1970, 1, 1, 0, 0, 0, 0));
     pub const MIN: Instant = Instant(DateTime::constant(1, 1, 1, 0, 0, 0, 0));
@@ -53,8 +46,9 @@ impl Instant {
     }
 
     /// Parses a timestamp as the service writes it: `2026-01-02T03:04:05[.fraction][Z|±hh:mm]`. All of its timestamps are
-    /// UTC (reference, *Resources and their fields*), so one without a time zone is, too.
-    pub fn read(text: &str) -> Result<ReadInstant, NotAnInstant> {
+    /// UTC (reference, *Resources and their fields*), so one without a time zone is, too. Says whether the canonical form is
+    /// equivalent: not if the text is more precise than microseconds, or names a leap second.
+    pub fn read(text: &str) -> Result<(Instant, bool), NotAnInstant> {
         let read = || {
             let (whole, fraction, zone) = split(text)?;
             let nanos = fraction.bytes().chain(iter::repeat(b'0')).take(9);
@@ -73,7 +67,7 @@ impl Instant {
             let exact = !whole.ends_with("60") && fraction.bytes().skip(6).all(|digit| digit == b'0');
             let local: DateTime = whole.parse().ok()?;
             let instant = Instant(local.with().subsec_nanosecond(nanos).build().ok()?).shifted(-ahead)?;
-            Some(ReadInstant { instant, exact })
+            Some((instant, exact))
         };
         read().ok_or_else(|| NotAnInstant::of(text))
     }
@@ -92,8 +86,8 @@ impl Instant {
             canonical[20..20 + fraction.len()].copy_from_slice(fraction.as_bytes());
             return Ok((CompactString::from_utf8_lossy(&canonical), true));
         }
-        let read = Instant::read(text)?;
-        Ok((read.instant.to_compact_string(), read.exact))
+        let (instant, is_exact) = Instant::read(text)?;
+        Ok((instant.to_compact_string(), is_exact))
     }
 
     fn since_epoch(self) -> SignedDuration {
@@ -219,7 +213,7 @@ impl FromStr for Instant {
     /// Parses a timestamp with a time zone: what people write and what is stored has one.
     fn from_str(s: &str) -> Result<Instant, NotAnInstant> {
         match split(s) {
-            Some((.., zone)) if !zone.is_empty() => Instant::read(s).map(|read| read.instant),
+            Some((.., zone)) if !zone.is_empty() => Instant::read(s).map(|(instant, _)| instant),
             _ => Err(NotAnInstant::of(s)),
         }
     }
@@ -247,8 +241,8 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> (String, bool) {
-        let read = Instant::read(text).unwrap();
-        (read.instant.to_string(), read.exact)
+        let (instant, is_exact) = Instant::read(text).unwrap();
+        (instant.to_string(), is_exact)
     }
 
     fn canonical(text: &str) -> Option<(String, bool)> {

@@ -24,7 +24,7 @@ pub mod service_time;
 pub mod time_range;
 
 pub use answer_time::AnswerTime;
-pub use catalogue::{Field, FieldKind, FieldProjection, Object, Op, Ops, Resource};
+pub use catalogue::{Field, FieldKind, FieldProjection, Object, Op, Resource};
 pub use clock::{Clock, ClockReading, MonotonicReading, SystemClock, boot_number};
 pub use column_name::ColumnName;
 pub use custom::{Choice, CustomField, CustomFields, DataType, Definition, Layout};

@@ -11,7 +11,7 @@ use super::ids::{FieldKey, RecordId};
 use super::instant::Instant;
 use super::time_range::TimeField;
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Record {
     pub id: RecordId,
     /// When it was created and last changed, as the answer shows it: in full precision, whatever its columns can hold.

@@ -9,60 +9,39 @@
 //! it. So a [`RequestRegister`] belongs to an open mirror. It tracks the open requests: a note about a row is needed as
 //! long as an older answer may still arrive, so memory is bounded by the requests in flight.
 
-use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::clock::{ClockReading, MonotonicReading};
 use super::instant::Instant;
 
+/// The last number, and the open requests in their order.
 #[derive(Clone, Debug, Default)]
-pub struct RequestRegister(Arc<Mutex<OpenRequests>>);
-
-#[derive(Debug, Default)]
-struct OpenRequests {
-    last: u64,
-    open: BTreeSet<u64>,
-}
+pub struct RequestRegister(Arc<Mutex<(u64, Vec<Weak<u64>>)>>);
 
 impl RequestRegister {
-    fn requests(&self) -> MutexGuard<'_, OpenRequests> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub fn begin(&self) -> RequestOrder {
-        let mut requests = self.requests();
-        requests.last += 1;
-        let number = requests.last;
-        requests.open.insert(number);
-        RequestOrder(Arc::new(OpenRequest { number, register: self.clone() }))
+        let mut requests = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        requests.0 += 1;
+        let order = Arc::new(requests.0);
+        requests.1.retain(|open| open.strong_count() > 0);
+        requests.1.push(Arc::downgrade(&order));
+        RequestOrder(order)
     }
 
     /// The number of the oldest request whose answer may still be written; all lower numbers are finished.
     pub fn oldest_open(&self) -> u64 {
-        let requests = self.requests();
-        requests.open.first().copied().unwrap_or(requests.last + 1)
+        let requests = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        requests.1.iter().find_map(Weak::upgrade).map_or(requests.0 + 1, |oldest| *oldest)
     }
 }
 
 /// The request is open until the last clone is dropped.
 #[derive(Clone, Debug)]
-pub struct RequestOrder(Arc<OpenRequest>);
-
-#[derive(Debug)]
-struct OpenRequest {
-    number: u64,
-    register: RequestRegister,
-}
+pub struct RequestOrder(Arc<u64>);
 
 impl RequestOrder {
     pub fn number(&self) -> u64 {
-        self.0.number
-    }
-}
-
-impl Drop for OpenRequest {
-    fn drop(&mut self) {
-        self.register.requests().open.remove(&self.number);
+        *self.0
     }
 }
 

@@ -4,7 +4,6 @@ use serde_json::json;
 
 use super::tests::{FIRST, send};
 use super::*;
-use crate::api::DetailAnswer;
 use crate::model::RecordId;
 use crate::outbox::edit_fixture::{self as fixture, CONTACT, rules};
 
@@ -33,7 +32,7 @@ async fn a_success_is_evidence_only_if_it_shows_the_update() {
         let shown = fixture::on_mirror(move |tx| {
             let (record, rules) = (RecordId::new("c"), rules(100));
             let (edits, request) = send(tx, &record, &rules, FIRST);
-            let answer = DetailAnswer { body: text.into(), etag: None, asked: fixture::stamp() };
+            let answer = fixture::answered(&text, None);
             let decoded = answer.record(CONTACT, &record, &tx.layout()).ok();
             edits.shows(&request, decoded.as_ref(), status)
         });

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::edit_tx::{EditTx, PushRules};
-use crate::api::decode;
+use crate::api::{ServiceAnswer, decode};
 use crate::model::request_order::RequestRegister;
 use crate::model::{
     DelayScope, Edit, EditState, EditedFields, Etag, Instant, Object, RecordId, RequestStamp, RetryDelay,
@@ -84,6 +84,11 @@ pub(super) fn insert_row_without_fields(mirror: &std::path::Path) {
 
 pub(super) fn stamp() -> RequestStamp {
     RequestStamp::new(now(), RequestRegister::default().begin())
+}
+
+pub(super) fn answered(body: &str, etag: Option<&str>) -> ServiceAnswer {
+    let (body, etag) = (body.to_string().into(), etag.map(Etag::new));
+    ServiceAnswer { status: 200, body, date: None, etag, replayed: None, asked: stamp() }
 }
 
 pub(super) fn queue_edit(tx: &MirrorTx<'_>, columns: &[(&str, &str)], base: Option<&str>) -> i64 {

@@ -14,8 +14,7 @@ use super::patch_answer::{AfterAnswer, PatchOutcome, StoredRequest};
 use super::push_progress::{PushPass, Pushed, lock};
 use super::{delay, trail};
 use crate::api::admission::AdmissionError;
-use crate::api::client::{DetailAnswer, PatchAnswer, PatchError};
-use crate::api::{ApiError, Client, ErrorClass};
+use crate::api::{ApiError, Client, ErrorClass, PatchError, ServiceAnswer};
 use crate::model::{Clock, DelayScope, Instant, Object, Purpose, RecordId};
 use crate::store::{Applied, MirrorTx, Store, StoreError, outbox_report};
 
@@ -174,7 +173,7 @@ impl RecordPush<'_> {
     }
 
     /// Stores a detail in the mirror, and decides on the request, in one transaction.
-    async fn take_detail(&self, carrier: Option<i64>, answer: DetailAnswer) -> Result<NextStep, OutboxError> {
+    async fn take_detail(&self, carrier: Option<i64>, answer: ServiceAnswer) -> Result<NextStep, OutboxError> {
         let RecordPush { object, id, .. } = *self;
         let its_id = id.clone();
         let done = self.edit(move |edits| {
@@ -240,16 +239,16 @@ impl RecordPush<'_> {
 
     /// Finishes the edits of an applied request, and stores the answer in the mirror. An answer that does not show the
     /// update finishes nothing.
-    async fn confirm(&self, request: StoredRequest, answer: PatchAnswer) -> Result<NextStep, OutboxError> {
+    async fn confirm(&self, request: StoredRequest, answer: ServiceAnswer) -> Result<NextStep, OutboxError> {
         let RecordPush { pass, object, id, .. } = *self;
-        let PatchAnswer { status, confirmation, replayed } = answer;
+        let (status, replayed) = (answer.status, answer.replayed);
         let its_id = id.clone();
         let is_accepted = self.edit(move |edits| {
-            let record = confirmation.record(object, &its_id, &edits.tx.layout()).ok();
+            let record = answer.record(object, &its_id, &edits.tx.layout()).ok();
             if edits.shows(&request, record.as_ref(), status) {
                 edits.found.written.insert(object);
                 edits.found.unknown_keys |= record.as_ref().is_some_and(|record| !record.unknown_keys.is_empty());
-                let applied = edits.confirmed(&request, record.as_ref(), replayed, &confirmation.asked)?;
+                let applied = edits.confirmed(&request, record.as_ref(), replayed, &answer.asked)?;
                 edits.found.mirror.updated += u64::from(applied == Some(Applied::Updated));
                 return Ok(true);
             }
@@ -287,9 +286,8 @@ mod send_tests;
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::model::{Etag, FieldKind, FieldValue, SqlValue};
-    use crate::outbox::edit_fixture::{CONTACT, contact, on_mirror, stamp};
+    use crate::model::{FieldKind, FieldValue, SqlValue};
+    use crate::outbox::edit_fixture::{CONTACT, answered, contact, on_mirror};
 
     #[tokio::test]
     async fn answer_has_the_version_of_its_header_unless_its_body_has_one() {
@@ -301,7 +299,7 @@ mod tests {
             (r#"{"data":{"id":"d","etag":"v1"}}"#, Some("v2"), None),
             ("{}", Some("v2"), None),
         ] {
-            let answer = DetailAnswer { body: body.into(), etag: header.map(Etag::new), asked: stamp() };
+            let answer = answered(body, header);
             let record = on_mirror(move |tx| answer.record(CONTACT, &contact(), &tx.layout()).ok()).await;
             let found = record.map(|record| record.fields[place].clone());
             let expected = version.map(|version| FieldValue::Exact(SqlValue::from(version)));

@@ -1,9 +1,9 @@
 //! The custom fields of the tenant (reference, *Custom field definition*).
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::model::{Choice, DataType, Instant, Object, Op};
+use crate::model::{Choice, DataType, Object, Op};
 
 /// A custom field in the form of its list. It is created with [`NewField`] and changed through the world.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -16,14 +16,11 @@ pub struct CustomDefinition {
     pub data_type: String,
     #[serde(rename = "objectType")]
     pub object: Object,
-    #[serde(rename = "status", serialize_with = "status", deserialize_with = "is_active")]
-    pub active: bool,
-    #[serde(serialize_with = "wire")]
-    pub created_at: Option<Instant>,
-    #[serde(serialize_with = "wire")]
-    pub updated_at: Option<Instant>,
-    #[serde(serialize_with = "wire")]
-    pub archived_at: Option<Instant>,
+    /// ACTIVE or ARCHIVED.
+    pub status: String,
+    pub created_at: Option<String>,
+    pub updated_at: Option<String>,
+    pub archived_at: Option<String>,
     pub nullable: bool,
     pub required: bool,
     pub readable: bool,
@@ -44,12 +41,8 @@ impl CustomDefinition {
         DataType::from_name(&self.data_type)
     }
 
-    /// Whether a filter may use `op` (reference, *Custom values*, rule 3).
-    pub(crate) fn filters_by(&self, op: Op) -> bool {
-        self.active
-            && self.filterable
-            && self.kind().ops().allows(op)
-            && self.allowed_operators.iter().any(|name| name == op.as_str())
+    pub fn is_active(&self) -> bool {
+        self.status == "ACTIVE"
     }
 
     pub(crate) fn to_json(&self) -> Value {
@@ -66,32 +59,13 @@ impl CustomDefinition {
         };
         let object = text("objectType")?.parse().map_err(|_| "`objectType` must be contact or company")?;
         let data_type = text("dataType")?;
-        let mut read = NewField::new(object, text("key")?, DataType::from_name(data_type)).of_type(data_type).0;
-        // One by one, so that an error names its member.
+        let mut whole =
+            NewField::new(object, text("key")?, DataType::from_name(data_type)).of_type(data_type).0.to_json();
         for (name, value) in members.iter().filter(|(name, value)| !(value.is_null() && *name == "options")) {
-            let mut whole = read.to_json();
             whole[name] = value.clone();
-            read = serde_json::from_value(whole).map_err(|error| format!("`{name}`: {error}"))?;
         }
-        Ok(read)
+        serde_json::from_value(whole).map_err(|error| error.to_string())
     }
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the serializer's form")]
-fn status<S: Serializer>(active: &bool, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(if *active { "ACTIVE" } else { "ARCHIVED" })
-}
-
-fn is_active<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
-    match String::deserialize(deserializer)?.as_str() {
-        "ACTIVE" => Ok(true),
-        "ARCHIVED" => Ok(false),
-        _ => Err(serde::de::Error::custom("must be ACTIVE or ARCHIVED")),
-    }
-}
-
-fn wire<S: Serializer>(at: &Option<Instant>, serializer: S) -> Result<S::Ok, S::Error> {
-    at.map(Instant::to_wire).serialize(serializer)
 }
 
 #[must_use]
@@ -107,7 +81,7 @@ impl NewField {
             label: key.to_string(),
             data_type: data_type.as_str().to_string(),
             object,
-            active: true,
+            status: "ACTIVE".to_string(),
             created_at: None,
             updated_at: None,
             archived_at: None,
@@ -140,11 +114,6 @@ impl NewField {
     pub fn operators(mut self, operators: &[Op]) -> NewField {
         self.0.allowed_operators = operators.iter().map(|op| op.as_str().to_string()).collect();
         self.0.filterable = !operators.is_empty();
-        self
-    }
-
-    pub fn read_only(mut self) -> NewField {
-        self.0.writable = false;
         self
     }
 

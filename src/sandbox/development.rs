@@ -12,58 +12,34 @@ use serde_json::json;
 
 use super::handle::Sandbox;
 use super::patch::Replays;
-use super::state::{Development, DevelopmentError, Origin, SandboxClock, StateFile, locked};
+use super::state::{Development, DevelopmentError, SandboxClock, Standalone, StateFile, locked};
 use super::world::World;
-use crate::model::{Clock, Object};
+use crate::model::{Clock, Object, duration};
 
 const LOGGED: usize = 100_000;
 
 impl Sandbox {
     /// A sandbox with an admin interface next to the API, and the seed of its key.
-    pub fn develop(mut development: Development) -> Result<(Sandbox, u64), DevelopmentError> {
+    pub fn develop(development: &Development) -> Result<(Sandbox, u64), DevelopmentError> {
         let (file, stored) = match &development.state {
             Some(path) => StateFile::open(path).map(|(file, stored)| (Some(file), stored))?,
             None => (None, None),
         };
-        let (seed, advanced) =
-            stored.as_ref().map_or((development.seed, Duration::ZERO), |stored| (stored.0, stored.1));
-        development.seed = seed;
         let clock = SandboxClock { fixed: development.now, advanced: Arc::default() };
-        let origin = Origin { base: clock.now(), clock: clock.clone(), file, development };
-        let (world, replays) = match stored {
-            Some((.., world, replays)) => (world, replays),
-            None => (origin.world()?, Replays::default()),
+        let (seed, advanced, world, replays) = match stored {
+            Some(stored) => stored,
+            None => (development.seed, Duration::ZERO, development.world(clock.now())?, Replays::default()),
         };
         *locked(&clock.advanced) = advanced;
-        let sandbox = Sandbox::new(world, Arc::new(clock));
-        sandbox.faults().begin(seed, &origin.development.faults);
+        let sandbox = Sandbox::new(world, Arc::new(clock.clone()));
+        sandbox.faults().seed(seed);
+        sandbox.faults().set(&development.faults);
         // The state file is written for the first time.
-        sandbox.write(true, |_, memory| {
+        sandbox.write(|_, memory| {
             memory.settings.log_limit = Some(LOGGED);
-            (memory.replays, memory.origin) = (replays, Some(origin));
+            (memory.replays, memory.standalone) = (replays, Some(Standalone { seed, clock, file }));
         })?;
         Ok((sandbox, seed))
-    }
-
-    pub(super) fn reset(&self) -> Result<(), DevelopmentError> {
-        self.write(true, |world, memory| {
-            let Some(origin) = &memory.origin else { return };
-            // The fixture was valid when the sandbox started.
-            if let Ok(begun) = origin.world() {
-                *world = begun;
-            }
-            *locked(&origin.clock.advanced) = Duration::ZERO;
-            self.faults().begin(origin.development.seed, &origin.development.faults);
-            memory.forget();
-        })
-    }
-
-    pub(super) fn advance(&self, by: Duration) -> Result<(), DevelopmentError> {
-        self.write(false, |_, memory| {
-            if let Some(origin) = &memory.origin {
-                *locked(&origin.clock.advanced) += by;
-            }
-        })
     }
 
     /// Changes the world once per interval until the future is dropped.
@@ -81,14 +57,12 @@ impl Sandbox {
 
 /// The time between two changes, of a rate such as `5/s`.
 pub fn churn_interval(rate: &str) -> Result<Duration, String> {
-    let wrong = || format!("`{rate}` must be a number per unit, such as 5/s, 30/m or 200/h");
-    let (number, unit) = rate.split_once('/').ok_or_else(wrong)?;
-    let number: u32 = number.parse().map_err(|_| wrong())?;
-    let seconds = [("s", 1), ("m", 60), ("h", 3600)].into_iter().find(|(name, _)| *name == unit).ok_or_else(wrong)?.1;
-    if number == 0 || number > seconds * 10_000 {
-        return Err(format!("`{rate}` must be more than 0 and at most 10000/s"));
-    }
-    Ok(Duration::from_secs(seconds.into()) / number)
+    let parts = rate.split_once('/').filter(|(_, unit)| ["s", "m", "h"].contains(unit));
+    let interval =
+        parts.and_then(|(number, unit)| duration(&format!("1{unit}")).ok()?.checked_div(number.parse().ok()?));
+    let interval = interval.filter(|interval| *interval >= Duration::from_micros(100));
+    interval
+        .ok_or_else(|| format!("`{rate}` must be a number per unit, such as 5/s, 30/m or 200/h, and at most 10000/s"))
 }
 
 #[derive(Debug)]

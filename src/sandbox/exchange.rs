@@ -160,10 +160,6 @@ impl Answer {
         let body = format!("{{\"data\":{source}}}");
         Answer { rows: 1, ..Answer::json(200, &body) }.with("etag", etag)
     }
-
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(known, _)| *known == name).map(|(_, value)| value.as_str())
-    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -176,8 +172,6 @@ pub struct LoggedRequest {
     /// `None` if there was no answer.
     pub status: Option<u16>,
     pub ru: Ru,
-    /// The index of its key, in the order in which keys were added.
-    pub key: Option<usize>,
     /// Whether the answer was lost or truncated on its way.
     pub cut: bool,
     pub replayed: bool,

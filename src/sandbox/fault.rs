@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use serde_json::json;
@@ -14,15 +15,11 @@ use super::world::World;
 use crate::model::Instant;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(unpredictable_function_pointer_comparisons, reason = "only rules without rewrites are compared")]
 pub enum Fault {
-    /// 429, with the wait in seconds in the body, in the `Retry-After` header, in both or in neither.
-    TooMany {
-        body: Option<u64>,
-        header: Option<u64>,
-    },
-    /// Any error status with its envelope, with the wait in the body, the header, both or neither. The request has no
-    /// effect.
-    StatusWithRetry {
+    /// An error status with its envelope, with the wait in seconds in the body, the `Retry-After` header, both or neither.
+    /// The request has no effect.
+    Wait {
         status: u16,
         body: Option<u64>,
         header: Option<u64>,
@@ -49,14 +46,11 @@ pub enum Fault {
     Truncated,
     /// The chunked body ends without its last chunk.
     TruncatedChunked,
-    /// The compressed body ends early, while the HTTP message is complete.
-    TruncatedGzip,
     Body(String),
     /// The body that the function makes of the right one and of this text.
     Rewritten(BodyRewrite, String),
-    /// The answer takes this long in real time.
-    Slow(Duration),
-    SlowBetween(Duration, Duration),
+    /// The answer takes this long in real time, at least and at most.
+    Slow(Duration, Duration),
     /// The answer takes this long by the sandbox's clock.
     Drag(Duration),
     /// A valid cursor is refused with 400.
@@ -92,15 +86,7 @@ pub enum Fault {
     Date(DateHeader),
 }
 
-#[derive(Clone, Copy, Debug, Eq)]
-pub struct BodyRewrite(pub fn(&str, &str) -> String);
-
-// Written out: the compiler warns of a derived comparison of functions.
-impl PartialEq for BodyRewrite {
-    fn eq(&self, other: &BodyRewrite) -> bool {
-        std::ptr::fn_addr_eq(self.0, other.0)
-    }
-}
+pub type BodyRewrite = fn(&str, &str) -> String;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Hidden {
@@ -116,23 +102,18 @@ impl Hidden {
 
     pub(crate) fn hides(&self, id: &str) -> bool {
         match self {
-            // FNV-1a: the same records in every request and every run.
             Hidden::Percent(share) => {
-                let hash = id.bytes().fold(0xCBF2_9CE4_8422_2325_u64, |hash, byte| {
-                    (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3)
-                });
-                (hash >> 32) % 100 < u64::from(*share)
+                let mut hasher = DefaultHasher::new();
+                id.hash(&mut hasher);
+                hasher.finish() % 100 < u64::from(*share)
             }
             Hidden::Ids(ids) => ids.contains(id),
         }
     }
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DateHeader {
-    /// The time of the sandbox's clock.
-    #[default]
-    Clock,
     Missing,
     /// The clock's time plus so many seconds, which may be negative.
     Offset(i64),
@@ -142,7 +123,6 @@ pub enum DateHeader {
 impl DateHeader {
     pub(crate) fn at(&self, now: Instant) -> Option<String> {
         match self {
-            DateHeader::Clock => Some(now.to_http_date()),
             DateHeader::Missing => None,
             DateHeader::Offset(seconds) => {
                 let by = Duration::from_secs(seconds.unsigned_abs());
@@ -172,7 +152,7 @@ impl TakenFaults {
     pub(super) fn layer(&mut self, fault: &Fault) -> &mut Option<Fault> {
         match fault {
             Fault::Lag(_) | Fault::AsOf(_) | Fault::Hide(_) => &mut self.view,
-            Fault::Slow(_) | Fault::SlowBetween(..) | Fault::Drag(_) => &mut self.delay,
+            Fault::Slow(..) | Fault::Drag(_) => &mut self.delay,
             Fault::Date(_) => &mut self.date,
             _ => &mut self.answer,
         }
@@ -181,7 +161,7 @@ impl TakenFaults {
     /// The world as seen by the replica that answers.
     pub(crate) fn seen<'w>(&self, world: &'w World) -> Cow<'w, World> {
         match &self.view {
-            Some(Fault::Lag(by)) => Cow::Owned(world.as_of(world.now().minus(*by))),
+            Some(Fault::Lag(by)) => Cow::Owned(world.as_of(world.now.minus(*by))),
             Some(Fault::AsOf(at)) => Cow::Owned(world.as_of(*at)),
             Some(Fault::Hide(hidden)) => Cow::Owned(world.without(|id| hidden.hides(id))),
             _ => Cow::Borrowed(world),
@@ -190,19 +170,18 @@ impl TakenFaults {
 
     /// The answer of a fault that lets the request have no effect.
     pub(crate) fn refusal(&self) -> Option<Answer> {
-        let (status, message, (body, header)) = match self.answer.as_ref()? {
-            Fault::TooMany { body, header } => (429, "Rate limit exceeded", (*body, *header)),
-            Fault::StatusWithRetry { status, body, header } => (*status, INJECTED, (*body, *header)),
-            Fault::Status(status) => (*status, INJECTED, (None, None)),
-            Fault::Html(_) | Fault::Redirect { .. } | Fault::Reset => (500, INJECTED, (None, None)),
+        let (status, body, header) = match self.answer.as_ref()? {
+            Fault::Wait { status, body, header } => (*status, *body, *header),
+            Fault::Status(status) => (*status, None, None),
+            Fault::Html(_) | Fault::Redirect { .. } | Fault::Reset => (500, None, None),
             _ => return None,
         };
-        Some(Answer::error(status, message, &json!({"retryAfter": body})).with("retry-after", header))
+        Some(Answer::error(status, INJECTED, &json!({"retryAfter": body})).with("retry-after", header))
     }
 
     /// What arrives of an answer; `None` if the connection closes without one.
     pub(crate) fn deliver(&self, answer: Answer) -> Option<Answer> {
-        let is_success = answer.status == 200;
+        let (is_success, rows) = (answer.status == 200, answer.rows);
         Some(match self.answer.as_ref() {
             Some(Fault::Reset | Fault::ResetAfterApply) => return None,
             Some(Fault::Html(status) | Fault::StatusAfterApply(status)) => html(*status),
@@ -211,21 +190,13 @@ impl TakenFaults {
             }
             Some(Fault::ErrorAfterApply(status)) => Answer::refused(*status, INJECTED),
             Some(Fault::HugeBody(bytes)) => padded(answer, *bytes),
-            Some(Fault::HeavyRows(bytes)) => {
-                let rows = answer.rows;
-                padded(answer, bytes.saturating_mul(rows))
-            }
+            Some(Fault::HeavyRows(bytes)) => padded(answer, bytes.saturating_mul(rows)),
             Some(Fault::Body(body)) if is_success => Answer { body: body.clone(), ..answer },
-            Some(Fault::Rewritten(BodyRewrite(rewrite), with)) if is_success => {
+            Some(Fault::Rewritten(rewrite, with)) if is_success => {
                 Answer { body: rewrite(&answer.body, with), ..answer }
             }
             _ => answer,
         })
-    }
-
-    /// Whether the answer is broken on its way.
-    pub(crate) fn cuts(&self) -> bool {
-        matches!(self.answer, Some(Fault::Truncated | Fault::TruncatedChunked | Fault::TruncatedGzip))
     }
 }
 

@@ -59,11 +59,7 @@ impl Rule {
         Rule { record: Some(id.to_string()), ..self }
     }
 
-    pub fn with_cursor(self) -> Rule {
-        self.with_param("cursor")
-    }
-
-    /// Only requests with a parameter whose name has this prefix: `count`, `filter[id]`.
+    /// Only requests with a parameter whose name has this prefix: `cursor`, `filter[id]`.
     pub fn with_param(mut self, name: &str) -> Rule {
         self.params.push(name.to_string());
         self
@@ -143,11 +139,6 @@ impl Faults {
         self.plan().rules.clone_from(&line.rules);
     }
 
-    pub(crate) fn begin(&self, seed: u64, line: &FaultLine) {
-        self.seed(seed);
-        self.set(line);
-    }
-
     pub fn seed(&self, seed: u64) {
         self.plan().rng = fastrand::Rng::with_seed(seed);
     }
@@ -171,10 +162,7 @@ impl Faults {
             if rule.times < u32::MAX {
                 rule.times = rule.times.saturating_sub(1);
             }
-            *layer = Some(match rule.fault {
-                Fault::SlowBetween(low, high) => Fault::Slow(low + (high - low).mul_f64(rng.f64())),
-                _ => rule.fault.clone(),
-            });
+            *layer = Some(rule.fault.clone());
         }
         rules.retain(|rule| !rule.is_over(now));
         taken
@@ -194,7 +182,6 @@ const KINDS: [(&str, Fault); 7] = [
     ("empty", Fault::EmptyList),
     ("no-date", Fault::Date(DateHeader::Missing)),
 ];
-const RETRY_AFTER: u64 = 1;
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FaultLine {
@@ -225,7 +212,7 @@ fn kind(name: &str) -> Result<Fault, String> {
         return Ok(fault.clone());
     }
     match name.parse::<u16>().ok().filter(|_| name.len() == 3) {
-        Some(429) => Ok(Fault::TooMany { body: Some(RETRY_AFTER), header: Some(RETRY_AFTER) }),
+        Some(429) => Ok(Fault::Wait { status: 429, body: Some(1), header: Some(1) }),
         Some(status @ 400..=599) => Ok(Fault::Status(status)),
         Some(status @ (301 | 302 | 303 | 307 | 308)) => {
             Ok(Fault::Redirect { status, location: "/elsewhere".to_string() })
@@ -252,7 +239,7 @@ fn latency(amount: &str) -> Result<Fault, String> {
     if low > high {
         return Err(format!("`{amount}`: the range ends before it begins"));
     }
-    Ok(Fault::SlowBetween(low, high))
+    Ok(Fault::Slow(low, high))
 }
 
 #[cfg(test)]
@@ -267,7 +254,7 @@ mod tests {
     #[test]
     fn rule_applies_only_to_matching_requests() {
         let faults = Faults::default();
-        faults.add(Rule::new(Fault::Reset).on(Resource::Contacts).with_cursor().after(1).times(2));
+        faults.add(Rule::new(Fault::Reset).on(Resource::Contacts).with_param("cursor").after(1).times(2));
         let first = RequestLine::new("GET", "/v1/contacts", "limit=2");
         let later = RequestLine::new("GET", "/v1/contacts", "limit=2&cursor=x");
         let other = RequestLine::new("GET", "/v1/companies", "cursor=x");
@@ -316,7 +303,7 @@ mod tests {
         let line: FaultLine = "429:1%, 503:2.5%,latency:50..400ms,reset:0%".parse().unwrap();
         assert_eq!(line.rules.len(), 4);
         assert_eq!(line.rules[1], Rule::new(Fault::Status(503)).percent(2.5).forever());
-        let range = Fault::SlowBetween(Duration::from_millis(50), Duration::from_millis(400));
+        let range = Fault::Slow(Duration::from_millis(50), Duration::from_millis(400));
         assert_eq!(line.rules[2], Rule::new(range).forever());
         assert!("".parse::<FaultLine>().unwrap().rules.is_empty());
         for junk in [

@@ -1,42 +1,40 @@
 //! A fixture: one JSON object with lists of records in the form of details. Identifiers, timestamps and etags are kept
 //! byte for byte, and numbers keep their digits. Unknown fields are shown verbatim.
 
-use std::collections::BTreeMap;
-
+use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::definition::{CustomDefinition, NewField};
 use super::world::World;
 use crate::model::{Instant, Resource};
 
-/// The members of a fixture, in the order of parsing: definitions come before the values of their fields.
-const MEMBERS: [(&str, Resource); 4] = [
-    ("customFieldDefinitions", Resource::CustomFields),
-    ("teamMembers", Resource::TeamMembers),
-    ("companies", Resource::Companies),
-    ("contacts", Resource::Contacts),
-];
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+struct Fixture {
+    custom_field_definitions: Vec<Box<RawValue>>,
+    team_members: Vec<Box<RawValue>>,
+    companies: Vec<Box<RawValue>>,
+    contacts: Vec<Box<RawValue>>,
+}
 
 impl World {
     /// Records without timestamps get `now`. An error says where it is.
     pub(crate) fn from_fixture(text: &str, now: Instant) -> Result<World, String> {
-        let mut document: BTreeMap<String, Vec<Box<RawValue>>> =
-            serde_json::from_str(text).map_err(|error| format!("the file: {error}"))?;
+        let fixture: Fixture = serde_json::from_str(text).map_err(|error| format!("the file: {error}"))?;
         let mut world = World::new(now);
-        for (member, resource) in MEMBERS {
-            for (place, record) in document.remove(member).unwrap_or_default().iter().enumerate() {
+        // Definitions come before the values of their fields.
+        for (member, resource, records) in [
+            ("customFieldDefinitions", Resource::CustomFields, fixture.custom_field_definitions),
+            ("teamMembers", Resource::TeamMembers, fixture.team_members),
+            ("companies", Resource::Companies, fixture.companies),
+            ("contacts", Resource::Contacts, fixture.contacts),
+        ] {
+            for (place, record) in records.iter().enumerate() {
                 let loaded = load(&mut world, resource, record.get());
                 loaded.map_err(|why| format!("{member}[{place}]: {why}"))?;
             }
         }
-        match document.keys().next() {
-            Some(unknown) => {
-                let known = MEMBERS.map(|(member, _)| member).join(", ");
-                Err(format!("{unknown}: is not a member of a fixture; known members: {known}"))
-            }
-            None => Ok(world),
-        }
+        Ok(world)
     }
 }
 
@@ -49,7 +47,7 @@ fn load(world: &mut World, resource: Resource, source: &str) -> Result<(), Strin
         Some(_) => Err("`id` must be a string")?,
     }
     match resource {
-        Resource::CustomFields => world.fields().define(NewField(CustomDefinition::from_json(&record)?)),
+        Resource::CustomFields => world.fields().define_json(&record)?,
         _ => world.create_from(resource, source),
     };
     Ok(())
@@ -90,7 +88,7 @@ mod tests {
     fn error_names_the_record() {
         for (text, at) in [
             ("[]", "the file"),
-            (r#"{"people": []}"#, "people"),
+            (r#"{"people": []}"#, "the file: unknown field `people`"),
             (r#"{"contacts": {}}"#, "the file"),
             (r#"{"contacts": [{"id": "a"}, 7]}"#, "contacts[1]"),
             (r#"{"contacts": [{"id": "a"}, {"id": "a"}]}"#, "contacts[1]"),
@@ -98,7 +96,7 @@ mod tests {
             (r#"{"customFieldDefinitions": [{"key": "a"}]}"#, "customFieldDefinitions[0]"),
         ] {
             let error = World::from_fixture(text, noon()).unwrap_err();
-            assert!(error.starts_with(&format!("{at}: ")), "{text}: {error}");
+            assert!(error.starts_with(at), "{text}: {error}");
         }
     }
 }

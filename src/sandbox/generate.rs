@@ -7,7 +7,6 @@
 //! characters, decimals beyond a double, dangling owners, archived fields, and values of all nine types.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -86,21 +85,18 @@ impl Maker {
         for (n, mut field) in (0..).zip(defined) {
             // In this order: the first of two similar keys gets the column with their name.
             let created = self.base.minus(Duration::from_secs(HISTORY + 90 * DAY)).plus(Duration::from_secs(n * DAY));
-            (field.created_at, field.updated_at) = (Some(created), Some(created));
-            field.archived_at = (!field.active).then_some(self.base.minus(Duration::from_secs(DAY)));
+            (field.created_at, field.updated_at) = (Some(created.to_wire()), Some(created.to_wire()));
+            field.archived_at = (!field.is_active()).then(|| self.base.minus(Duration::from_secs(DAY)).to_wire());
             self.world.fields().define(NewField(field));
         }
-    }
-
-    fn ago(&mut self, seconds: Range<u64>) -> Instant {
-        self.base.minus(Duration::from_secs(self.rng.u64(seconds)))
     }
 
     /// When a record was created and updated. Every fourth nasty record is part of an import and shares its timestamp with
     /// many others.
     fn dates(&mut self, n: usize) -> (Instant, Instant) {
         let is_nasty = self.style == "nasty";
-        let created = self.ago(if is_nasty { 0 } else { 40 * DAY }..HISTORY);
+        let ago = self.rng.u64(if is_nasty { 0 } else { 40 * DAY }..HISTORY);
+        let created = self.base.minus(Duration::from_secs(ago));
         let span = self.base.since(created).as_secs();
         let updated = created.plus(Duration::from_millis(self.rng.u64(..span.max(1) * 1000)));
         if !is_nasty || !n.is_multiple_of(4) {

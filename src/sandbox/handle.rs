@@ -27,14 +27,6 @@ struct SandboxShared {
     memory: Mutex<Memory>,
 }
 
-/// What the server does with a request.
-pub(crate) struct Served {
-    /// `None` if the connection closes without an answer.
-    pub(crate) answer: Option<Answer>,
-    pub(crate) faults: TakenFaults,
-    pub(crate) settings: SandboxSettings,
-}
-
 impl Sandbox {
     pub fn new(world: World, clock: Arc<dyn Clock>) -> Sandbox {
         Sandbox(Arc::new(SandboxShared {
@@ -50,7 +42,7 @@ impl Sandbox {
     /// `for` over `sandbox.world().ids(..)` does, [`Sandbox::with_world`] does not.
     pub fn world(&self) -> MutexGuard<'_, World> {
         let mut world = locked(&self.0.world);
-        world.set_now(self.0.clock.now());
+        world.now = self.0.clock.now();
         world
     }
 
@@ -80,14 +72,15 @@ impl Sandbox {
     }
 
     pub fn add_key(&self, scopes: &[&str]) -> String {
-        let secret = self.memory().keys.new_secret();
+        let secret = format!("crm_test_v1_{:032x}", fastrand::u128(..));
         self.set_key(&secret, scopes);
         secret
     }
 
     /// Adds a key with a chosen secret, or changes the scopes of that key.
     pub fn set_key(&self, secret: &str, scopes: &[&str]) {
-        self.memory().keys.set(secret, Some(scopes));
+        let scopes = scopes.iter().map(|scope| scope.to_string()).collect();
+        self.memory().keys.insert(secret.to_string(), scopes);
     }
 
     pub fn full_key(&self) -> String {
@@ -95,7 +88,7 @@ impl Sandbox {
     }
 
     pub fn revoke_key(&self, secret: &str) {
-        self.memory().keys.set(secret, None);
+        self.memory().keys.remove(secret);
     }
 
     pub fn configure(&self, change: impl FnOnce(&mut SandboxSettings)) {
@@ -110,24 +103,16 @@ impl Sandbox {
         locked(&self.0.memory)
     }
 
-    /// Changes the world, or makes it anew, and writes it into the state file.
-    pub(super) fn write<T>(
-        &self,
-        anew: bool,
-        change: impl FnOnce(&mut World, &mut Memory) -> T,
-    ) -> Result<T, DevelopmentError> {
-        let mut world = self.world();
-        let mut memory = self.memory();
+    /// Changes the world, and writes it into the state file.
+    pub(super) fn write<T>(&self, change: impl FnOnce(&mut World, &mut Memory) -> T) -> Result<T, DevelopmentError> {
+        let (mut world, mut memory) = (self.world(), self.memory());
         let changed = change(&mut world, &mut memory);
-        memory.write(&world, anew)?;
+        memory.write(&world)?;
         Ok(changed)
     }
 
-    pub(super) fn change<T>(&self, change: impl FnOnce(&mut World) -> T) -> Result<T, DevelopmentError> {
-        self.write(false, |world, _| change(world))
-    }
-
-    pub(super) fn serve(&self, request: IncomingRequest) -> Served {
+    /// The answer, `None` if the connection closes without one, and the faults on its way.
+    pub(super) fn serve(&self, request: IncomingRequest) -> (Option<Answer>, TakenFaults, SandboxSettings) {
         let mut world = self.world();
         // The hook is taken out while it runs, so that it can use other handles of the sandbox.
         let hook = locked(&self.0.hook).take();
@@ -138,16 +123,17 @@ impl Sandbox {
         let at = self.0.clock.now();
         let faults = self.0.faults.take(&request.asked, at);
         let mut memory = self.memory();
-        let (key, mut answer) = service::execute(&mut world, &mut memory, &request, &faults);
-        if let Err(error) = memory.write(&world, false) {
+        let mut answer = service::execute(&mut world, &mut memory, &request, &faults);
+        if let Err(error) = memory.write(&world) {
             tracing::warn!("{error}");
             answer = error.into();
         }
-        let replayed = answer.header(REPLAYED).map(|replayed| replayed == "true");
+        let replayed =
+            answer.headers.iter().find(|(name, _)| *name == REPLAYED).map(|(_, replayed)| replayed == "true");
         let ru = match (&faults.answer, replayed) {
-            (Some(Fault::ErrorAfterApply(_)), _) => memory.settings.failed_ru,
-            _ if answer.status != 200 => memory.settings.failed_ru,
-            // The reference does not specify the cost of a replayed PATCH.
+            // The reference does not specify the cost of a failed request, nor that of a replayed PATCH.
+            (Some(Fault::ErrorAfterApply(_)), _) => Ru::ZERO,
+            _ if answer.status != 200 => Ru::ZERO,
             (_, Some(_)) => Ru::PATCH,
             (_, None) => Ru::GET,
         };
@@ -164,14 +150,13 @@ impl Sandbox {
             body: is_patch.then(|| String::from_utf8_lossy(&request.body).into_owned()),
             status,
             ru,
-            key,
-            cut: answer.is_none() || faults.cuts(),
+            cut: answer.is_none() || matches!(faults.answer, Some(Fault::Truncated | Fault::TruncatedChunked)),
             replayed: replayed == Some(true),
             changed: replayed == Some(false) && faults.answer != Some(Fault::NotApplied),
             asked: request.asked,
         };
         let limit = memory.settings.log_limit;
         memory.log.push(entry, limit);
-        Served { answer, faults, settings: memory.settings.clone() }
+        (answer, faults, memory.settings.clone())
     }
 }

@@ -1,5 +1,7 @@
 //! API keys and their scopes (reference, *Authentication*).
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
@@ -14,38 +16,19 @@ pub fn key_of_seed(seed: u64) -> String {
     format!("crm_test_v1_{digits}")
 }
 
-/// Each key's secret, and its scopes, sorted; a revoked key has none. The log identifies a key by its place.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct TenantKeys(Vec<(String, Option<Vec<String>>)>);
+/// The scopes of each key by its secret, sorted. A key that was revoked is unknown.
+pub(crate) type TenantKeys = BTreeMap<String, BTreeSet<String>>;
 
-impl TenantKeys {
-    pub(crate) fn new_secret(&self) -> String {
-        format!("crm_test_v1_{:04}{:016x}", self.0.len(), fastrand::u64(..))
-    }
-
-    /// Sets the scopes of a key, or revokes it; a known one keeps its place in the log.
-    pub(crate) fn set(&mut self, secret: &str, scopes: Option<&[&str]>) {
-        let mut scopes: Option<Vec<String>> = scopes.map(|scopes| scopes.iter().map(|s| s.to_string()).collect());
-        scopes.iter_mut().for_each(|scopes| scopes.sort());
-        match self.0.iter_mut().find(|(known, _)| known == secret) {
-            Some((_, known)) => *known = scopes,
-            None => self.0.push((secret.to_string(), scopes)),
-        }
-    }
-
-    /// The place of a request's key, and its scopes.
-    pub(crate) fn find(&self, authorization: Option<&str>) -> Result<(usize, Vec<String>), Answer> {
-        let bearer = authorization.and_then(|header| header.split_once(' '));
-        let secret =
-            bearer.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, secret)| secret.trim());
-        let place = self.0.iter().position(|(known, _)| Some(known.as_str()) == secret);
-        let found = place.and_then(|place| Some((place, self.0[place].1.clone()?)));
-        found.ok_or_else(|| Answer::refused(401, "The API key is missing or invalid"))
-    }
+/// The scopes of a request's key.
+pub(crate) fn scopes(keys: &TenantKeys, authorization: Option<&str>) -> Result<BTreeSet<String>, Answer> {
+    let bearer = authorization.and_then(|header| header.split_once(' '));
+    let bearer = bearer.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+    let scopes = bearer.and_then(|(_, secret)| keys.get(secret.trim()).cloned());
+    scopes.ok_or_else(|| Answer::refused(401, "The API key is missing or invalid"))
 }
 
-pub(crate) fn require(scopes: &[String], scope: &str) -> Result<(), Answer> {
-    if scopes.iter().any(|known| known == scope) {
+pub(crate) fn require(scopes: &BTreeSet<String>, scope: &str) -> Result<(), Answer> {
+    if scopes.contains(scope) {
         return Ok(());
     }
     let details = json!({"details": format!("missing scope: {scope}")});

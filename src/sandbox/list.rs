@@ -8,6 +8,7 @@
 //! with `+`, `/` and `=`, so a client that does not percent-encode them fails.
 
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -31,7 +32,6 @@ pub(crate) fn page<'a>(
 ) -> (Vec<&'a WorldRecord>, Option<PagePosition>, Option<usize>) {
     let table = world.table(query.resource);
     let (skip, after) = match place {
-        PagePosition::Start => (0, None),
         PagePosition::Offset(rows) => (*rows, None),
         PagePosition::After(keys, id) => (0, Some((keys, id.as_str()))),
     };
@@ -75,7 +75,7 @@ fn candidates<'a: 'q, 'q>(
         let mut ids: Vec<&str> = ids.iter().map(String::as_str).collect();
         ids.sort_unstable();
         ids.dedup();
-        return Box::new(ids.into_iter().filter_map(|id| table.get(id)));
+        return Box::new(ids.into_iter().filter_map(|id| table.get(id).map(|record| &**record)));
     }
     for condition in &query.conditions {
         let limits = limits(query, &condition.name);
@@ -129,8 +129,6 @@ fn in_order(query: &ListRequest, a: (&SortKeys, &str), b: (&SortKeys, &str)) -> 
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum PagePosition {
-    #[serde(rename = "s")]
-    Start,
     #[serde(rename = "k")]
     After(SortKeys, String),
     #[serde(rename = "o")]
@@ -144,7 +142,7 @@ pub(crate) struct Binding(String);
 
 impl Binding {
     /// Every parameter except the cursor is a condition, including the page size, as "the same conditions" implies.
-    pub(crate) fn new(tenant: &str, path: &str, scopes: &[String], query: &[(String, String)]) -> Binding {
+    pub(crate) fn new(tenant: &str, path: &str, scopes: &BTreeSet<String>, query: &[(String, String)]) -> Binding {
         let mut conditions: Vec<&(String, String)> = query.iter().filter(|(name, _)| name != "cursor").collect();
         conditions.sort_unstable();
         let bound = serde_json::to_vec(&(tenant, path, scopes, conditions)).unwrap_or_default();
@@ -166,13 +164,10 @@ impl Binding {
             token.strip_prefix(MARK).and_then(|hex| hex.as_bytes().chunks(2).map(byte).collect());
         let read = bytes.and_then(|bytes| serde_json::from_slice::<(String, PagePosition, u64)>(&bytes).ok());
         let window = if let Some(Fault::PageWindow(most)) = fault { *most } else { usize::MAX };
-        let wrong = match read {
-            Some((binding, ..)) if binding != self.0 => "belongs to other conditions or to another key",
-            Some((_, PagePosition::Offset(rows), _)) if rows >= window => "is behind the last row that can be listed",
-            Some((_, place, nonce)) => return Ok((place, nonce)),
-            None => "is not a cursor of this list",
-        };
-        Err(Answer::of_field(400, "cursor", wrong))
+        let is_behind = |place: &PagePosition| matches!(place, PagePosition::Offset(rows) if *rows >= window);
+        let read = read.filter(|(binding, place, _)| *binding == self.0 && !is_behind(place));
+        let wrong = || Answer::of_field(400, "cursor", "is no cursor of this list with these conditions and this key");
+        read.map(|(_, place, nonce)| (place, nonce)).ok_or_else(wrong)
     }
 }
 
@@ -183,7 +178,7 @@ mod tests {
     #[test]
     fn tokens_are_read_back_only_with_their_conditions() {
         let params = |limit: &str| [("limit".to_string(), limit.to_string())];
-        let scopes = ["contacts:read".to_string()];
+        let scopes = BTreeSet::from(["contacts:read".to_string()]);
         let ten = Binding::new("t", "/contacts", &scopes, &params("10"));
         for id in ["a", "ab", "abc", "Zoë 東京"] {
             let place = PagePosition::After(vec![None, Some("x".into())], id.into());
@@ -192,7 +187,7 @@ mod tests {
                 Binding::new("t", "/contacts", &scopes, &params("11")),
                 Binding::new("t", "/companies", &scopes, &params("10")),
                 Binding::new("u", "/contacts", &scopes, &params("10")),
-                Binding::new("t", "/contacts", &[], &params("10")),
+                Binding::new("t", "/contacts", &BTreeSet::new(), &params("10")),
             ] {
                 assert_eq!(other.read(&ten.token(&place, 7), None).unwrap_err().status, 400);
             }

@@ -14,14 +14,17 @@ use serde_json::{Map, Value, json};
 
 use super::exchange::{Answer, IncomingRequest, REPLAYED};
 use super::render::{self, RecordProjection};
-use super::table::{JsonSource, ValueName, field};
-use super::values::{CheckedValue, checked};
+use super::table::{JsonSource, ValueName, custom_name, field};
+use super::values::custom_value;
 use super::world::World;
 use crate::model::editable::CUSTOM_KEYS;
 use crate::model::{Instant, Object};
 
 /// How long a stored answer is kept (reference, *Limits*).
 const RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The name of a field, and its new value; `None` clears it.
+type CheckedValue = (ValueName, Option<JsonSource>);
 
 /// The stored answers by their keys.
 pub(crate) type Replays = BTreeMap<String, StoredReplay>;
@@ -54,7 +57,7 @@ pub(crate) fn patch(
     if let Some((name, _)) = request.asked.query.first() {
         return Err(Answer::of_field(400, name, "is not a parameter of an update"));
     }
-    let (now, etag) = (world.now(), world.etag(object, id));
+    let (now, etag) = (world.now, world.etag(object, id));
     let (if_match, key) = (request.header("if-match"), request.header("idempotency-key"));
     let missing = || Answer::refused(404, format!("There is no such {object}"));
     // A stored answer is kept even if its record is removed.
@@ -94,12 +97,9 @@ fn changes(
     object: Object,
     body: &Map<String, Value>,
 ) -> Result<Vec<CheckedValue>, Answer> {
-    let mut changes = standard(world, object, body)?;
-    let values = match body.get("customFields") {
-        None => return Ok(changes),
-        Some(Value::Object(values)) => values,
-        Some(_) => return Err(Answer::of_field(400, "customFields", "must be an object")),
-    };
+    let mut changes = standard(object, body)?;
+    let Some(values) = body.get("customFields") else { return Ok(changes) };
+    let values = values.as_object().ok_or_else(|| Answer::of_field(400, "customFields", "must be an object"))?;
     if values.len() > CUSTOM_KEYS {
         return Err(Answer::of_field(400, "customFields", "has more than 100 keys"));
     }
@@ -115,11 +115,10 @@ fn changes(
 fn carry_out(changes: Vec<CheckedValue>, world: &mut World, object: Object, id: &str) -> String {
     let resource = object.resource();
     let submitted: Vec<ValueName> = changes.iter().map(|(name, _)| name.clone()).collect();
-    let submitted: Vec<&str> = submitted.iter().map(|name| &**name).collect();
     let now = JsonSource::of_text(&world.tick().to_wire());
     world.change(resource, id, |world, record| {
         world.bump_etag(record);
-        if submitted.contains(&"notes") {
+        if submitted.contains(&"notes".into()) {
             record.set("notesAt", Some(now.clone()));
         }
         record.set("updatedAt", Some(now));
@@ -146,22 +145,25 @@ fn body(request: &IncomingRequest) -> Result<Map<String, Value>, Answer> {
     }
 }
 
-fn standard(world: &World, object: Object, body: &Map<String, Value>) -> Result<Vec<CheckedValue>, Answer> {
+fn standard(object: Object, body: &Map<String, Value>) -> Result<Vec<CheckedValue>, Answer> {
     let identity = |wire: &&str| object == Object::Contact && body.contains_key(*wire);
     if let Some(wire) = ["email", "mobile"].iter().find(|wire| identity(wire)) {
         let message = format!("CONTACT_IDENTITY_READ_ONLY: {wire} cannot be changed here");
         return Err(Answer::error(422, &message, &json!({"details": "CONTACT_IDENTITY_READ_ONLY"})));
     }
     let refused = |wire: &str, why: &str| Answer::of_field(400, wire, why);
-    let mut changes = Vec::new();
+    let mut changes: Vec<CheckedValue> = Vec::new();
     for (wire, value) in body.iter().filter(|(wire, _)| *wire != "customFields") {
         let writable = field(object, wire).filter(|field| field.writable);
-        writable.ok_or_else(|| refused(wire, "cannot be updated"))?;
-        changes.push(checked(world, object.resource(), wire, value).map_err(|why| refused(wire, &why))?);
+        let writable = writable.ok_or_else(|| refused(wire, "cannot be updated"))?;
+        if !value.is_null() && value.as_str().is_none_or(|text| text.contains('\0')) {
+            return Err(refused(wire, "must be a text without U+0000"));
+        }
+        changes.push((writable.wire.into(), JsonSource::of_json(&value.to_string())));
     }
-    let texts: Vec<&JsonSource> = changes.iter().filter_map(|(_, value)| value.as_ref()).collect();
-    let is_blank = |value: &&JsonSource| value.text().is_none_or(|text| text.trim().is_empty());
-    if object == Object::Company && !texts.is_empty() && texts.iter().all(is_blank) {
+    let mut texts = changes.iter().filter_map(|(_, value)| value.as_ref()).peekable();
+    let is_blank = |value: &JsonSource| value.text().is_none_or(|text| text.trim().is_empty());
+    if object == Object::Company && texts.peek().is_some() && texts.all(is_blank) {
         return Err(Answer::of_field(422, &changes[0].0, "must contain a character that is not white space"));
     }
     Ok(changes)
@@ -174,9 +176,9 @@ fn custom(world: &World, object: Object, key: &str, value: &Value) -> Result<Che
     if !definition.writable {
         return Err(refused("is not writable"));
     }
-    let change = checked(world, object.resource(), &wire, value).map_err(|why| refused(&why))?;
-    if change.1.is_none() && (definition.required || !definition.nullable) {
+    let value = custom_value(definition, value).map_err(|why| refused(&why))?;
+    if value.is_none() && (definition.required || !definition.nullable) {
         return Err(refused("cannot be cleared"));
     }
-    Ok(change)
+    Ok((custom_name(&definition.id), value))
 }

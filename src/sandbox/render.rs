@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use super::table::{JsonSource, WorldRecord, custom_name, field};
+use super::table::{JsonSource, ValueName, WorldRecord, custom_name, field};
 use super::world::World;
 use crate::model::{Field, FieldProjection, Object, Resource};
 
@@ -15,7 +15,7 @@ pub(crate) enum RecordProjection<'a> {
     List,
     Detail,
     /// The compact confirmation of a PATCH, with these detail fields, which were submitted.
-    Confirmation(&'a [&'a str]),
+    Confirmation(&'a [ValueName]),
 }
 
 /// The members of an answer in their order, by wire name, each with the source of its value: none of a group, whose members
@@ -35,7 +35,7 @@ pub(crate) fn record(
     let is_list = projection == RecordProjection::List;
     let is_shown = |field: &&Field| match (field.projection, projection) {
         (FieldProjection::FilterOnly, _) | (FieldProjection::Detail, RecordProjection::List) => false,
-        (FieldProjection::Detail, RecordProjection::Confirmation(submitted)) => submitted.contains(&field.wire),
+        (FieldProjection::Detail, RecordProjection::Confirmation(submitted)) => submitted.contains(&field.wire.into()),
         // The confirmation of a company has no fit data.
         (FieldProjection::List, RecordProjection::Confirmation(_)) => field.wire != "customerFitScore",
         _ => true,
@@ -49,9 +49,9 @@ pub(crate) fn record(
         }
         members.push((field.wire.into(), Some(source(record.get(field.wire)))));
     }
-    let definitions = || world.definitions().iter().filter(|definition| Some(definition.object) == resource.object());
+    let definitions = || world.definitions.iter().filter(|definition| Some(definition.object) == resource.object());
     members.extend(resource.object().map(|_| (CUSTOM.into(), None)));
-    for definition in definitions().filter(|d| d.active && d.readable && !(is_list && d.kind().detail_only())) {
+    for definition in definitions().filter(|d| d.is_active() && d.readable && !(is_list && d.kind().detail_only())) {
         let (name, value) = (format!("{CUSTOM}.{}", definition.key), record.get(&custom_name(&definition.id)));
         let is_omitted = is_list && world.lists_omit_nulls && value.is_none();
         if !is_omitted || record.raw.contains_key(&name) {

@@ -6,6 +6,8 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
+use reqwest::Url;
+
 use super::exchange::{Answer, RequestLine};
 use super::render;
 use super::table::{ValueName, WorldRecord, compare, custom_name, field, type_of};
@@ -51,16 +53,11 @@ impl ListRequest {
                 "limit" => limit(value).map(|limit| query.limit = limit),
                 "count" => must(value == "exact", "exact").map(|()| query.count = true),
                 "sort" => sort(resource, value).map(|sort| query.sort = sort),
-                "q" if resource.searchable() => search(value).map(|q| query.search = Some(q)),
+                "q" if !searched(resource).is_empty() => search(value).map(|q| query.search = Some(q)),
                 "include" if resource == Resource::Companies => {
                     render::includes(Object::Company, value).map(|include| query.include = include)
                 }
-                "objectType" if definitions => {
-                    equal(name, value, &["contact", "company"]).map(|c| query.conditions.push(c))
-                }
-                "status" if definitions => {
-                    equal(name, value, &["ACTIVE", "ARCHIVED"]).map(|c| query.conditions.push(c))
-                }
+                "objectType" | "status" if definitions => equal(name, value).map(|c| query.conditions.push(c)),
                 _ if name.starts_with("filter[") && !definitions => {
                     Condition::read(world, &query, name, value).map(|c| query.conditions.push(c))
                 }
@@ -79,7 +76,7 @@ impl ListRequest {
             return Err(Answer::of_field(400, "objectType", "is required"));
         }
         if definitions && asked.param("status").is_none() {
-            query.conditions.extend(equal("status", "ACTIVE", &["ACTIVE"]));
+            query.conditions.extend(equal("status", "ACTIVE"));
         }
         Ok(query)
     }
@@ -100,16 +97,19 @@ impl ListRequest {
             && self.search.as_ref().is_none_or(|q| self.found(record, q))
     }
 
-    /// The fields that `q` searches (reference, *Search fields for q*).
     fn found(&self, record: &WorldRecord, q: &str) -> bool {
-        let fields: &[&str] = match self.resource {
-            Resource::Contacts => &["name", "firstName", "lastName", "email", "mobile", "position", "company"],
-            Resource::Companies => &["name", "registeredName", "websiteUrl"],
-            Resource::TeamMembers => &["firstName", "lastName", "username", "email"],
-            Resource::CustomFields => &[],
-        };
-        fields.iter().any(|wire| record.text(wire).is_some_and(|text| text.to_lowercase().contains(q)))
+        searched(self.resource).iter().any(|wire| record.text(wire).is_some_and(|text| text.to_lowercase().contains(q)))
             || self.resource == Resource::Companies && host(record).is_some_and(|host| host.contains(q))
+    }
+}
+
+/// The fields that `q` searches (reference, *Search fields for q*).
+fn searched(resource: Resource) -> &'static [&'static str] {
+    match resource {
+        Resource::Contacts => &["name", "firstName", "lastName", "email", "mobile", "position", "company"],
+        Resource::Companies => &["name", "registeredName", "websiteUrl"],
+        Resource::TeamMembers => &["firstName", "lastName", "username", "email"],
+        Resource::CustomFields => &[],
     }
 }
 
@@ -121,7 +121,8 @@ fn must(is_valid: bool, be: &str) -> Result<(), String> {
     if is_valid { Ok(()) } else { Err(format!("must be {be}")) }
 }
 
-fn equal(wire: &str, value: &str, known: &[&str]) -> Result<Condition, String> {
+fn equal(wire: &str, value: &str) -> Result<Condition, String> {
+    let known = if wire == "status" { ["ACTIVE", "ARCHIVED"] } else { ["contact", "company"] };
     must(known.contains(&value), &known.join(" or "))?;
     let name = ValueName::Owned(wire.to_string());
     Ok(Condition::new(name, DataType::ShortText, Op::Eq, vec![value.to_string()]))
@@ -189,11 +190,15 @@ impl Condition {
             Some(key) => {
                 let definition = resource.object().and_then(|object| world.active(object, key));
                 let definition = definition.ok_or_else(|| format!("has no active custom field `{key}`"))?;
-                (custom_name(&definition.id), definition.kind(), definition.filters_by(op))
+                // Reference, *Custom values*, rule 3.
+                let is_allowed = definition.filterable
+                    && definition.kind().ops().contains(&op)
+                    && definition.allowed_operators.iter().any(|name| name == op.as_str());
+                (custom_name(&definition.id), definition.kind(), is_allowed)
             }
             None => {
                 let field = resource.filter_field(field).ok_or_else(|| format!("cannot filter by `{field}`"))?;
-                (ValueName::Borrowed(field.wire), type_of(field.kind), field.filter.allows(op))
+                (ValueName::Borrowed(field.wire), type_of(field.kind), field.filter.contains(&op))
             }
         };
         if !is_allowed {
@@ -287,11 +292,8 @@ fn normalized(host: &str) -> String {
 }
 
 fn of_website(address: &str) -> Option<String> {
-    let rest = address.split_once("://").map_or(address, |(_, rest)| rest);
-    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    let host = authority.rsplit('@').next().unwrap_or_default();
-    let host = normalized(host.split(':').next().unwrap_or_default());
-    (!host.is_empty()).then_some(host)
+    let host = |address: &str| Url::parse(address).ok()?.host_str().map(normalized);
+    host(address).or_else(|| host(&format!("http://{address}")))
 }
 
 fn filter_host(value: &str) -> Result<String, String> {

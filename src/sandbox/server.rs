@@ -1,9 +1,9 @@
 //! The sandbox on a socket. Answers may be damaged on purpose.
 
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind};
 
 use axum::body::{Body, Bytes};
-use axum::http::{HeaderValue, Request, Response, StatusCode, header};
+use axum::http::{HeaderValue, Request, Response, StatusCode};
 use futures_util::{StreamExt, stream};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -13,21 +13,15 @@ use tokio::task::JoinSet;
 
 use super::admin;
 use super::exchange::{Answer, IncomingRequest, RequestLine};
-use super::fault::{Fault, TakenFaults};
-use super::handle::{Sandbox, Served};
+use super::fault::Fault;
+use super::handle::Sandbox;
 
 /// Dropping it stops the server and breaks its connections.
 pub struct SandboxServer {
     /// The base URL, `/v1` included.
     pub base_url: String,
-    sandbox: Sandbox,
+    pub sandbox: Sandbox,
     _accepting: JoinSet<()>,
-}
-
-impl SandboxServer {
-    pub fn sandbox(&self) -> &Sandbox {
-        &self.sandbox
-    }
 }
 
 impl Sandbox {
@@ -80,41 +74,29 @@ async fn respond(sandbox: Sandbox, http: Request<Body>) -> io::Result<Response<B
     if path.starts_with(admin::PREFIX) {
         let answered = admin::answer(&sandbox, method, path, &body);
         let answer = answered.map_or_else(|refusal| refusal, |data| Answer::json(200, &data.to_string()));
-        return message(answer, &TakenFaults::default(), false);
+        return Ok(message(answer, None));
     }
-    let encodings = head.headers.get_all(header::ACCEPT_ENCODING).iter();
-    let gzip = encodings.filter_map(|value| value.to_str().ok()).any(|value| value.contains("gzip"));
     let asked = RequestLine::new(method, path, head.uri.query().unwrap_or_default());
-    let served = sandbox.serve(IncomingRequest { asked, headers: head.headers, body: body.to_vec() });
-    let Served { answer, faults, settings } = served;
-    let (clock, mut delay) = (sandbox.clock(), settings.latency);
+    let request = IncomingRequest { asked, headers: head.headers, body: body.to_vec() };
+    let (answer, faults, settings) = sandbox.serve(request);
+    let clock = sandbox.clock();
     match faults.delay {
         Some(Fault::Drag(time)) => clock.sleep_until(clock.now().plus(time)).await,
-        Some(Fault::Slow(time)) => delay += time,
+        Some(Fault::Slow(low, high)) => tokio::time::sleep(low + (high - low).mul_f64(fastrand::f64())).await,
         _ => {}
-    }
-    if !delay.is_zero() {
-        tokio::time::sleep(delay).await;
     }
     let answer = answer.ok_or(ErrorKind::ConnectionReset)?;
     let date = match &faults.date {
         Some(Fault::Date(date)) => date.at(clock.now()),
-        _ => settings.date_header.at(clock.now()),
+        _ => Some(clock.now().to_http_date()).filter(|_| !settings.undated),
     };
-    message(answer.with("date", date), &faults, gzip && settings.gzip)
+    Ok(message(answer.with("date", date), faults.answer.as_ref()))
 }
 
-/// The answer as HTTP, with what its faults do to the body.
-fn message(mut answer: Answer, faults: &TakenFaults, gzip: bool) -> io::Result<Response<Body>> {
-    let (fault, text) = (faults.answer.as_ref(), std::mem::take(&mut answer.body));
-    let is_compressed = fault == Some(&Fault::TruncatedGzip) || gzip && !faults.cuts();
+/// The answer as HTTP, with what its fault does to the body.
+fn message(mut answer: Answer, fault: Option<&Fault>) -> Response<Body> {
+    let text = std::mem::take(&mut answer.body);
     let body = match fault {
-        _ if is_compressed => {
-            answer = answer.with("content-encoding", Some("gzip"));
-            let mut bytes = compressed(text.as_bytes())?;
-            bytes.truncate(if faults.cuts() { bytes.len() / 2 } else { bytes.len() });
-            Body::from(bytes)
-        }
         Some(Fault::Truncated) => {
             answer = answer.with("content-length", Some(text.len()));
             broken(&text)
@@ -130,13 +112,7 @@ fn message(mut answer: Answer, faults: &TakenFaults, gzip: bool) -> io::Result<R
             message.headers_mut().insert(*name, value);
         }
     }
-    Ok(message)
-}
-
-fn compressed(bytes: &[u8]) -> io::Result<Vec<u8>> {
-    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    encoder.write_all(bytes)?;
-    encoder.finish()
+    message
 }
 
 /// Half of the body, then a broken connection.

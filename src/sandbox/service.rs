@@ -3,58 +3,38 @@
 //!
 //! Nothing here awaits: a request is one step of the world. The server executes what happens to the answer on its way.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::{Object, Resource, Ru};
+use crate::model::{Object, Resource};
 
 use super::exchange::{Answer, IncomingRequest, Log, REPLAYED, Route};
-use super::fault::{DateHeader, Fault, TakenFaults};
-use super::keys::{TenantKeys, require};
+use super::fault::{Fault, TakenFaults};
+use super::keys::{TenantKeys, require, scopes};
 use super::list::{self, Binding, PagePosition};
 use super::patch;
 use super::render::{self, RecordProjection};
 use super::rules::{ListRequest, MAX_TEXT};
-use super::state::{DevelopmentError, Origin};
+use super::state::{DevelopmentError, Standalone, locked};
 use super::world::World;
 
 /// The behaviour of the sandbox where the reference is open, or where a test needs something else;
 /// [`SandboxSettings::default`] is a well-behaved service.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SandboxSettings {
     pub tenant: String,
     /// Whether cursors count rows, so that rows are skipped and repeated when others move; else a cursor contains the last
     /// row. The reference does not say.
     pub counts_rows: bool,
-    /// The cost of a failed request; the reference does not specify it.
-    pub failed_ru: Ru,
-    pub custom_fields_editable: bool,
+    /// Whether the plan does not allow custom fields to be edited.
+    pub custom_fields_read_only: bool,
     /// The maximum number of rows of a page, whatever the `limit`: small pages make walks of many pages.
     pub page_cap: Option<usize>,
     /// Whether the limit of 320 characters applies to a whole list of values rather than to each; the reference does
     /// not say.
     pub limits_whole_lists: bool,
-    pub gzip: bool,
-    pub latency: Duration,
     pub log_limit: Option<usize>,
-    pub date_header: DateHeader,
-}
-
-impl Default for SandboxSettings {
-    fn default() -> SandboxSettings {
-        SandboxSettings {
-            tenant: "tenant-1".to_string(),
-            counts_rows: false,
-            failed_ru: Ru::ZERO,
-            custom_fields_editable: true,
-            page_cap: None,
-            limits_whole_lists: false,
-            gzip: true,
-            latency: Duration::ZERO,
-            log_limit: None,
-            date_header: DateHeader::Clock,
-        }
-    }
+    /// Whether answers have no `Date`.
+    pub undated: bool,
 }
 
 /// The state between requests, next to the world.
@@ -64,45 +44,35 @@ pub(crate) struct Memory {
     pub(crate) settings: SandboxSettings,
     pub(crate) replays: patch::Replays,
     pub(crate) log: Log,
-    /// Of a standalone service: what a reset restores.
-    pub(crate) origin: Option<Origin>,
+    pub(super) standalone: Option<Standalone>,
     last_pages: BTreeMap<Resource, String>,
     nonce: u64,
 }
 
 impl Memory {
-    /// Clears everything that requests left behind.
-    pub(crate) fn forget(&mut self) {
-        self.replays = patch::Replays::default();
-        self.log = Log::default();
-        self.last_pages.clear();
-        self.nonce = 0;
-    }
-
-    pub(crate) fn write(&mut self, world: &World, anew: bool) -> Result<(), DevelopmentError> {
-        self.origin.as_mut().map_or(Ok(()), |origin| origin.write(world, &self.replays, anew))
+    /// Writes the state file of a standalone service.
+    pub(crate) fn write(&mut self, world: &World) -> Result<(), DevelopmentError> {
+        let Some(Standalone { seed, clock, file: Some(file) }) = &mut self.standalone else { return Ok(()) };
+        file.write((*seed, *locked(&clock.advanced)), world, &self.replays)
     }
 }
 
-/// Returns the index of the request's key, too.
 pub(crate) fn execute(
     world: &mut World,
     memory: &mut Memory,
     request: &IncomingRequest,
     faults: &TakenFaults,
-) -> (Option<usize>, Answer) {
-    let authorization = request.header("authorization");
-    let key = memory.keys.find(authorization.as_deref());
-    let index = key.as_ref().ok().map(|(index, _)| *index);
-    let answer = match faults.refusal() {
+) -> Answer {
+    let granted = match faults.refusal() {
         Some(refusal) => Err(refusal),
-        None => key.and_then(|(_, scopes)| Asked { scopes: &scopes, request, faults }.answer(world, memory)),
+        None => scopes(&memory.keys, request.header("authorization").as_deref()),
     };
-    (index, answer.unwrap_or_else(|refusal| refusal))
+    let answer = granted.and_then(|scopes| Asked { scopes: &scopes, request, faults }.answer(world, memory));
+    answer.unwrap_or_else(|refusal| refusal)
 }
 
 struct Asked<'a> {
-    scopes: &'a [String],
+    scopes: &'a BTreeSet<String>,
     request: &'a IncomingRequest,
     faults: &'a TakenFaults,
 }
@@ -127,7 +97,7 @@ impl Asked<'_> {
                 if faults.answer == Some(Fault::NotApplied) {
                     return Ok(self.detail(world, *object, id)?.with(REPLAYED, Some(false)));
                 }
-                let custom = memory.settings.custom_fields_editable;
+                let custom = !memory.settings.custom_fields_read_only;
                 patch::patch(world, custom, &mut memory.replays, *object, id, request)
             }
             (_, method) => Err(Answer::refused(405, format!("{method} is not supported here"))),
@@ -148,7 +118,7 @@ impl Asked<'_> {
         if cursor.is_some() && fault == Some(&Fault::RefusedCursor) {
             return Err(Answer::of_field(400, "cursor", "has expired"));
         }
-        let (place, nonce) = cursor.map_or(Ok((PagePosition::Start, 0)), |token| binding.read(token, fault))?;
+        let (place, nonce) = cursor.map_or(Ok((PagePosition::Offset(0), 0)), |token| binding.read(token, fault))?;
         query.limit = memory.settings.page_cap.map_or(query.limit, |cap| query.limit.min(cap.max(1)));
         let (rows, next, total) = list::page(world, &query, &place, memory.settings.counts_rows);
         let shown = |record| {
@@ -190,15 +160,12 @@ impl Asked<'_> {
     fn detail(&self, world: &World, object: Object, id: &str) -> Result<Answer, Answer> {
         let asked = &self.request.asked;
         asked.check()?;
-        let mut includes = Default::default();
-        for (name, value) in &asked.query {
-            let read = match name.as_str() {
-                "include" => render::includes(object, value).map(|read| includes = read),
-                _ => Err("is not a parameter of a detail".to_string()),
-            };
-            read.map_err(|why| Answer::of_field(400, name, &why))?;
+        if let Some((name, _)) = asked.query.iter().find(|(name, _)| name != "include") {
+            return Err(Answer::of_field(400, name, "is not a parameter of a detail"));
         }
-        includes.iter().try_for_each(|related: &Resource| require(self.scopes, related.read_scope()))?;
+        let includes = asked.param("include").map_or(Ok(Default::default()), |value| render::includes(object, value));
+        let includes = includes.map_err(|why| Answer::of_field(400, "include", &why))?;
+        includes.iter().try_for_each(|related| require(self.scopes, related.read_scope()))?;
         let record = world.table(object.resource()).get(id);
         let record = record.ok_or_else(|| Answer::refused(404, format!("There is no such {object}")))?;
         let related = render::related(world, &includes, record);

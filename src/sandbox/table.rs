@@ -129,21 +129,10 @@ impl WorldRecord {
 }
 
 /// Where an order has a record: by its time in either direction, and last without one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Rank {
-    Ascending(Instant),
-    Descending(Reverse<Instant>),
-    Undated,
-}
+type Rank = (bool, Option<Instant>, Reverse<Option<Instant>>);
 
-impl Rank {
-    fn new(time: Option<Instant>, is_descending: bool) -> Rank {
-        match time {
-            Some(time) if is_descending => Rank::Descending(Reverse(time)),
-            Some(time) => Rank::Ascending(time),
-            None => Rank::Undated,
-        }
-    }
+fn rank(time: Option<Instant>, is_descending: bool) -> Rank {
+    (time.is_none(), time.filter(|_| !is_descending), Reverse(time.filter(|_| is_descending)))
 }
 
 /// The name of a timestamp, and whether the latest comes first.
@@ -169,13 +158,8 @@ impl WorldTable {
         self.records.len()
     }
 
-    pub(crate) fn get(&self, id: &str) -> Option<&WorldRecord> {
-        self.records.get(id).map(|record| &**record)
-    }
-
-    /// The record as it is now, whatever becomes of it.
-    pub(crate) fn snapshot(&self, id: &str) -> Option<Arc<WorldRecord>> {
-        self.records.get(id).cloned()
+    pub(crate) fn get(&self, id: &str) -> Option<&Arc<WorldRecord>> {
+        self.records.get(id)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &WorldRecord> {
@@ -190,22 +174,22 @@ impl WorldTable {
         after: Option<(Option<Instant>, &str)>,
     ) -> Option<impl Iterator<Item = &WorldRecord>> {
         let (_, order) = self.orders.iter().find(|(known, _)| *known == name)?;
-        let rank = |time| Rank::new(time, name.1);
+        let rank = |time| rank(time, name.1);
         let (first, last) =
             if name.1 { (high, low.or(Some(Instant::MIN))) } else { (low, high.or(Some(Instant::MAX))) };
         // Within limits, a record without the time is rejected too.
-        let last = if (low, high) == (None, None) { Rank::Undated } else { rank(last) };
+        let last = rank(last.filter(|_| (low, high) != (None, None)));
         let first = first.map(|time| (rank(Some(time)), Id::from("")));
         let after = after.map(|(time, id)| (rank(time), Id::from(id)));
         let from = after.max(first).map_or(Bound::Unbounded, Bound::Excluded);
         let within = order.range((from, Bound::Unbounded)).take_while(move |(rank, _)| *rank <= last);
-        Some(within.filter_map(|(_, id)| self.get(id)))
+        Some(within.filter_map(|(_, id)| self.get(id).map(|record| &**record)))
     }
 
     pub(crate) fn put(&mut self, record: Arc<WorldRecord>) {
         self.remove(&record.id);
         for ((wire, is_descending), order) in &mut self.orders {
-            order.insert((Rank::new(record.time(wire), *is_descending), record.id.clone()));
+            order.insert((rank(record.time(wire), *is_descending), record.id.clone()));
         }
         self.records.insert(record.id.clone(), record);
     }
@@ -213,7 +197,7 @@ impl WorldTable {
     pub(crate) fn remove(&mut self, id: &str) -> Option<Arc<WorldRecord>> {
         let record = self.records.remove(id)?;
         for ((wire, is_descending), order) in &mut self.orders {
-            order.remove(&(Rank::new(record.time(wire), *is_descending), record.id.clone()));
+            order.remove(&(rank(record.time(wire), *is_descending), record.id.clone()));
         }
         Some(record)
     }

@@ -1,60 +1,27 @@
-//! The values that fields take, for updates and the admin interface (reference, *Resources and their fields*, *Custom
-//! values*).
+//! The values of custom fields (reference, *Custom values*).
 
 use serde_json::Value;
 
 use super::definition::CustomDefinition;
-use super::rules;
-use super::table::{JsonSource, ValueName, custom_name, field, type_of};
-use super::world::World;
+use super::table::JsonSource;
 use crate::model::editable::{LONG_TEXT, MULTI_SELECT, SHORT_TEXT};
-use crate::model::{DataType, FieldKind, Instant, Resource, decimal, field_value};
-
-/// The name of a field, and its new value; `None` clears it.
-pub(crate) type CheckedValue = (ValueName, Option<JsonSource>);
-
-/// Checks a value of a standard field, or of `customFields.KEY`.
-pub(crate) fn checked(world: &World, resource: Resource, wire: &str, value: &Value) -> Result<CheckedValue, String> {
-    if value.as_str().is_some_and(|text| text.contains('\0')) {
-        return Err("must not contain U+0000".to_string());
-    }
-    if let Some(key) = wire.strip_prefix("customFields.") {
-        let definition = resource.object().and_then(|object| world.defined(object, key));
-        let definition = definition.ok_or("is not a custom field")?;
-        return Ok((custom_name(&definition.id), custom_value(definition, value)?));
-    }
-    let field = field(resource, wire).ok_or_else(|| format!("is not a field of {}", resource.path()))?;
-    let (data_type, text) = (type_of(field.kind), value.as_str().map_or_else(|| value.to_string(), String::from));
-    let is_string = !matches!(data_type, DataType::Boolean | DataType::Integer | DataType::Decimal);
-    match field.kind {
-        _ if value.is_null() => {}
-        FieldKind::Value { .. } | FieldKind::Json => {}
-        _ if value.is_string() != is_string => Err(format!("must be a {}", field.kind.as_str()))?,
-        // Whatever its length.
-        _ if data_type == DataType::ShortText => {}
-        _ => rules::check(data_type, &text)?,
-    }
-    Ok((field.wire.into(), JsonSource::of_json(&value.to_string())))
-}
+use crate::model::{DataType, Instant, decimal, field_value};
 
 /// Checks one value of a field; `None` clears it.
-fn custom_value(definition: &CustomDefinition, value: &Value) -> Result<Option<JsonSource>, String> {
+pub(crate) fn custom_value(definition: &CustomDefinition, value: &Value) -> Result<Option<JsonSource>, String> {
     use DataType::{
         Boolean, Date, DateTime, Decimal, Integer, LongText, MultiSelect, ShortText, SingleSelect, Unknown,
     };
     let is_option = |value: &Value| definition.options.iter().any(|option| value.as_str() == Some(&option.value));
-    let (text, items) = (value.as_str(), value.as_array());
-    let is_text = |most: usize| match text {
-        Some(text) if text.chars().count() > most => Err(format!("has more than {most} characters")),
-        text => Ok(text.is_some()),
-    };
+    let (text, items) = (value.as_str(), value.as_array().map_or(&[][..], Vec::as_slice));
+    let is_text = |most: usize| text.is_some_and(|text| text.chars().count() <= most && !text.contains('\0'));
     let (is_valid, wanted) = match definition.kind() {
         _ if value.is_null() => return Ok(None),
         // Empty text and an empty multi-select are stored as cleared values (rule 6).
         ShortText | LongText | SingleSelect if text == Some("") => return Ok(None),
-        MultiSelect if items.is_some_and(Vec::is_empty) => return Ok(None),
-        ShortText => (is_text(SHORT_TEXT)?, "a string"),
-        LongText => (is_text(LONG_TEXT)?, "a string"),
+        MultiSelect if value.is_array() && items.is_empty() => return Ok(None),
+        ShortText => (is_text(SHORT_TEXT), "a string of up to 255 characters, without U+0000"),
+        LongText => (is_text(LONG_TEXT), "a string of up to 10,000 characters, without U+0000"),
         Integer => (value.is_i64(), "a 64-bit integer"),
         Decimal => (
             text.is_some_and(decimal::is_within_bounds),
@@ -68,14 +35,9 @@ fn custom_value(definition: &CustomDefinition, value: &Value) -> Result<Option<J
         DateTime => (text.is_some_and(|text| text.parse::<Instant>().is_ok()), "an ISO timestamp with a timezone"),
         SingleSelect => (is_option(value), "the value of an option"),
         MultiSelect => {
-            let items = items.map_or(&[][..], Vec::as_slice);
-            if items.len() > MULTI_SELECT {
-                return Err(format!("has more than {MULTI_SELECT} items"));
-            }
-            if (1..items.len()).any(|n| items[..n].contains(&items[n])) {
-                return Err("has an item twice".to_string());
-            }
-            (!items.is_empty() && items.iter().all(is_option), "an array of the values of options")
+            let are_different = !(1..items.len()).any(|n| items[..n].contains(&items[n]));
+            let are_options = (1..=MULTI_SELECT).contains(&items.len()) && items.iter().all(is_option);
+            (are_options && are_different, "an array of up to 100 different values of options")
         }
         Unknown => (true, ""),
     };

@@ -33,16 +33,19 @@ pub(super) struct PastRecord {
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct World {
-    now: Instant,
+    /// The time for new changes. The sandbox sets it from its clock before every request.
+    pub now: Instant,
     tables: BTreeMap<Resource, WorldTable>,
-    definitions: Vec<CustomDefinition>,
+    /// Every definition, including archived ones, in the order of creation.
+    pub definitions: Vec<CustomDefinition>,
     born: u64,
     /// How often a record was changed, made or removed.
     pub(super) changes: u64,
     /// Earlier states of the records that changed last, oldest first: a lagging replica answers from them.
     #[serde(skip)]
     pub(super) undo: VecDeque<PastRecord>,
-    pub(crate) lists_omit_nulls: bool,
+    /// Whether lists omit custom keys without a value; details always have them.
+    pub lists_omit_nulls: bool,
 }
 
 /// The members of a JSON object, with the source of each; none of anything else.
@@ -63,22 +66,8 @@ impl World {
         }
     }
 
-    /// Makes lists omit custom keys without a value; details always have them.
-    pub fn omit_nulls_in_lists(&mut self) {
-        self.lists_omit_nulls = true;
-    }
-
-    /// The time for new changes. The sandbox sets it from its clock before every request.
-    pub fn now(&self) -> Instant {
-        self.now
-    }
-
-    pub fn set_now(&mut self, now: Instant) {
-        self.now = now;
-    }
-
-    /// Creates a record or a team member from its fields by wire name, including `customFields` and nested objects. A
-    /// missing `id` is generated; missing timestamps are now. An explicit null stays null.
+    /// Creates an item from its fields by wire name, including `customFields` and nested objects. A missing `id` is
+    /// generated; missing timestamps are now. An explicit null stays null.
     pub fn create(&mut self, of: impl Into<Resource>, fields: &Value) -> RecordId {
         self.create_from(of.into(), &fields.to_string())
     }
@@ -121,40 +110,27 @@ impl World {
         self.change(resource, id, |world, record| world.apply(resource, record, &changes.to_string()))
     }
 
-    /// Sets `updatedAt`: ties, the future, the past or null. The etag changes too.
-    pub fn set_updated_at(&mut self, object: Object, id: &str, updated_at: Option<Instant>) -> bool {
-        self.edit_at(object, id, &Value::Null, updated_at)
-    }
-
     /// Makes answers contain `source` verbatim as the record's `wire` field; a dot addresses fields in `location` and
     /// `customFields`.
     pub fn set_raw(&mut self, object: Object, id: &str, wire: &str, source: &str) -> bool {
-        self.raw(object, id, wire, Some(source.to_string()))
+        self.change(object.resource(), id, |_, record| drop(record.raw.insert(wire.into(), Some(source.into()))))
     }
 
     /// Omits a field of the record from answers.
     pub fn leave_out(&mut self, object: Object, id: &str, wire: &str) -> bool {
-        self.raw(object, id, wire, None)
-    }
-
-    fn raw(&mut self, object: Object, id: &str, wire: &str, source: Option<String>) -> bool {
-        self.change(object.resource(), id, |_, record| {
-            record.raw.insert(wire.to_string(), source);
-        })
+        self.change(object.resource(), id, |_, record| drop(record.raw.insert(wire.into(), None)))
     }
 
     pub fn clear_raw(&mut self, object: Object, id: &str) -> bool {
         self.change(object.resource(), id, |_, record| record.raw.clear())
     }
 
-    /// Removes a record or a team member without a trace in the API.
+    /// Removes an item without a trace in the API. No record has a value of a removed field.
     pub fn remove(&mut self, of: impl Into<Resource>, id: &str) -> bool {
-        self.take(of.into(), id).is_some()
-    }
-
-    /// Every definition, including archived ones, in the order of creation.
-    pub fn definitions(&self) -> &[CustomDefinition] {
-        &self.definitions
+        let resource = of.into();
+        let removed = self.definitions.iter_mut().find(|known| resource == Resource::CustomFields && known.id == id);
+        removed.into_iter().for_each(|definition| definition.status = "ARCHIVED".into());
+        self.take(resource, id).is_some()
     }
 
     pub fn ids(&self, resource: Resource) -> Vec<String> {
@@ -186,19 +162,13 @@ impl World {
     }
 
     pub(crate) fn active(&self, object: Object, key: &str) -> Option<&CustomDefinition> {
-        self.definitions.iter().find(|d| d.active && d.object == object && d.key == key)
+        self.definitions.iter().find(|d| d.is_active() && d.object == object && d.key == key)
     }
 
-    /// The definition that a key has.
+    /// The definition that a key has: the newest active one, else the first that had the key.
     pub(crate) fn defined(&self, object: Object, key: &str) -> Option<&CustomDefinition> {
-        self.newest(object, key).map(|place| &self.definitions[place])
-    }
-
-    /// The newest active one, else the first that had the key.
-    fn newest(&self, object: Object, key: &str) -> Option<usize> {
-        let has_key = |d: &CustomDefinition| d.object == object && d.key == key;
-        let active = self.definitions.iter().rposition(|d| d.active && has_key(d));
-        active.or_else(|| self.definitions.iter().position(has_key))
+        let mut of_key = self.definitions.iter().filter(|d| d.object == object && d.key == key);
+        of_key.clone().rfind(|d| d.is_active()).or_else(|| of_key.next())
     }
 
     /// Takes a record out, changes it and puts it back, so that the table's orders stay valid.
@@ -213,13 +183,28 @@ impl World {
         };
         change(self, Arc::make_mut(&mut record));
         // The undo log already contains the earlier state, since the record was taken out.
-        self.table_mut(resource).put(record);
+        self.enter(resource, record);
         true
     }
 
-    pub(super) fn put(&mut self, resource: Resource, record: WorldRecord) {
+    fn put(&mut self, resource: Resource, record: WorldRecord) {
         self.remember(resource, &record.id);
-        self.table_mut(resource).put(Arc::new(record));
+        self.enter(resource, Arc::new(record));
+    }
+
+    /// Adds a record to its table. The values of records follow the definitions.
+    fn enter(&mut self, resource: Resource, record: Arc<WorldRecord>) {
+        let id = record.id.clone();
+        self.table_mut(resource).put(record);
+        if resource == Resource::CustomFields
+            && let Some(json) = self.list_json(resource, &id)
+            && let Ok(definition) = serde_json::from_value::<CustomDefinition>(json)
+        {
+            match self.definitions.iter_mut().find(|known| known.id == definition.id) {
+                Some(known) => *known = definition,
+                None => self.definitions.push(definition),
+            }
+        }
     }
 
     fn take(&mut self, resource: Resource, id: &str) -> Option<Arc<WorldRecord>> {
@@ -233,7 +218,7 @@ impl World {
         if self.undo.len() == MAX_UNDO {
             self.undo.pop_front();
         }
-        let before = self.table(resource).snapshot(id);
+        let before = self.table(resource).get(id).cloned();
         self.undo.push_back(PastRecord { changed_at: self.now, resource, id: id.clone(), before });
     }
 
@@ -337,55 +322,47 @@ impl Fields<'_> {
         if definition.id.is_empty() {
             definition.id = self.world.new_id(Resource::CustomFields);
         }
-        let now = self.world.tick();
-        definition.created_at = definition.created_at.or(Some(now));
-        definition.updated_at = definition.updated_at.or(Some(now));
-        let id = RecordId::new(definition.id.as_str());
-        self.list(&definition);
-        self.world.definitions.push(definition);
-        id
+        let now = self.world.tick().to_wire();
+        definition.created_at.get_or_insert_with(|| now.clone());
+        definition.updated_at.get_or_insert(now);
+        self.list(definition)
+    }
+
+    /// Defines a field by the JSON of its list, or changes the one with its id.
+    pub(crate) fn define_json(&mut self, json: &Value) -> Result<RecordId, String> {
+        CustomDefinition::from_json(json).map(|definition| self.define(NewField(definition)))
     }
 
     pub fn redefine(&mut self, object: Object, key: &str, change: impl FnOnce(&mut CustomDefinition)) -> bool {
-        let now = self.world.tick();
-        let Some(place) = self.world.newest(object, key) else { return false };
-        let definition = &mut self.world.definitions[place];
-        definition.updated_at = Some(now);
-        change(definition);
-        let definition = definition.clone();
-        self.list(&definition);
+        let Some(mut definition) = self.world.defined(object, key).cloned() else { return false };
+        definition.updated_at = Some(self.world.tick().to_wire());
+        change(&mut definition);
+        self.list(definition);
         true
     }
 
     /// Makes lists of definitions contain it.
-    fn list(&mut self, definition: &CustomDefinition) {
+    fn list(&mut self, mut definition: CustomDefinition) -> RecordId {
+        let archived_at = definition.archived_at.take().unwrap_or_else(|| self.world.tick().to_wire());
+        definition.archived_at = Some(archived_at).filter(|_| !definition.is_active());
         let mut record = WorldRecord::new(definition.id.as_str().into());
         self.world.apply(Resource::CustomFields, &mut record, &definition.to_json().to_string());
         self.world.put(Resource::CustomFields, record);
+        RecordId::new(definition.id.as_str())
     }
 
     /// Archives a field: its values are omitted from records until it is reactivated.
     pub fn archive(&mut self, object: Object, key: &str) -> bool {
-        let now = self.world.tick();
-        self.redefine(object, key, |d| {
-            d.active = false;
-            d.archived_at = Some(now);
-        })
+        self.redefine(object, key, |d| d.status = "ARCHIVED".into())
     }
 
     pub fn reactivate(&mut self, object: Object, key: &str) -> bool {
-        self.redefine(object, key, |d| {
-            d.active = true;
-            d.archived_at = None;
-        })
+        self.redefine(object, key, |d| d.status = "ACTIVE".into())
     }
 
     /// Removes a field without a trace: no list contains it, and no record has its values.
     pub fn undefine(&mut self, object: Object, key: &str) -> bool {
-        let Some(place) = self.world.newest(object, key) else { return false };
-        let definition = &mut self.world.definitions[place];
-        definition.active = false;
-        let id = definition.id.clone();
-        self.world.take(Resource::CustomFields, &id).is_some()
+        let id = self.world.defined(object, key).map(|definition| definition.id.clone());
+        id.is_some_and(|id| self.world.remove(Resource::CustomFields, &id))
     }
 }

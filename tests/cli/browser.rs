@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use crm_mirror::model::{Object, Resource};
+use crm_mirror::sandbox::{Fault, Rule};
 use serde_json::{Value, json};
 
 use crate::binary::{Going, Service, TestDir};
@@ -304,13 +305,15 @@ fn page_of_an_empty_mirror_a_first_copy_edits_and_publishing_is_true() {
 
     let mut window = browser.open(&url, 1200, "light");
     window.until("document.body?.dataset.read");
-    service.sandbox.configure(|settings| settings.latency = std::time::Duration::from_millis(500));
+    service.sandbox.faults().add(
+        Rule::new(Fault::Slow(std::time::Duration::from_millis(500), std::time::Duration::from_millis(500))).forever(),
+    );
     let sync = Going::start(place.command(&["sync"]));
     // Stored data is shown at the next refresh, ten seconds later at most.
     window.until("document.querySelector('#fresh tbody')?.textContent.includes('first copy: ')");
     assert!(window.text("#now").starts_with("Sync running: first copy of contacts"), "{}", window.text("#now"));
     window.picture("first-copy.png");
-    service.sandbox.configure(|settings| settings.latency = std::time::Duration::ZERO);
+    service.sandbox.faults().clear();
     assert_eq!(sync.end().0, Some(0));
     window.until("document.querySelector('#now').textContent.startsWith('Up to date')");
     assert!(!window.text("#fresh tbody").contains("first copy"));

@@ -64,7 +64,7 @@ fn check_sends_nothing_during_a_hold() {
     let service = Service::with(20, 5);
     let place = TestDir::of(&service);
     place.run("sync").done();
-    let hold = Fault::TooMany { body: Some(3600), header: None };
+    let hold = Fault::Wait { status: 429, body: Some(3600), header: None };
     service.sandbox.faults().add(Rule::new(hold));
     // The first check receives the hold and stores it for the next process.
     place.run("check").code(75);
@@ -80,7 +80,7 @@ fn check_sends_nothing_during_a_hold() {
 #[test]
 fn hold_without_a_mirror_ends_the_requests() {
     let service = Service::with(20, 5);
-    let hold = Fault::TooMany { body: Some(3600), header: None };
+    let hold = Fault::Wait { status: 429, body: Some(3600), header: None };
     service.sandbox.faults().add(Rule::new(hold));
     let place = TestDir::of(&service);
     let document = place.run("check --json").code(75).json();

@@ -7,7 +7,7 @@ use crate::binary::{Service, TestDir};
 #[test]
 fn next_run_sends_requests_after_resume_now() {
     let service = Service::with(20, 5);
-    service.sandbox.faults().add(Rule::new(Fault::TooMany { body: Some(3600), header: None }));
+    service.sandbox.faults().add(Rule::new(Fault::Wait { status: 429, body: Some(3600), header: None }));
     let place = TestDir::of(&service);
     place.run("sync").code(75);
     let cleared = place.run("resume --now").done();
@@ -33,7 +33,7 @@ fn hold_and_what_was_spent_outlive_the_file_of_the_mirror() {
     let place = TestDir::of(&service);
     place.run("sync").done();
     place.run("backup before.db").done();
-    service.sandbox.faults().add(Rule::new(Fault::TooMany { body: Some(3600), header: None }));
+    service.sandbox.faults().add(Rule::new(Fault::Wait { status: 429, body: Some(3600), header: None }));
     place.run("sync").code(75);
     let remove = || std::fs::remove_file(place.path("mirror.db")).unwrap();
     let requests = || service.sandbox.log().len();

@@ -81,7 +81,7 @@ fn manual_run_reserves_the_units_of_scheduled_runs() {
 #[test]
 fn long_hold_suspends_the_run_and_applies_to_the_next_process() {
     let service = Service::with(20, 5);
-    let hold = Fault::TooMany { body: Some(3600), header: None };
+    let hold = Fault::Wait { status: 429, body: Some(3600), header: None };
     service.sandbox.faults().add(Rule::new(hold));
     let place = TestDir::of(&service);
     let ended = place.run("sync").code(75);
@@ -96,7 +96,7 @@ fn long_hold_suspends_the_run_and_applies_to_the_next_process() {
 #[test]
 fn short_hold_is_waited_for() {
     let service = Service::with(20, 5);
-    let hold = Fault::TooMany { body: Some(1), header: None };
+    let hold = Fault::Wait { status: 429, body: Some(1), header: None };
     service.sandbox.faults().add(Rule::new(hold));
     let place = TestDir::of(&service);
     let ended = place.run("sync").done();

@@ -267,7 +267,7 @@ fn status_without_a_daemon_says_why_nothing_runs() {
         assert!(text.contains(part), "{part}\n{text}");
     };
     said("daemon   not running; `crm-mirror daemon` starts it");
-    service.sandbox.faults().add(Rule::new(Fault::TooMany { body: Some(3600), header: None }));
+    service.sandbox.faults().add(Rule::new(Fault::Wait { status: 429, body: Some(3600), header: None }));
     place.run("sync").code(75);
     said("hold     rate limit: no request before ");
     said("; `crm-mirror resume --now` ends the wait");

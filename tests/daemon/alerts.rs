@@ -306,7 +306,11 @@ fn key_that_is_revoked_fires_one_alert() {
 #[test]
 fn one_long_hold_fires_one_alert() {
     let hold = |inside: &Inside| {
-        inside.crm.sandbox.faults().add(Rule::new(Fault::TooMany { body: Some(6 * 3600), header: None }).times(1));
+        inside
+            .crm
+            .sandbox
+            .faults()
+            .add(Rule::new(Fault::Wait { status: 429, body: Some(6 * 3600), header: None }).times(1));
     };
     plant("the service asks for one wait of six hours", &[], hold, |inside| {
         inside.post("/hold/clear", &json!({})).with(200);
@@ -316,7 +320,11 @@ fn one_long_hold_fires_one_alert() {
 #[test]
 fn holds_that_are_renewed_for_ever_fire_one_alert() {
     let holds = |inside: &Inside| {
-        inside.crm.sandbox.faults().add(Rule::new(Fault::TooMany { body: Some(3000), header: None }).forever());
+        inside
+            .crm
+            .sandbox
+            .faults()
+            .add(Rule::new(Fault::Wait { status: 429, body: Some(3000), header: None }).forever());
     };
     plant("the service asks for waits again and again", &[], holds, answer_again);
 }

@@ -177,7 +177,7 @@ fn exhausted_budget_is_waited_for_and_the_job_continues_afterwards() {
 #[test]
 fn long_hold_applies_to_every_job_and_ends_by_itself() {
     let inside = Inside::start(generate(7, 60, 4, noon()), &[]);
-    let held = Fault::TooMany { body: Some(3_600), header: None };
+    let held = Fault::Wait { status: 429, body: Some(3_600), header: None };
     inside.crm.sandbox.faults().add(Rule::new(held).records().after(30));
     let ended = inside.job("/sync");
     assert_eq!((&ended["exit"], &ended["summary"]["pause"]["reason"]), (&json!(75), &json!("hold")));
@@ -214,7 +214,7 @@ fn resync_that_meets_a_long_hold_is_carried_out_after_it_with_what_was_accepted(
                 world.remove(Object::Contact, id);
             }
         });
-        let held = Fault::TooMany { body: Some(3_600), header: None };
+        let held = Fault::Wait { status: 429, body: Some(3_600), header: None };
         inside.crm.sandbox.faults().add(Rule::new(held).after(requests));
         let mut events = inside.events();
         let accepted = json!({"objects": ["contacts"], "accept_removals": true});

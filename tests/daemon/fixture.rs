@@ -26,7 +26,6 @@ impl DaemonFixture {
     /// A service and a directory for a daemon without a schedule.
     pub fn with(contacts: usize, companies: usize) -> DaemonFixture {
         let service = Service::with(contacts, companies);
-        service.sandbox.configure(|settings| settings.gzip = false);
         let place = TestDir::of(&service)
             .set("CRM_MIRROR_SYNC__SCHEDULE", "off")
             .set("CRM_MIRROR_SYNC__AUDIT_SCHEDULE", "off")

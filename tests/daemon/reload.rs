@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use crm_mirror::model::{Object, Resource};
-use crm_mirror::sandbox::SCOPES;
+use crm_mirror::sandbox::{Fault, Rule, SCOPES};
 use serde_json::{Value, json};
 
 use crate::alerts;
@@ -71,7 +71,11 @@ fn valid_configuration_is_applied_and_an_invalid_one_is_not() {
 #[test]
 fn reload_during_a_run_waits_for_the_page_and_the_run_continues() {
     let (fixture, daemon) = with_file(250, "off", 100_000);
-    fixture.service.sandbox.configure(|settings| settings.latency = Duration::from_millis(20));
+    fixture
+        .service
+        .sandbox
+        .faults()
+        .add(Rule::new(Fault::Slow(Duration::from_millis(20), Duration::from_millis(20))).forever());
     let mut events = daemon.events();
     let job = daemon.post("/sync", &json!({})).with(202).json()["job"].clone();
     events.until(|event| event["event"] == "begins" && event["work"] == "details");
@@ -138,7 +142,7 @@ fn key_of_a_different_workspace_writes_nothing_and_the_right_one_is_used() {
     assert_eq!(refused["exit"], 77);
     // Also after an earlier failure of another kind.
     let ours = fixture.service.sandbox.with_world(|world| {
-        let other = crm_mirror::sandbox::generate(99, 30, 3, world.now());
+        let other = crm_mirror::sandbox::generate(99, 30, 3, world.now);
         std::mem::replace(world, other)
     });
     fixture.service.sandbox.set_key(NEW_KEY, &SCOPES);
@@ -163,7 +167,7 @@ fn right_key_after_that_of_a_different_workspace_is_used_by_itself() {
     events.until(|event| event["event"] == "finished" && event["exit"] == 0);
     // Another workspace's key: its service shows other records.
     let sandbox = &fixture.service.sandbox;
-    let other = sandbox.with_world(|world| crm_mirror::sandbox::generate(99, 30, 3, world.now()));
+    let other = sandbox.with_world(|world| crm_mirror::sandbox::generate(99, 30, 3, world.now));
     let ours = sandbox.with_world(|world| std::mem::replace(world, other));
     sandbox.set_key(NEW_KEY, &SCOPES);
     sandbox.revoke_key(SECRET);

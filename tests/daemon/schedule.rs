@@ -19,7 +19,11 @@ fn runs_follow_the_schedule_and_never_overlap() {
         .set("CRM_MIRROR_SYNC__AUDIT_SCHEDULE", "* * * * * *")
         .set("CRM_MIRROR_SYNC__SWEEP_SCHEDULE", "*/2 * * * * *");
     // A run takes longer than a second.
-    fixture.service.sandbox.configure(|settings| settings.latency = Duration::from_millis(300));
+    fixture
+        .service
+        .sandbox
+        .faults()
+        .add(Rule::new(Fault::Slow(Duration::from_millis(300), Duration::from_millis(300))).forever());
     let daemon = fixture.start();
     let mut events = daemon.events();
     let mut seen = std::collections::BTreeSet::new();

@@ -15,7 +15,11 @@ const CONTACTS: usize = 250;
 fn ended_at(moment: impl Fn(&DaemonFixture, &Daemon)) {
     for kill in [false, true] {
         let fixture = DaemonFixture::with(CONTACTS, 12);
-        fixture.service.sandbox.configure(|settings| settings.latency = Duration::from_millis(15));
+        fixture
+            .service
+            .sandbox
+            .faults()
+            .add(Rule::new(Fault::Slow(Duration::from_millis(15), Duration::from_millis(15))).forever());
         let daemon = fixture.start();
         moment(&fixture, &daemon);
         if kill {
@@ -27,7 +31,6 @@ fn ended_at(moment: impl Fn(&DaemonFixture, &Daemon)) {
         }
         fixture.assert_consistent();
         fixture.service.sandbox.faults().clear();
-        fixture.service.sandbox.configure(|settings| settings.latency = Duration::ZERO);
         let daemon = fixture.start();
         // A hold that still applies is waited for.
         let ended = daemon.job("/sync", &json!({}));
@@ -77,7 +80,7 @@ fn at_rest() {
 #[test]
 fn during_a_hold() {
     ended_at(|fixture, daemon| {
-        let held = Fault::TooMany { body: Some(3), header: None };
+        let held = Fault::Wait { status: 429, body: Some(3), header: None };
         fixture.service.sandbox.faults().add(Rule::new(held).records().after(20));
         begun(daemon, "/sync", |event| event["event"] == "holding");
     });
@@ -89,7 +92,11 @@ fn first_copy_that_was_cut_off_goes_on_after_a_restart() {
     // In the lists, and in the details.
     for (requests, kill) in [(4, false), (4, true), (60, false), (60, true)] {
         let fixture = DaemonFixture::with(CONTACTS, 12).set("CRM_MIRROR_SYNC__SCHEDULE", "0 0 3 1 1 *");
-        fixture.service.sandbox.configure(|settings| settings.latency = Duration::from_millis(15));
+        fixture
+            .service
+            .sandbox
+            .faults()
+            .add(Rule::new(Fault::Slow(Duration::from_millis(15), Duration::from_millis(15))).forever());
         let daemon = fixture.start();
         crate::socket::until("its requests", || (fixture.requests() >= requests).then_some(()));
         if kill {
@@ -122,7 +129,8 @@ fn first_copy_that_was_cut_off_goes_on_after_a_restart() {
 #[test]
 fn sigterm_while_a_request_hangs_ends_in_time() {
     ended_at(|fixture, daemon| {
-        let slow = Fault::Slow(Duration::from_secs(20));
+        fixture.service.sandbox.faults().clear();
+        let slow = Fault::Slow(Duration::from_secs(20), Duration::from_secs(20));
         fixture.service.sandbox.faults().add(Rule::new(slow).records().after(20));
         begun(daemon, "/sync", |event| event["event"] == "begins" && event["work"] == "details");
         let asked = || fixture.service.sandbox.log().details(Object::Contact);
@@ -133,7 +141,11 @@ fn sigterm_while_a_request_hangs_ends_in_time() {
 #[test]
 fn events_before_the_end_are_delivered() {
     let fixture = DaemonFixture::with(CONTACTS, 12);
-    fixture.service.sandbox.configure(|settings| settings.latency = Duration::from_millis(15));
+    fixture
+        .service
+        .sandbox
+        .faults()
+        .add(Rule::new(Fault::Slow(Duration::from_millis(15), Duration::from_millis(15))).forever());
     let daemon = fixture.start();
     let mut events = daemon.events();
     let job = daemon.post("/sync", &json!({})).with(202).json()["job"].clone();

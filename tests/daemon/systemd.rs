@@ -151,7 +151,9 @@ fn watchdog_is_notified_in_time() {
 #[test]
 fn status_line_is_sent_during_and_after_a_job() {
     let fixture = DaemonFixture::with(500, 3);
-    fixture.service.sandbox.configure(|settings| settings.latency = std::time::Duration::from_millis(40));
+    fixture.service.sandbox.faults().add(
+        Rule::new(Fault::Slow(std::time::Duration::from_millis(40), std::time::Duration::from_millis(40))).forever(),
+    );
     let daemon = fixture.start();
     // Nothing was copied yet.
     daemon.until_notified("STATUS=Idle; no schedule; runs on request");

@@ -67,7 +67,7 @@ fn failure_that_is_not_repeated_is_no_second_warning() {
 fn manual_jobs_send_nothing_during_a_hold() {
     let fixture = DaemonFixture::with(60, 4);
     let daemon = fixture.start();
-    let held = Fault::TooMany { body: Some(7), header: None };
+    let held = Fault::Wait { status: 429, body: Some(7), header: None };
     fixture.service.sandbox.faults().add(Rule::new(held).records().after(25));
     let mut events = daemon.events();
     daemon.post("/sync", &json!({})).with(202);

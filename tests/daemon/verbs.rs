@@ -91,7 +91,7 @@ fn failed_job_has_the_exit_code_and_hint_of_the_verb() {
         faults.add(Rule::new(Fault::Status(400)).forever());
         let down = error_of(69);
         faults.clear();
-        faults.add(Rule::new(Fault::TooMany { body: Some(90), header: None }));
+        faults.add(Rule::new(Fault::Wait { status: 429, body: Some(90), header: None }));
         let held = error_of(75);
         faults.clear();
         (refused, down, held)
@@ -169,7 +169,11 @@ fn ctrl_c_leaves_the_job_to_the_daemon() {
         let ids = world.ids(Resource::Contacts);
         world.remove(Object::Contact, &ids[5]);
     });
-    fixture.service.sandbox.configure(|settings| settings.latency = Duration::from_millis(250));
+    fixture
+        .service
+        .sandbox
+        .faults()
+        .add(Rule::new(Fault::Slow(Duration::from_millis(250), Duration::from_millis(250))).forever());
     let mut events = daemon.events();
     let mut going = Going::start(fixture.place.command(&["resync"]));
     going.until_logged("the daemon runs it");
@@ -183,7 +187,7 @@ fn ctrl_c_leaves_the_job_to_the_daemon() {
     assert_eq!(status["daemon"]["running"]["work"], "resync");
     DocumentTable::read("status", &[0]).check(&[status]);
 
-    fixture.service.sandbox.configure(|settings| settings.latency = Duration::ZERO);
+    fixture.service.sandbox.faults().clear();
     let (ended, _) = events.until(|event| event["event"] == "finished");
     assert_eq!((&ended["exit"], &ended["summary"]["removed"]), (&json!(0), &json!(1)));
     daemon.stop();

@@ -28,13 +28,13 @@ fn workspace(name: &str, numbers: std::ops::Range<u64>, start: u64) -> World {
     world.fields().define(NewField::new(Object::Contact, "story", DataType::LongText));
     world.create(Resource::TeamMembers, &json!({"id": format!("{name}-tm"), "firstName": name}));
     for n in numbers {
-        world.set_now(noon().minus(Duration::from_secs(start - n)));
+        world.now = noon().minus(Duration::from_secs(start - n));
         let custom = json!({"tier": name, "story": format!("{name} story")});
         let contact = json!({"id": format!("ct{n}"), "name": format!("{name} {n}"), "customFields": custom});
         world.create(Object::Contact, &contact);
         world.create(Object::Company, &json!({"id": format!("co{n}"), "name": format!("{name} {n}")}));
     }
-    world.set_now(noon());
+    world.now = noon();
     world
 }
 
@@ -149,7 +149,7 @@ async fn rows_with_a_newer_version_are_replaced_by_the_first_answer() {
         let (ours, theirs) = two(9_000).await;
         if omits {
             theirs.sandbox.with_world(|world| {
-                world.omit_nulls_in_lists();
+                world.lists_omit_nulls = true;
                 world.edit_silently(Object::Contact, "ct9", &json!({"customFields": {"tier": null}}));
             });
         }

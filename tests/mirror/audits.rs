@@ -147,12 +147,12 @@ async fn one_missing_and_one_extra_record_are_found_despite_equal_totals() {
 #[tokio::test]
 async fn missing_record_beside_a_lingering_one_of_the_last_hour_is_found() {
     let mut world = world_of(5_000);
-    world.set_now(noon());
+    world.now = noon();
     for n in 0..40 {
-        world.set_now(noon().minus(Duration::from_secs(1_200 - 10 * n)));
+        world.now = noon().minus(Duration::from_secs(1_200 - 10 * n));
         world.edit(Object::Contact, &format!("c{:06}", 100 * n), &json!({ "name": "New" }));
     }
-    world.set_now(noon());
+    world.now = noon();
     let (crm, mirror) = settled(world).await;
     crm.sandbox.with_world(|world| world.remove(Object::Contact, "c000700"));
     plant(&mirror, "DELETE FROM contacts WHERE id = 'c000800'");
@@ -345,7 +345,7 @@ async fn stale_row_is_found_by_its_updated_at() {
 async fn records_without_a_date_are_a_separate_range() {
     let (crm, mirror) = settled(world_of(5_000)).await;
     crm.sandbox.with_world(|world| {
-        world.set_updated_at(Object::Contact, "c003000", None);
+        world.edit_at(Object::Contact, "c003000", &Default::default(), None);
         world.create(Object::Contact, &json!({ "id": "dateless", "createdAt": null, "updatedAt": null }));
     });
     let findings = only(mirror.verify(&crm, &contacts(Job::audit())).await.1);
@@ -403,7 +403,7 @@ async fn every_audit_is_recorded() {
 async fn verification_gives_up_a_list_that_never_ends() {
     for fault in [Fault::EmptyPageWithCursor, Fault::SameCursor, Fault::RepeatedPage] {
         let (crm, mirror) = settled(world_of(450)).await;
-        crm.sandbox.faults().add(Rule::new(fault.clone()).on(Resource::Contacts).with_cursor().forever());
+        crm.sandbox.faults().add(Rule::new(fault.clone()).on(Resource::Contacts).with_param("cursor").forever());
         let job = full(true);
         let ended = mirror.run(&crm, &job).await;
         let is_told = match &ended {

@@ -14,7 +14,7 @@ pub fn world(contacts: usize) -> World {
     let mut world = World::new(noon());
     world.fields().define(NewField::new(Object::Contact, "tier", DataType::ShortText));
     for n in 0..contacts {
-        world.set_now(noon().minus(Duration::from_secs(100_000 - n as u64 * 10)));
+        world.now = noon().minus(Duration::from_secs(100_000 - n as u64 * 10));
         let values = json!({"tier": format!("t{n}")});
         world.create(
             Object::Contact,
@@ -43,7 +43,7 @@ async fn edited(contacts: usize) -> (Crm, Mirror) {
     crm.wait(600);
     crm.sandbox.with_world(|world| {
         for (n, id) in world.ids(Resource::Contacts).iter().enumerate().skip(1) {
-            let at = world.now().minus(Duration::from_secs(500 - n as u64));
+            let at = world.now.minus(Duration::from_secs(500 - n as u64));
             world.edit_at(Object::Contact, id, &json!({"name": format!("Edited {id}")}), Some(at));
         }
     });
@@ -96,7 +96,7 @@ async fn missed_row_during_a_first_copy_costs_a_few_pages_and_loses_nothing() {
             let (crm, mirror) = crm(24).await;
             crm.sandbox.configure(|settings| settings.page_cap = Some(rows));
             let rule = Rule::new(fault.clone()).on(Resource::Contacts).lists();
-            crm.sandbox.faults().add(if by_cursor { rule.with_cursor().after(2) } else { rule.after(3) });
+            crm.sandbox.faults().add(if by_cursor { rule.with_param("cursor").after(2) } else { rule.after(3) });
             let report = mirror.sync(&crm).await;
             assert_eq!(report.outcome, RunOutcome::Done, "{fault:?}");
             // A row outside a filter needs a filter, which a full list lacks.
@@ -116,7 +116,7 @@ async fn missed_row_during_a_first_copy_costs_a_few_pages_and_loses_nothing() {
 async fn anomaly_during_a_changes_walk_is_recorded_and_loses_no_change() {
     for (fault, oddity) in slips() {
         let (crm, mirror) = edited(24).await;
-        let rule = Rule::new(fault.clone()).on(Resource::Contacts).lists().with_cursor().after(2);
+        let rule = Rule::new(fault.clone()).on(Resource::Contacts).lists().with_param("cursor").after(2);
         crm.sandbox.faults().add(rule);
         let report = mirror.sync(&crm).await;
         assert_eq!(report.outcome, RunOutcome::Done, "{fault:?}");
@@ -187,7 +187,7 @@ async fn short_lists_that_do_not_advance_are_given_up() {
             assert_eq!((mirror.count("custom_field_definitions"), mirror.count("team_members")), (13, 12));
             // A single occurrence has no effect.
             crm.sandbox.faults().clear();
-            crm.sandbox.faults().add(Rule::new(fault.clone()).on(resource).with_cursor());
+            crm.sandbox.faults().add(Rule::new(fault.clone()).on(resource).with_param("cursor"));
             mirror.run(&crm, &job).await.unwrap();
             recovers(&crm, &mirror).await;
         }
@@ -207,7 +207,7 @@ async fn back_fill_that_does_not_advance_is_given_up_and_completed_later() {
         });
         crm.wait(6 * 3600);
         crm.sandbox.clear_log();
-        let rule = Rule::new(fault.clone()).on(Resource::Contacts).lists().with_cursor().forever();
+        let rule = Rule::new(fault.clone()).on(Resource::Contacts).lists().with_param("cursor").forever();
         crm.sandbox.faults().add(rule);
         // Where restarts get further, it ends all the same.
         let ended = mirror.run(&crm, &Job::sync()).await;

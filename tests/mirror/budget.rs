@@ -119,7 +119,7 @@ async fn page_is_under_way_at_midnight(status: u16) -> (u64, serde_json::Value, 
         if lists == 5 {
             lists += 1;
             clock.set(midnight);
-            world.set_now(midnight);
+            world.now = midnight;
         }
     });
     if status != 200 {
@@ -188,7 +188,7 @@ async fn run_that_goes_on_in_the_next_window_leaves_there_what_its_schedule_need
         details += u32::from(asked.path.starts_with("/contacts/"));
         if details == 10 {
             clock.set(midnight);
-            world.set_now(midnight);
+            world.now = midnight;
         }
     });
     let report = mirror.sync(&crm).await;

@@ -64,7 +64,7 @@ async fn idle_run_costs_one_request_per_object_and_reads_no_row() {
         let mut world = plain_world(rows);
         let now = world.tick().whole_second().plus(fraction);
         for id in world.ids(Resource::Contacts) {
-            world.set_updated_at(Object::Contact, &id, Some(now));
+            world.edit_at(Object::Contact, &id, &Default::default(), Some(now));
             if let Some(shown) = &shown {
                 assert_eq!(shown[1..20], now.to_wire()[..19]);
                 world.set_raw(Object::Contact, &id, "updatedAt", shown);
@@ -145,7 +145,7 @@ async fn refused_cursor_within_a_tie_loses_no_row() {
     let now = crm.sandbox.world().tick();
     crm.sandbox.with_world(|world| {
         for id in &ids {
-            world.set_updated_at(Object::Contact, id, Some(now));
+            world.edit_at(Object::Contact, id, &Default::default(), Some(now));
         }
     });
     crm.sandbox.faults().add(Rule::new(Fault::RefusedCursor).on(Resource::Contacts).after(1));
@@ -169,7 +169,7 @@ async fn row_that_was_committed_late_is_read_by_the_next_run() {
     let late = crm.sandbox.world().ids(Resource::Contacts)[3].clone();
     crm.wait(20);
     crm.sandbox.with_world(|world| {
-        let before_the_run = world.now().minus(Duration::from_secs(40));
+        let before_the_run = world.now.minus(Duration::from_secs(40));
         world.edit_at(Object::Contact, &late, &json!({ "name": "Late" }), Some(before_the_run));
     });
     mirror.sync(&crm).await;
@@ -181,7 +181,7 @@ async fn row_dated_in_the_future_hides_no_later_change() {
     let (crm, mirror) = settled(plain_world(5)).await;
     let ids = crm.sandbox.world().ids(Resource::Contacts);
     crm.sandbox.with_world(|world| {
-        let ahead = world.now().plus(Duration::from_secs(90 * 86_400));
+        let ahead = world.now.plus(Duration::from_secs(90 * 86_400));
         world.edit_at(Object::Contact, &ids[0], &json!({ "name": "Ahead" }), Some(ahead));
     });
     mirror.sync(&crm).await;
@@ -234,7 +234,7 @@ async fn walk_under_constant_changes_ends_and_the_next_one_reads_the_rest() {
             let ids = world.ids(Resource::Contacts);
             for _ in 0..2 {
                 clock.advance(Duration::from_secs(1));
-                world.set_now(crm_mirror::model::Clock::now(&clock));
+                world.now = crm_mirror::model::Clock::now(&clock);
                 world.edit(Object::Contact, &ids[n % ids.len()], &json!({ "name": format!("Churn {n}") }));
                 n += 1;
             }
@@ -268,7 +268,7 @@ async fn walk_that_goes_on_among_rows_of_the_future_does_not_claim_later_changes
         crm.wait(3_600);
         let began = crm.clock.now();
         edit_all(&crm, Object::Contact, 1, "Earlier");
-        crm.sandbox.faults().add(Rule::new(Fault::Status(500)).on(Resource::Contacts).with_cursor().forever());
+        crm.sandbox.faults().add(Rule::new(Fault::Status(500)).on(Resource::Contacts).with_param("cursor").forever());
         let failed = mirror.run(&crm, &Job::sync()).await;
         assert!(failed.is_err(), "{failed:?}");
         crm.sandbox.faults().clear();
@@ -323,8 +323,8 @@ async fn bulk_change(in_one_moment: bool) {
     let ids = edit_all(&crm, Object::Contact, 1_500, "Bulk");
     if in_one_moment {
         crm.sandbox.with_world(|world| {
-            let moment = world.now().whole_second().plus(Duration::from_micros(456_789));
-            ids.iter().for_each(|id| _ = world.set_updated_at(Object::Contact, id, Some(moment)));
+            let moment = world.now.whole_second().plus(Duration::from_micros(456_789));
+            ids.iter().for_each(|id| _ = world.edit_at(Object::Contact, id, &Default::default(), Some(moment)));
         });
     }
     crm.wait(5);
@@ -338,7 +338,7 @@ async fn bulk_change(in_one_moment: bool) {
     }
     // One of them changes again, and one is committed late among them: the count tells.
     crm.sandbox.with_world(|world| {
-        let late = world.now().minus(Duration::from_secs(15));
+        let late = world.now.minus(Duration::from_secs(15));
         world.edit_at(Object::Contact, "c01550", &json!({"name": "Late"}), Some(late));
         world.edit(Object::Contact, "c00100", &json!({"name": "Again"}));
         world.edit(Object::Contact, "c00101", &json!({"name": "Again"}));

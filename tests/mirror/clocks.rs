@@ -105,7 +105,7 @@ async fn changes_during_a_first_copy_are_found_without_a_date_header() {
         if asked.lists(Resource::Contacts) && page && pages < 5 {
             pages += 1;
             clock.advance(Duration::from_secs(1_800));
-            world.set_now(clock.now());
+            world.now = clock.now();
             // One that was read already, and one that is still to be read and takes the watermark far ahead.
             world.edit(Object::Contact, &format!("c{:05}", 10 + pages), &json!({"name": "Behind the copy"}));
             world.edit(Object::Contact, "c00449", &json!({"name": format!("Ahead of it {pages}")}));
@@ -348,7 +348,7 @@ async fn restart_with_an_earlier_time_prolongs_neither_a_hold_nor_the_budget_win
         if exhausted {
             mirror.limits.limit = Ru::new(mirror.ledger_total());
         } else {
-            let rule = Rule::new(Fault::TooMany { body: Some(7_200), header: None }).times(1);
+            let rule = Rule::new(Fault::Wait { status: 429, body: Some(7_200), header: None }).times(1);
             crm.sandbox.faults().add(rule);
         }
         let report = mirror.sync(&crm).await;

@@ -150,7 +150,7 @@ async fn new_label_and_options_are_mirrored() {
         (r#""value":"gold""#, r#""value":7"#, "'tin=Tin'"),
         (r#""options":["#, r#""options":{},"choices":["#, "'tin=Tin'"),
     ] {
-        let rewrite = BodyRewrite(|body, with| with.split_once('|').map(|(from, to)| body.replace(from, to)).unwrap());
+        let rewrite: BodyRewrite = |body, with| with.split_once('|').map(|(from, to)| body.replace(from, to)).unwrap();
         let fault = Fault::Rewritten(rewrite, format!("{from}|{to}"));
         crm.sandbox.faults().add(Rule::new(fault).on(Resource::CustomFields).forever());
         crm.wait(90_000);
@@ -307,7 +307,7 @@ async fn lists_for_an_unknown_key_archive_nothing_in_the_same_run() {
     let (crm, mirror) = settled(3, &[field("tier", DataType::SingleSelect)]).await;
     fill(&crm, 0..2, "tier", &json!("a"));
     mirror.resync(&crm).await;
-    let tier = crm.sandbox.with_world(|world| world.definitions()[0].id.clone());
+    let tier = crm.sandbox.with_world(|world| world.definitions[0].id.clone());
     crm.sandbox.with_world(|world| world.fields().define(field("added", DataType::SingleSelect)));
     crm.wait(600);
     crm.sandbox.with_world(|world| world.edit(Object::Contact, "ct001", &json!({"customFields": {"added": "b"}})));

@@ -378,7 +378,7 @@ async fn empty_second_page_of_a_lookup_proves_no_removal() {
         let faults = crm.sandbox.faults();
         faults.add(Rule::new(Fault::Hide(Hidden::Ids(Default::default()))).with_param("filter[id]").forever());
         faults.add(hide(ids(3..5)).lists());
-        faults.add(Rule::new(Fault::EmptyList).with_param("filter[id]").with_cursor().forever());
+        faults.add(Rule::new(Fault::EmptyList).with_param("filter[id]").with_param("cursor").forever());
         let report = mirror.run(&crm, &contacts_only(Job::resync())).await.unwrap();
         assert_eq!((report.tally.removed, mirror.count("contacts")), (0, 12), "{page_cap}");
     }

@@ -329,7 +329,8 @@ async fn what_a_field_held_before_its_column_was_dropped_is_in_the_history() {
                 for key in ["tier", "fee"] {
                     world.fields().redefine(Object::Contact, key, |field| {
                         field.data_type = data_type.map_or(field.data_type.clone(), Into::into);
-                        field.active = is_archived.map_or(field.active, |is_archived| !is_archived);
+                        let status = is_archived.map(|is_archived| if is_archived { "ARCHIVED" } else { "ACTIVE" });
+                        field.status = status.map_or(field.status.clone(), Into::into);
                     });
                 }
                 let values = match data_type.unwrap_or("INTEGER") {

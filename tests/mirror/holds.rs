@@ -10,7 +10,7 @@ use crm_mirror::sync::{Job, Suspension, SyncError};
 use serde_json::json;
 
 fn held(body: u64) -> Fault {
-    Fault::TooMany { body: Some(body), header: None }
+    Fault::Wait { status: 429, body: Some(body), header: None }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -36,9 +36,9 @@ async fn long_hold_ends_the_run_and_applies_to_the_next_process() {
     let crm = Crm::serve(generate(42, 250, 3, noon())).await;
     let mut mirror = Mirror::empty();
     mirror.patience = Duration::from_secs(5);
-    crm.sandbox
-        .faults()
-        .add(Rule::new(Fault::TooMany { body: None, header: Some(90) }).on(Resource::Contacts).lists().after(1));
+    crm.sandbox.faults().add(
+        Rule::new(Fault::Wait { status: 429, body: None, header: Some(90) }).on(Resource::Contacts).lists().after(1),
+    );
     let until = crm.clock.now().plus(Duration::from_secs(90));
     let report = mirror.sync(&crm).await;
     assert_eq!((report.outcome, report.suspension), (RunOutcome::Suspended, Some(Suspension::Hold(until))));
@@ -63,7 +63,7 @@ async fn hold_of_any_status_survives_a_clock_change() {
         let mut mirror = Mirror::one_at_a_time();
         mirror.patience = Duration::from_secs(5);
         mirror.tries = 1;
-        let fault = Fault::StatusWithRetry { status, body: Some(7), header: Some(day) };
+        let fault = Fault::Wait { status, body: Some(7), header: Some(day) };
         crm.sandbox.faults().add(Rule::new(fault).on(Resource::Contacts).lists());
         let _ = mirror.run(&crm, &Job::sync()).await;
         crm.sandbox.clear_log();
@@ -84,7 +84,7 @@ async fn refusals_without_retry_after_wait_longer_each_time() {
     let crm = Crm::serve(generate(43, 5, 2, noon())).await;
     let mut mirror = Mirror::one_at_a_time();
     mirror.patience = Duration::from_secs(1_000);
-    crm.sandbox.faults().add(Rule::new(Fault::TooMany { body: None, header: None }).times(3));
+    crm.sandbox.faults().add(Rule::new(Fault::Wait { status: 429, body: None, header: None }).times(3));
     mirror.sync(&crm).await;
     mirror.assert_exact(&crm);
     let times: Vec<_> = crm.sandbox.log().entries().iter().take(4).map(|entry| entry.at).collect();
@@ -173,7 +173,7 @@ async fn two_objects() -> (Crm, Mirror) {
 async fn counts_that_are_always_refused_hold_up_nothing_else() {
     for (body, most) in [(None, 30), (Some(5), 48), (Some(1_800), 2)] {
         let (crm, mirror) = two_objects().await;
-        let fault = Fault::TooMany { body, header: None };
+        let fault = Fault::Wait { status: 429, body, header: None };
         crm.sandbox.faults().add(Rule::new(fault.clone()).with_param("count").forever());
         let refused = refused_in_an_hour(&crm, &mirror, |n| {
             for table in ["contacts", "companies"] {
@@ -195,7 +195,7 @@ async fn counts_that_are_always_refused_hold_up_nothing_else() {
 async fn detail_that_is_always_refused_holds_up_no_other() {
     for body in [None, Some(5), Some(1_800)] {
         let (crm, mirror) = two_objects().await;
-        let fault = Fault::TooMany { body, header: None };
+        let fault = Fault::Wait { status: 429, body, header: None };
         crm.sandbox.faults().add(Rule::new(fault.clone()).records().record("ct7").forever());
         crm.sandbox.with_world(|world| {
             for n in 0..20 {
@@ -221,7 +221,7 @@ async fn service_that_refuses_everything_makes_no_step_wait() {
     for body in [None, Some(1), Some(1_800)] {
         let (crm, mirror) = two_objects().await;
         crm.sandbox.with_world(|world| world.edit(Object::Company, "co", &json!({ "name": "New" })));
-        crm.sandbox.faults().add(Rule::new(Fault::TooMany { body, header: None }).forever());
+        crm.sandbox.faults().add(Rule::new(Fault::Wait { status: 429, body, header: None }).forever());
         _ = mirror.try_scheduled(&crm, &Job::sync()).await;
         assert_eq!(mirror.count("state WHERE name = 'step_failures'"), 0, "{body:?}");
         crm.sandbox.faults().clear();

@@ -50,7 +50,7 @@ async fn every_key_becomes_a_plain_column_with_its_values() {
     let mut world = World::new(noon());
     let mut values = serde_json::Map::new();
     for (n, (key, _)) in hostile().iter().enumerate() {
-        world.set_now(noon().plus(std::time::Duration::from_secs(n as u64)));
+        world.now = noon().plus(std::time::Duration::from_secs(n as u64));
         world.fields().define(NewField::new(Object::Contact, key, DataType::ShortText));
         values.insert(key.clone(), json!(value_of(key)));
     }
@@ -120,7 +120,7 @@ async fn fees(fee: DataType, num_first: bool) -> (Crm, Mirror) {
         fields.reverse();
     }
     for (n, field) in fields.into_iter().enumerate() {
-        world.set_now(noon().plus(std::time::Duration::from_secs(n as u64)));
+        world.now = noon().plus(std::time::Duration::from_secs(n as u64));
         world.fields().define(field);
     }
     world.create(Object::Contact, &json!({"id": "ct", "customFields": {"fee": "1.10", "fee_num": 7}}));
@@ -214,7 +214,7 @@ async fn fields_beyond_the_column_limit_are_kept_in_extra_and_the_file_stays_usa
     let mut world = World::new(noon());
     let mut values = serde_json::Map::new();
     for n in 0..fields {
-        world.set_now(noon().plus(std::time::Duration::from_secs(n as u64)));
+        world.now = noon().plus(std::time::Duration::from_secs(n as u64));
         let key = format!("d{n:04}");
         world.fields().define(NewField::new(Object::Contact, &key, DataType::Decimal));
         values.insert(key, json!(format!("{n}.5")));
@@ -262,7 +262,7 @@ async fn fields_whose_new_type_needs_more_columns_than_there_are_go_to_extra() {
     let key = |n: usize| format!("f{n:04}");
     let mut world = World::new(noon());
     for n in 0..fields {
-        world.set_now(noon().plus(std::time::Duration::from_secs(n as u64)));
+        world.now = noon().plus(std::time::Duration::from_secs(n as u64));
         world.fields().define(NewField::new(Object::Contact, &key(n), DataType::ShortText));
     }
     let values: serde_json::Map<_, _> = (0..fields).map(|n| (key(n), json!(format!("{n}.5")))).collect();

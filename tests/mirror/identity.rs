@@ -18,7 +18,7 @@ fn workspace(name: &str, records: u64, start: u64) -> World {
     world.fields().define(NewField::new(Object::Contact, "tier", DataType::ShortText));
     world.create(Resource::TeamMembers, &json!({"id": format!("{name}-tm"), "firstName": name}));
     for n in 0..records {
-        world.set_now(noon().minus(Duration::from_secs(start - n)));
+        world.now = noon().minus(Duration::from_secs(start - n));
         world.create(
             Object::Contact,
             &json!({"id": format!("ct{n}"), "name": format!("{name} {n}"), "customFields": {"tier": name}}),
@@ -369,7 +369,7 @@ async fn every_part_of_the_sample_is_looked_for_where_lists_of_ids_are_short() {
     let mut world = World::new(noon());
     let id = |n: u64| format!("contact-with-a-long-identifier-{n:03}");
     for n in 0..40 {
-        world.set_now(noon().minus(Duration::from_secs(1_000 - n)));
+        world.now = noon().minus(Duration::from_secs(1_000 - n));
         world.create(Object::Contact, &json!({"id": id(n)}));
     }
     let ours = Crm::serve(world).await;

@@ -178,7 +178,9 @@ async fn list_whose_last_page_repeats_its_own_cursor_has_ended() {
         let crm = Crm::serve(world).await;
         crm.sandbox.configure(|settings| settings.page_cap = Some(5));
         for (resource, last) in [(Resource::TeamMembers, 1), (Resource::CustomFields, 1), (Resource::Contacts, 1)] {
-            crm.sandbox.faults().add(Rule::new(Fault::SameCursor).on(resource).with_cursor().after(last).forever());
+            crm.sandbox
+                .faults()
+                .add(Rule::new(Fault::SameCursor).on(resource).with_param("cursor").after(last).forever());
         }
         let mirror = Mirror::one_at_a_time();
         mirror.sync(&crm).await;
@@ -187,7 +189,7 @@ async fn list_whose_last_page_repeats_its_own_cursor_has_ended() {
         mirror.assert_exact(&crm);
         // A list that was cut short in the middle is none that has ended.
         crm.sandbox.faults().clear();
-        crm.sandbox.faults().add(Rule::new(Fault::SameCursor).on(Resource::TeamMembers).with_cursor().forever());
+        crm.sandbox.faults().add(Rule::new(Fault::SameCursor).on(Resource::TeamMembers).with_param("cursor").forever());
         crm.wait(7 * 3_600);
         assert!(mirror.run(&crm, &Job::sync().of(&[Resource::TeamMembers])).await.is_err());
         assert_eq!(mirror.count("team_members"), members);
@@ -223,11 +225,11 @@ async fn refused_cursor_is_dropped_whatever_the_status() {
         let (crm, mirror) = settled(350, false).await;
         edit(&crm, 0..320, "Changed");
         crm.wait(600);
-        let refused = Rule::new(Fault::Status(status)).on(Resource::Contacts).with_cursor().after(1);
+        let refused = Rule::new(Fault::Status(status)).on(Resource::Contacts).with_param("cursor").after(1);
         crm.sandbox.faults().add(refused);
         mirror.sync(&crm).await;
         mirror.assert_exact_lists(&crm);
-        crm.sandbox.faults().add(Rule::new(Fault::Status(status)).on(Resource::Contacts).with_cursor().times(2));
+        crm.sandbox.faults().add(Rule::new(Fault::Status(status)).on(Resource::Contacts).with_param("cursor").times(2));
         crm.wait(Duration::from_secs(600).as_secs());
         mirror.resync(&crm).await;
         mirror.assert_exact_lists(&crm);
@@ -240,7 +242,7 @@ async fn refused_cursor_is_dropped_whatever_the_status() {
 async fn tie_that_no_cursor_leads_through_is_read_by_the_other_timestamp() {
     let (crm, mirror) = settled(1_300, false).await;
     crm.sandbox.configure(|settings| settings.counts_rows = true);
-    crm.sandbox.faults().add(Rule::new(Fault::PageWindow(400)).on(Resource::Contacts).with_cursor().forever());
+    crm.sandbox.faults().add(Rule::new(Fault::PageWindow(400)).on(Resource::Contacts).with_param("cursor").forever());
     crm.sandbox.with_world(|world| {
         let now = world.tick();
         for n in 100..1_200 {

@@ -72,7 +72,6 @@ fn a_hundred_kills_end_in_an_exact_mirror_and_a_correct_ledger() {
     let now = Instant::system_now();
     let sandbox = Sandbox::new(generate(51, 260, 30, now.minus(Duration::from_secs(7_200))), Arc::new(SystemClock));
     sandbox.configure(|settings| {
-        settings.gzip = false;
         settings.page_cap = Some(9);
     });
     let running = runtime.block_on(sandbox.start(0)).unwrap();

@@ -19,7 +19,7 @@ fn long(first: char) -> String {
 async fn settled(ids: &[&str]) -> (Crm, Mirror) {
     let mut world = World::new(noon());
     for (id, seconds) in ids.iter().zip(1..) {
-        world.set_now(noon().plus(std::time::Duration::from_secs(seconds)));
+        world.now = noon().plus(std::time::Duration::from_secs(seconds));
         world.create(Object::Contact, &json!({"id": id, "name": "Ann"}));
     }
     let crm = Crm::serve(world).await;

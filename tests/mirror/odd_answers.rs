@@ -111,7 +111,7 @@ async fn invalid_value_of_a_detail_field_is_counted_and_kept_in_its_extra() {
 #[tokio::test]
 async fn byte_order_mark_before_an_answer_is_ignored() {
     let crm = Crm::serve(world()).await;
-    let marked = BodyRewrite(|body, _| format!("\u{feff}{body}"));
+    let marked: BodyRewrite = |body, _| format!("\u{feff}{body}");
     crm.sandbox.faults().add(Rule::new(Fault::Rewritten(marked, String::new())).forever());
     let mirror = Mirror::empty();
     mirror.sync(&crm).await;
@@ -221,7 +221,7 @@ async fn field_that_loses_its_type_keeps_its_values() {
     let crm = Crm::serve(world).await;
     let mirror = Mirror::empty();
     mirror.sync(&crm).await;
-    let untyped = BodyRewrite(|body, _| body.replace("\"SHORT_TEXT\"", "null").replace("\"ACTIVE\"", "7"));
+    let untyped: BodyRewrite = |body, _| body.replace("\"SHORT_TEXT\"", "null").replace("\"ACTIVE\"", "7");
     crm.sandbox.faults().add(Rule::new(Fault::Rewritten(untyped, String::new())).on(Resource::CustomFields).forever());
     crm.wait(90_000);
     mirror.sync(&crm).await;
@@ -468,7 +468,7 @@ async fn total_that_no_list_can_have_is_not_known() {
 fn bodies_are_changed_where_they_are_meant_to_be() {
     let body = r#"{"data":[{"id":"a","updatedAt":"2026-01-02T03:04:05.678Z","until":"2026-01-02T03:04:05.678Z","location":{"city":"} \"x"},"customFields":{"a":{}},"etag":"\"2026.5\""}]}"#;
     let rewritten = |fault| match fault {
-        Fault::Rewritten(BodyRewrite(rewrite), with) => rewrite(body, &with),
+        Fault::Rewritten(rewrite, with) => rewrite(body, &with),
         other => unreachable!("{other:?}"),
     };
     let whole = body.replacen("05.678Z", "05Z", 1);

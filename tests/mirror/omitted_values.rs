@@ -16,7 +16,7 @@ pub const INTERVAL: u64 = 7 * 3_600;
 
 pub async fn mirrored() -> (Crm, Mirror) {
     let mut world = World::new(noon());
-    world.omit_nulls_in_lists();
+    world.lists_omit_nulls = true;
     world.fields().define(NewField::new(Object::Contact, "tier", DataType::SingleSelect).options(&["a", "b"]));
     world.fields().define(NewField::new(Object::Contact, "tags", DataType::MultiSelect).options(&["a", "b"]));
     world.fields().define(NewField::new(Object::Contact, "story", DataType::LongText));
@@ -268,7 +268,7 @@ async fn value_that_was_cleared_while_its_field_was_archived_is_cleared_in_the_m
 #[tokio::test]
 async fn value_that_was_cleared_before_its_field_was_known_is_not_filled_from_the_list() {
     let mut world = World::new(noon());
-    world.omit_nulls_in_lists();
+    world.lists_omit_nulls = true;
     world.fields().define(NewField::new(Object::Contact, "tier", DataType::ShortText));
     for n in 0..3 {
         world.create(Object::Contact, &json!({"id": format!("ct{n}"), "customFields": {"tier": "a"}}));
@@ -298,7 +298,7 @@ async fn value_that_was_cleared_before_its_field_was_known_is_not_filled_from_th
 #[tokio::test]
 async fn details_without_an_answer_delay_no_changes() {
     let mut world = World::new(noon());
-    world.omit_nulls_in_lists();
+    world.lists_omit_nulls = true;
     world.fields().define(NewField::new(Object::Contact, "tier", DataType::ShortText));
     for n in 0..30 {
         world.create(Object::Contact, &json!({"id": format!("ct{n:02}"), "customFields": {"tier": "a"}}));

@@ -5,7 +5,7 @@ use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Clock, DataType, Object, Resource, Ru};
 use crm_mirror::outbox::typed_values::Given;
 use crm_mirror::outbox::{EditRequest, EditSource, queue};
-use crm_mirror::sandbox::{BodyRewrite, Fault, NewField, RequestLine, Rule, World};
+use crm_mirror::sandbox::{Fault, NewField, RequestLine, Rule, World};
 use crm_mirror::store::{StoreError, write_beside};
 use crm_mirror::sync::{Job, SyncError};
 use serde_json::json;
@@ -248,7 +248,7 @@ async fn redirect_ends_the_push_and_delays_the_object() {
 #[tokio::test]
 async fn hold_of_a_request_in_doubt_leaves_it_to_the_next_push() {
     let (crm, mirror) = in_doubt(Fault::Reset).await;
-    let hold = Fault::TooMany { body: Some(20), header: None };
+    let hold = Fault::Wait { status: 429, body: Some(20), header: None };
     crm.sandbox.faults().add(Rule::new(hold).method("PATCH"));
     push(&mirror, &crm).await;
     assert_eq!((states(&mirror).as_str(), methods(&crm).as_str()), ("sending", "GET PATCH"));
@@ -260,7 +260,7 @@ async fn hold_of_a_request_in_doubt_leaves_it_to_the_next_push() {
 async fn object_of_which_only_custom_values_are_edited_and_refused_lacks_the_scope() {
     for (also, missing) in [(None, true), (Some("c1"), false), (Some("p"), true)] {
         let (crm, mirror) = mirrored(2).await;
-        crm.sandbox.configure(|settings| settings.custom_fields_editable = false);
+        crm.sandbox.configure(|settings| settings.custom_fields_read_only = true);
         sql(&mirror, "UPDATE contacts_full SET cf_word = 'w' WHERE id = 'c0'");
         match also {
             Some("p") => sql(&mirror, "UPDATE companies_full SET industry = 'Tools' WHERE id = 'p'"),
@@ -380,7 +380,7 @@ async fn options_in_another_order_are_the_same_value() {
     mirror.sync(&crm).await;
     crm.sandbox.clear_log();
     let sorted = |body: &str, _: &str| body.replace(r#"["y","x"]"#, r#"["x","y"]"#);
-    crm.sandbox.faults().add(Rule::new(Fault::Rewritten(BodyRewrite(sorted), String::new())).forever());
+    crm.sandbox.faults().add(Rule::new(Fault::Rewritten(sorted, String::new())).forever());
     for (value, held, sent) in [(r#"["y","x"]"#, r#"["x","y"]"#, 1), (r#"["y","x"]"#, r#"["x","y"]"#, 2)] {
         sql(&mirror, &format!("UPDATE contacts_full SET cf_set = '{value}' WHERE id = 'c0'"));
         push(&mirror, &crm).await;
@@ -392,7 +392,7 @@ async fn options_in_another_order_are_the_same_value() {
     crm.sandbox.faults().clear();
     crm.sandbox.faults().add(Rule::new(Fault::ResetAfterApply).method("PATCH"));
     let sorted = |body: &str, _: &str| body.replace(r#"["z","x"]"#, r#"["x","z"]"#);
-    crm.sandbox.faults().add(Rule::new(Fault::Rewritten(BodyRewrite(sorted), String::new())).method("GET").forever());
+    crm.sandbox.faults().add(Rule::new(Fault::Rewritten(sorted, String::new())).method("GET").forever());
     sql(&mirror, r#"UPDATE contacts_full SET cf_set = '["z","x"]' WHERE id = 'c0'"#);
     push(&mirror, &crm).await;
     crm.wait(HOUR);
@@ -406,7 +406,7 @@ async fn value_that_the_service_stores_in_another_form_is_nobody_elses_change() 
     for is_changed in [false, true] {
         let (crm, mirror) = mirrored(1).await;
         let trimmed = |body: &str, _: &str| body.replace(r#""  Boss ""#, r#""Boss""#);
-        crm.sandbox.faults().add(Rule::new(Fault::Rewritten(BodyRewrite(trimmed), String::new())).forever());
+        crm.sandbox.faults().add(Rule::new(Fault::Rewritten(trimmed, String::new())).forever());
         set_position(&mirror, "c0", "  Boss ");
         sql(&mirror, "UPDATE contacts_full SET language = 'de' WHERE id = 'c0'");
         crm.sandbox.before_request(move |world: &mut World, asked: &RequestLine| {

@@ -4,7 +4,7 @@ use crate::outbox_bench::{CONTACT, carried_out, decide, mirrored, push, set_posi
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Clock, Ru};
 use crm_mirror::outbox::user_decisions::{self, Decision};
-use crm_mirror::sandbox::{BodyRewrite, Fault, Rule, World};
+use crm_mirror::sandbox::{Fault, Rule, World};
 use crm_mirror::store::write_beside;
 use crm_mirror::sync::Job;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 /// From now on the service trims texts.
 fn trim(crm: &Crm) {
     let trimmed = |body: &str, _: &str| body.replace(r#""  Boss ""#, r#""Boss""#);
-    crm.sandbox.faults().add(Rule::new(Fault::Rewritten(BodyRewrite(trimmed), String::new())).forever());
+    crm.sandbox.faults().add(Rule::new(Fault::Rewritten(trimmed, String::new())).forever());
 }
 
 async fn with_contacts(contacts: usize) -> (Crm, Mirror) {

@@ -97,7 +97,7 @@ fn fault() -> impl Strategy<Value = (Fault, bool, u8)> {
         3 => prop::sample::select(vec![500, 503]).prop_map(Fault::Status),
         3 => prop::sample::select(vec![400, 401, 403, 404, 408, 409, 412, 422, 428]).prop_map(Fault::Status),
         2 => prop::option::of(prop_oneof![1_u64..20, 400_u64..90_000])
-            .prop_map(|body| Fault::TooMany { body, header: None }),
+            .prop_map(|body| Fault::Wait { status: 429, body, header: None }),
     ];
     (fault, prop::bool::weighted(0.85), 0_u8..4)
 }

@@ -286,7 +286,7 @@ async fn pushed_repeatedly(always: Always, contacts: usize, custom: bool, hours:
             let reads = ["contacts:read", "companies:read", "custom-fields:read", "team-members:read"];
             mirror.key = Some(crm.sandbox.add_key(&reads));
         }
-        Always::NoCustomValues => crm.sandbox.configure(|settings| settings.custom_fields_editable = false),
+        Always::NoCustomValues => crm.sandbox.configure(|settings| settings.custom_fields_read_only = true),
     }
     mirror.sync(&crm).await;
     crm.sandbox.clear_log();

@@ -21,7 +21,8 @@ fn world() -> World {
             let key = data_type.as_str().to_lowercase();
             world.fields().define(NewField::new(object, &key, data_type).options(&["x=Ex", "y", "it's"]));
         }
-        world.fields().define(NewField::new(object, "fixed", DataType::ShortText).read_only());
+        world.fields().define(NewField::new(object, "fixed", DataType::ShortText));
+        world.fields().redefine(object, "fixed", |field| field.writable = false);
         world.fields().define(NewField::new(object, "must", DataType::ShortText));
         world.fields().redefine(object, "must", |field| field.required = true);
         world.fields().define(NewField::new(object, "old", DataType::ShortText));

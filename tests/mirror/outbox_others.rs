@@ -290,7 +290,7 @@ async fn edit_of_a_record_that_was_dated_back_is_carried_out() {
     mirror.settings.details = false;
     crm.sandbox.with_world(|world| {
         world.edit(CONTACT, "a", &json!({"name": "Theirs"}));
-        world.set_updated_at(CONTACT, "a", Some(noon().minus(Duration::from_secs(10 * 3_600))));
+        world.edit_at(CONTACT, "a", &Default::default(), Some(noon().minus(Duration::from_secs(10 * 3_600))));
     });
     mirror.sync(&crm).await;
     assert_eq!(mirror.one("SELECT name FROM contacts WHERE id = 'a'"), "'Ann'", "nothing has shown it");
@@ -309,7 +309,7 @@ async fn version_that_was_refused_is_not_sent_again() {
     for in_doubt in [false, true] {
         let (crm, mirror) = mirrored().await;
         let at = "2026-03-04T12:00:00.123Z".parse().unwrap();
-        crm.sandbox.with_world(|world| world.set_updated_at(CONTACT, "a", Some(at)));
+        crm.sandbox.with_world(|world| world.edit_at(CONTACT, "a", &Default::default(), Some(at)));
         mirror.sync(&crm).await;
         crm.sandbox.clear_log();
         set_position(&mirror, "a", "CTO");

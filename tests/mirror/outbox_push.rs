@@ -115,7 +115,7 @@ async fn push_waits_for_a_hold_and_nothing_is_in_doubt() {
     for (wait, state, asked) in [(20, "applied", 2), (600, "queued", 1)] {
         let (crm, mirror) = mirrored().await;
         set_position(&mirror, "a", "CTO");
-        let fault = Fault::TooMany { body: Some(wait), header: None };
+        let fault = Fault::Wait { status: 429, body: Some(wait), header: None };
         crm.sandbox.faults().add(Rule::new(fault).method("PATCH"));
         let report = push(&mirror, &crm).await;
         assert_eq!((states(&mirror).as_str(), patches(&crm).len()), (state, asked), "{wait} s");
@@ -223,7 +223,7 @@ async fn key_that_may_only_write_sends_edits() {
 #[tokio::test]
 async fn plan_without_custom_values_blocks_only_those() {
     let (crm, mirror) = mirrored().await;
-    crm.sandbox.configure(|settings| settings.custom_fields_editable = false);
+    crm.sandbox.configure(|settings| settings.custom_fields_read_only = true);
     sql(&mirror, "UPDATE contacts_full SET cf_decimal = '3' WHERE id = 'a'");
     set_position(&mirror, "b", "CTO");
     let report = push(&mirror, &crm).await;
@@ -231,7 +231,7 @@ async fn plan_without_custom_values_blocks_only_those() {
     assert!(report.missing_scopes.is_empty(), "{:?}", report.missing_scopes);
     assert!(report.warnings.iter().any(|w| w.contains("plan")), "{:?}", report.warnings);
     // The plan changed: a person need not wait for the next attempt.
-    crm.sandbox.configure(|settings| settings.custom_fields_editable = true);
+    crm.sandbox.configure(|settings| settings.custom_fields_read_only = false);
     push(&mirror, &crm).await;
     assert_eq!(states(&mirror), "queued applied");
     decide(&mirror, &crm, [1], Decision::Retry);

@@ -34,7 +34,7 @@ async fn stamped_by_two_clocks(meanwhile: Option<&'static str>) -> (Crm, Mirror,
     let (path, clock, mut position) = (mirror.path.clone(), crm.clock.clone(), meanwhile);
     crm.sandbox.before_request(move |world: &mut World, asked: &RequestLine| {
         if asked.method == "PATCH" {
-            world.set_now(clock.now().minus(Duration::from_secs(10)));
+            world.now = clock.now().minus(Duration::from_secs(10));
             if let Some(position) = position.take() {
                 update(&path, position);
             }

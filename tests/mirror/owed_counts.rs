@@ -74,7 +74,7 @@ async fn count_is_owed_until_what_it_found_is_read() {
     let mut interrupted = 0;
     for units in 3..18 {
         let mut world = world_of(300);
-        world.omit_nulls_in_lists();
+        world.lists_omit_nulls = true;
         world.fields().define(NewField::new(Object::Contact, "tier", DataType::ShortText));
         world.edit_silently(Object::Contact, "c000200", &json!({"customFields": {"tier": "a"}}));
         let crm = Crm::serve(world).await;
@@ -218,9 +218,9 @@ async fn range_whose_list_fails_is_counted() {
     let of_ranges = |fault| Rule::new(fault).on(Resource::Contacts).with_param("filter[createdAt]");
     for (fault, details, case) in [
         (of_ranges(Fault::Status(400)), false, "refused"),
-        (of_ranges(Fault::SameCursor).with_cursor().forever(), false, "the same cursor again"),
+        (of_ranges(Fault::SameCursor).with_param("cursor").forever(), false, "the same cursor again"),
         (of_ranges(Fault::Status(400)), true, "refused, with details"),
-        (of_ranges(Fault::SameCursor).with_cursor().forever(), true, "the same cursor again, with details"),
+        (of_ranges(Fault::SameCursor).with_param("cursor").forever(), true, "the same cursor again, with details"),
     ] {
         let crm = paged_by_offset(world_of(9), 3).await;
         let mut mirror = Mirror::one_at_a_time();

@@ -15,14 +15,14 @@ async fn pages_that_were_made_smaller_do_not_hold_the_changes_up() {
     mirror.sync(&crm).await;
     crm.wait(600);
     crm.sandbox.with_world(|world| {
-        let at = world.now().minus(Duration::from_secs(120));
+        let at = world.now.minus(Duration::from_secs(120));
         for id in world.ids(Resource::Contacts) {
             world.edit_at(Object::Contact, &id, &json!({"name": format!("Edited {id}")}), Some(at));
         }
     });
     let lists = |fault: Fault| Rule::new(fault).on(Resource::Contacts).lists();
     crm.sandbox.faults().add(lists(Fault::Truncated).after(5).times(8));
-    crm.sandbox.faults().add(lists(Fault::Status(422)).with_cursor().forever());
+    crm.sandbox.faults().add(lists(Fault::Status(422)).with_param("cursor").forever());
     mirror.tries = 3;
     crm.sandbox.clear_log();
     mirror.sync(&crm).await;
@@ -43,7 +43,7 @@ async fn bad_moment_makes_no_list_dear() {
             crm.wait(600);
             crm.sandbox.with_world(|world| {
                 for (n, id) in world.ids(Resource::Contacts).iter().enumerate() {
-                    let at = world.now().minus(Duration::from_secs(3_000 - n as u64));
+                    let at = world.now.minus(Duration::from_secs(3_000 - n as u64));
                     world.edit_at(Object::Contact, id, &json!({"name": format!("Edited {id}")}), Some(at));
                 }
             });

@@ -180,7 +180,7 @@ async fn a_rate_limit_holds_all_walkers_and_loses_nothing() {
     let crm = Crm::serve(world(even(2_000, 2 * YEAR))).await;
     let mirror = lists_only(4, 200);
     for after in [3, 9, 14] {
-        let refusal = Fault::TooMany { body: Some(11), header: None };
+        let refusal = Fault::Wait { status: 429, body: Some(11), header: None };
         crm.sandbox.faults().add(Rule::new(refusal).on(Resource::Contacts).lists().after(after));
     }
     let report = mirror.run(&crm, &Job::sync().of(&[Resource::Contacts])).await.unwrap();
@@ -236,7 +236,7 @@ async fn a_copy_in_slices_that_is_killed_anywhere_goes_on_where_it_was() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn omitted_value_is_read_by_one_walker() {
     let mut world = world(even(4_000, 2 * YEAR));
-    world.omit_nulls_in_lists();
+    world.lists_omit_nulls = true;
     world.fields().define(NewField::new(Object::Contact, "tier", DataType::ShortText));
     let mut changed = Vec::new();
     for n in (0..4_000).step_by(20) {

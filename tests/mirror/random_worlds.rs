@@ -163,7 +163,7 @@ fn put(world: &mut World, object: Object, person: &Person) {
     let at = |n: u8| noon().minus(Duration::from_secs(1000 * u64::from(n + 1)));
     set("createdAt", &if *dated { json!(at(*created).to_wire()) } else { Value::Null });
     world.create(object, &Value::from(fields));
-    world.set_updated_at(object, id, updated.map(at));
+    world.edit_at(object, id, &Default::default(), updated.map(at));
 }
 
 async fn mirrored(small: &Small) -> Result<(), String> {
@@ -209,7 +209,7 @@ async fn mirrored(small: &Small) -> Result<(), String> {
             for (to, from) in people.iter().zip(people.iter().skip(1)).step_by(2) {
                 if world.remove(object, &to.0) {
                     put(world, object, &(to.0.clone(), from.1.clone(), from.2.clone(), to.3));
-                    world.set_updated_at(object, &to.0, Some(now));
+                    world.edit_at(object, &to.0, &Default::default(), Some(now));
                 }
             }
             if let Some(id) = world.ids(object.resource()).last().cloned() {

@@ -6,7 +6,7 @@ use crate::clocks::claimed;
 use crate::evidence::{contacts_only, hide, ids, settled, world};
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Clock as _, Object, Resource, Ru};
-use crm_mirror::sandbox::{BodyRewrite, Fault, Hidden, Rule, World};
+use crm_mirror::sandbox::{Fault, Hidden, Rule, World};
 use crm_mirror::store::RunOutcome;
 use crm_mirror::sync::{Job, SyncError};
 use serde_json::json;
@@ -405,7 +405,7 @@ async fn lookup_that_shows_fewer_rows_than_it_announces_removes_nothing() {
         let (crm, mirror) = settled(40, false).await;
         nominate(&mirror, 3..6);
         remove(&crm, 5..6);
-        let fault = Fault::Rewritten(BodyRewrite(cut), left_out.into());
+        let fault = Fault::Rewritten(cut, left_out.into());
         crm.sandbox.faults().add(Rule::new(fault).with_param("filter[id]").forever());
         let report = mirror.scheduled(&crm, &contacts_only(Job::sync())).await;
         let kept = 40 - mirror.count("removed_records");

@@ -110,7 +110,7 @@ async fn run_that_leaves_constant_changes_is_suspended_and_claims_nothing() {
             if asked.lists(Resource::Contacts) && asked.param("filter[updatedAt][gt]").is_some() {
                 for _ in 0..2 {
                     clock.advance(Duration::from_secs(1));
-                    world.set_now(clock.now());
+                    world.now = clock.now();
                     world.edit(Object::Contact, &format!("c{:05}", n % 120), &json!({ "name": format!("Churn {n}") }));
                     n += 1;
                 }

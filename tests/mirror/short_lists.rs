@@ -215,7 +215,7 @@ async fn short_lists_that_lack_too_much_are_refused() {
     let mirror = Mirror::one_at_a_time();
     mirror.sync(&crm).await;
     let members_gone = crm_mirror::sandbox::Hidden::ids((12..60).map(|n| format!("tm{n:02}")));
-    let fields: Vec<String> = crm.sandbox.world().definitions().iter().map(|d| d.id.to_string()).skip(7).collect();
+    let fields: Vec<String> = crm.sandbox.world().definitions.iter().map(|d| d.id.to_string()).skip(7).collect();
     for (resource, hidden) in
         [(Resource::TeamMembers, members_gone), (Resource::CustomFields, crm_mirror::sandbox::Hidden::ids(fields))]
     {
@@ -293,7 +293,7 @@ async fn definitions_on_many_pages_are_complete() {
 async fn team_list_that_nobody_goes_on_with_holds_up_no_definitions() {
     let (crm, mirror) = mirrored().await;
     crm.wait(6 * 3600);
-    let day = Fault::TooMany { body: Some(3_600), header: None };
+    let day = Fault::Wait { status: 429, body: Some(3_600), header: None };
     crm.sandbox.faults().add(Rule::new(day).on(Resource::TeamMembers));
     assert_eq!(mirror.sync(&crm).await.outcome, RunOutcome::Suspended);
     crm.sandbox.with_world(|world| {

@@ -19,12 +19,12 @@ fn fields_and_members() -> World {
 fn many_fields(fields: u64) -> World {
     let mut world = World::new(noon());
     for n in 0..fields {
-        world.set_now(noon().plus(Duration::from_secs(n)));
+        world.now = noon().plus(Duration::from_secs(n));
         world.fields().define(NewField::new(Object::Contact, &format!("field_{n}"), DataType::ShortText));
     }
     world.fields().define(NewField::new(Object::Company, "size", DataType::Integer));
     for n in 0..7 {
-        world.set_now(noon().plus(Duration::from_secs(20 + n)));
+        world.now = noon().plus(Duration::from_secs(20 + n));
         world.create(Resource::TeamMembers, &json!({"id": format!("tm{n}"), "name": format!("Member {n}")}));
     }
     world
@@ -79,7 +79,7 @@ async fn ten_requests_an_hour_keep_a_small_workspace_exact() {
     let mut world = fields_and_members();
     for n in 0..30 {
         let values = json!({"id": format!("ct{n:02}"), "name": "Ann", "customFields": {"field_3": "three"}});
-        world.set_now(noon().plus(Duration::from_secs(60 + n)));
+        world.now = noon().plus(Duration::from_secs(60 + n));
         world.create(Object::Contact, &values);
     }
     let (crm, mut mirror) = an_hour_pays_for(10, world, 4).await;
@@ -111,7 +111,7 @@ async fn ten_requests_an_hour_keep_a_small_workspace_exact() {
 async fn definitions_that_take_most_of_a_day_leave_days_for_records() {
     let mut world = fields_and_members();
     for n in 0..8 {
-        world.set_now(noon().plus(Duration::from_secs(60 + n)));
+        world.now = noon().plus(Duration::from_secs(60 + n));
         world.create(Object::Contact, &json!({"id": format!("ct{n}"), "name": "Ann"}));
     }
     let (crm, mut mirror) = an_hour_pays_for(7, world, 4).await;
@@ -170,7 +170,7 @@ async fn first_copy_that_failed_once_is_still_waited_for() {
     let mut world = World::new(noon());
     world.create(Object::Contact, &json!({"id": "ct1", "name": "Ann"}));
     for n in 0..40 {
-        world.set_now(noon().plus(Duration::from_secs(n)));
+        world.now = noon().plus(Duration::from_secs(n));
         world.create(Object::Company, &json!({"id": format!("co{n}"), "name": "Acme"}));
     }
     let (crm, mut mirror) = an_hour_pays_for(8, world, 4).await;
@@ -296,7 +296,7 @@ async fn unknown_key_is_asked_for_in_the_next_window() {
 async fn waiting_edits_do_not_keep_a_sweep_waiting() {
     let mut world = World::new(noon());
     for n in 0..20 {
-        world.set_now(noon().plus(Duration::from_secs(n)));
+        world.now = noon().plus(Duration::from_secs(n));
         world.create(Object::Contact, &json!({"id": format!("ct{n:02}"), "name": "Ann", "position": "CEO"}));
     }
     let (crm, mut mirror) = an_hour_pays_for(1_000, world, 4).await;

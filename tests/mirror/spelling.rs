@@ -2,7 +2,7 @@
 
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{DataType, Object, Resource};
-use crm_mirror::sandbox::{BodyRewrite, Fault, NewField, Rule, World};
+use crm_mirror::sandbox::{Fault, NewField, Rule, World};
 use crm_mirror::sync::Job;
 use serde_json::json;
 
@@ -21,9 +21,8 @@ fn spelt_otherwise(body: &str, _: &str) -> String {
     body.replace(r#"["x","y","z"]"#, r#"["z","x","y"]"#).replace(r#""1.5""#, r#""1.50""#)
 }
 
-const IN_LISTS: fn() -> Rule = || {
-    Rule::new(Fault::Rewritten(BodyRewrite(spelt_otherwise), String::new())).on(Resource::Contacts).lists().forever()
-};
+const IN_LISTS: fn() -> Rule =
+    || Rule::new(Fault::Rewritten(spelt_otherwise, String::new())).on(Resource::Contacts).lists().forever();
 
 fn in_full() -> Job {
     Job { full: true, ..Job::verify() }

@@ -16,7 +16,7 @@ async fn row_committed_late_beside_one_that_changes_again_is_found_in_the_same_r
     crm.wait(5);
     mirror.sync(&crm).await;
     crm.sandbox.with_world(|world| {
-        let late = world.now().minus(Duration::from_secs(15));
+        let late = world.now.minus(Duration::from_secs(15));
         world.edit_at(Object::Contact, "c01550", &json!({"name": "Late"}), Some(late));
         world.edit(Object::Contact, "c00100", &json!({"name": "Again"}));
     });
@@ -32,7 +32,7 @@ async fn row_that_is_stamped_back_among_many_changes_is_found_by_the_next_run() 
     mirror.settings.details = false;
     let stamped = |n: usize, back: u64, name: &str| {
         crm.sandbox.with_world(|world| {
-            let at = world.now().minus(Duration::from_millis(back));
+            let at = world.now.minus(Duration::from_millis(back));
             assert!(world.edit_at(Object::Contact, &format!("c{n:05}"), &json!({ "name": name }), Some(at)));
         });
     };
@@ -78,7 +78,7 @@ async fn changes_that_go_on_during_a_long_walk_cost_little_more() {
         if asked.lists(Resource::Contacts) && n < 11 {
             for k in 0..10 {
                 clock.advance(Duration::from_millis(100));
-                world.set_now(crm_mirror::model::Clock::now(&clock));
+                world.now = crm_mirror::model::Clock::now(&clock);
                 world.edit(Object::Contact, &format!("c{:05}", n * 80 + k * 7), &json!({"name": "Again"}));
             }
             n += 1;

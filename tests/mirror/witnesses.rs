@@ -4,7 +4,7 @@ use crate::evidence::{contacts_only, hide, settled};
 use crate::removal_lookups::{lists_with, lookups, nominate, remove};
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Object, Resource};
-use crm_mirror::sandbox::{BodyRewrite, Fault, Hidden, RequestLine, Route, Rule, World};
+use crm_mirror::sandbox::{Fault, Hidden, RequestLine, Route, Rule, World};
 use crm_mirror::store::RunOutcome;
 use crm_mirror::sync::Job;
 use serde_json::json;
@@ -158,7 +158,7 @@ async fn total_of_another_list_proves_nothing() {
             let (before, rest) = body.split_once("\"total\":").unwrap();
             format!("{before}\"total\":{with}{}", &rest[rest.find(['}', ',']).unwrap()..])
         };
-        Fault::Rewritten(BodyRewrite(counted), total.into())
+        Fault::Rewritten(counted, total.into())
     };
     for (total, page_cap, removed) in [(total("0"), 2, 0), (total("1"), 1, 0), (total("40"), 100, 3)] {
         let (crm, mirror) = settled(40, false).await;

@@ -37,7 +37,7 @@ pub fn happen(rng: &mut Rng, world: &mut World) {
     let id = ids.get(rng.usize(..ids.len().max(1))).cloned().unwrap_or_default();
     let key = KEYS[rng.usize(..3)];
     let data_type = TYPES[rng.usize(..5)];
-    let now = world.definitions().iter().find(|d| d.object == object && d.key == key).map(|d| d.data_type.clone());
+    let now = world.definitions.iter().find(|d| d.object == object && d.key == key).map(|d| d.data_type.clone());
     match rng.u8(..12) {
         0 => {
             let fields = json!({"name": format!("New {}", rng.u16(..))});

@@ -9,20 +9,20 @@ use self::scripted::{KEY, Say, Scene, answer, packed, page};
 use crm_mirror::api::admission::{AdmissionError, AttemptOutcome, Purpose};
 use crm_mirror::api::decode::ListPage;
 use crm_mirror::api::error_class::classify;
-use crm_mirror::api::{ApiError, ErrorClass, ListAnswer, ListQuery};
+use crm_mirror::api::{ApiError, ErrorClass, ListQuery, ServiceAnswer};
 use crm_mirror::exit::Exit;
 use crm_mirror::model::{Cursor, Etag, Layout, Object, RecordId, Resource};
 
 const UNAVAILABLE: &str = r#"{"error":"Service Unavailable","message":"later","code":503}"#;
 
-type Listed = (ListAnswer, ListPage);
+type Listed = (ServiceAnswer, ListPage);
 
 async fn list(scene: &Scene) -> Result<Listed, ApiError> {
     let query = ListQuery::new(Resource::Contacts);
     scene.client.page(&query, Purpose::Changes, &Layout::default()).await
 }
 
-async fn detail(scene: &Scene, id: &str) -> Result<crm_mirror::api::DetailAnswer, ApiError> {
+async fn detail(scene: &Scene, id: &str) -> Result<crm_mirror::api::ServiceAnswer, ApiError> {
     let id = RecordId::new(id);
     scene.client.detail(Object::Contact, &id, Purpose::Details).await
 }
@@ -274,7 +274,7 @@ async fn patch_is_repeated_byte_for_byte() {
     }
     let answer = patch().await.unwrap();
     assert_eq!(answer.replayed, Some(true));
-    assert_eq!(answer.confirmation.etag, Some(Etag::new("\"v2\"")));
+    assert_eq!(answer.etag, Some(Etag::new("\"v2\"")));
     let requests = scene.requests();
     assert_eq!(requests.len(), 3);
     assert!(requests.iter().all(|request| *request == requests[0]));

@@ -70,7 +70,7 @@ impl Claims {
     ) -> Result<(), String> {
         // A claim about the future is one of a wrong clock, which is not over yet.
         let known_from = self.restored_at.map_or(doubt_until, |at| at.max(doubt_until));
-        let believable = |as_of: &Instant| *as_of >= known_from && *as_of <= world.now();
+        let believable = |as_of: &Instant| *as_of >= known_from && *as_of <= world.now;
         let has_it = |id: &str| world.etag(object, id).is_some();
         if let Some(as_of) = said.complete_as_of.filter(|as_of| said.differences == 0 && believable(as_of)) {
             if self.listed.get(&object).is_none_or(|(at, _)| *at != as_of) {
@@ -116,7 +116,7 @@ impl Claims {
             }
             // One that was dated in the future may have been dated back since, and changed again.
             let is_newest = || here == world.updated_at(object, &id);
-            let was_dated_back = changed.is_some_and(|changed| changed > world.now()) && here > Some(as_of);
+            let was_dated_back = changed.is_some_and(|changed| changed > world.now) && here > Some(as_of);
             // One that was dated back after an edit that nobody had read yet is later than the row, and in no list of changes; one
             // that was dated back since then looks older than it is.
             let is_dated_back = |at: Option<Instant>| {
@@ -181,7 +181,7 @@ impl DuringRun {
         // A disk that is full refuses new readers too.
         let Some((reader, conn)) = self.open.take().or_else(open) else { return Ok(()) };
         let moment = reader.begin().map_err(|error| format!("the mirror cannot be read: {error}"))?;
-        let status = status::at_moment(&moment, &self.config, world.now());
+        let status = status::at_moment(&moment, &self.config, world.now);
         let status = status.map_err(|error| format!("no status during a run: {error}"))?;
         drop(moment);
         if let Some(said) = status.objects.iter().find(|said| said.object == object.resource()) {

@@ -270,7 +270,7 @@ impl Watch {
             if let Some(id) = wrong.filter(|_| last_run >= doubts.of_rows_until) {
                 return Err(format!("{object} {id} was removed, and the service has it"));
             }
-            self.table(object, there, world.now(), doubts.of_rows_until)?;
+            self.table(object, there, world.now, doubts.of_rows_until)?;
         }
         Ok(())
     }

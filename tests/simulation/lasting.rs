@@ -45,7 +45,7 @@ impl Never {
     pub fn rules(self, script: &Script) -> Vec<Rule> {
         let of_records = |fault: Fault| {
             Object::ALL
-                .map(|object| Rule::new(fault.clone()).on(object.resource()).lists().with_cursor().forever())
+                .map(|object| Rule::new(fault.clone()).on(object.resource()).lists().with_param("cursor").forever())
                 .into()
         };
         match self {
@@ -111,8 +111,8 @@ impl Lasting {
             Lasting::Three(_) => (0..3).filter_map(|which| picked(Object::Contact, which * TURNS)).collect(),
             _ => Vec::new(),
         };
-        let unlisted = world.definitions().iter().find(|known| known.key == "motto")?.id.to_string();
-        let definitions = world.definitions().len();
+        let unlisted = world.definitions.iter().find(|known| known.key == "motto")?.id.to_string();
+        let definitions = world.definitions.len();
         let page_cap = script.page_cap;
         let pages_by_value = page_cap > FEW_ROWS && !script.tied;
         Some(LastingTrouble { what: self, records, unlisted, definitions, page_cap, pages_by_value })
@@ -142,14 +142,14 @@ impl LastingTrouble {
             Lasting::List(resource, status) => vec![Rule::new(Fault::Status(status)).on(resource).lists().forever()],
             Lasting::HeavyRows => vec![Rule::new(Fault::HeavyRows(HEAVY)).forever()],
             Lasting::PageWindow(pages) => {
-                vec![Rule::new(Fault::PageWindow(pages as usize * self.page_cap)).with_cursor().forever()]
+                vec![Rule::new(Fault::PageWindow(pages as usize * self.page_cap)).with_param("cursor").forever()]
             }
             Lasting::CoarseTimes => vec![Rule::new(Fault::CoarseTimes).lists().forever()],
             Lasting::BadNumber(_) => {
                 let ids: Vec<&str> = self.records.iter().map(|(_, id)| id.as_str()).collect();
                 vec![Rule::new(bodies::bad_number(&ids.join(" "))).forever()]
             }
-            Lasting::RefusedCursors(status) => vec![Rule::new(Fault::Status(status)).with_cursor().forever()],
+            Lasting::RefusedCursors(status) => vec![Rule::new(Fault::Status(status)).with_param("cursor").forever()],
             Lasting::NoCounts(status) => vec![Rule::new(Fault::Status(status)).with_param("count").forever()],
             Lasting::Unlisted => {
                 let hidden = Fault::Hide(Hidden::ids([self.unlisted.as_str()]));

@@ -14,7 +14,7 @@ use crm_mirror::daemon::inputs_and_effects::DaemonRequest;
 use crm_mirror::daemon::job::QueuedJob;
 use crm_mirror::model::{Clock, Instant, Ru};
 use crm_mirror::outbox::EditWatch;
-use crm_mirror::sandbox::{DateHeader, SCOPES};
+use crm_mirror::sandbox::SCOPES;
 use crm_mirror::store::StoreError;
 use crm_mirror::sync::{RunReport, SyncError};
 use rusqlite::Connection;
@@ -136,9 +136,8 @@ impl<'a> Life<'a> {
         crm.sandbox.configure(|settings| {
             settings.page_cap = Some(script.page_cap);
             settings.counts_rows = script.offsets;
-            settings.gzip = script.gzip;
             settings.limits_whole_lists = script.short_id_lists;
-            settings.date_header = if script.dates { DateHeader::Clock } else { DateHeader::Missing };
+            settings.undated = !script.dates;
         });
         never(script, &crm);
         let clock = WrongClock::new(crm.clock.clone());

@@ -170,14 +170,14 @@ pub fn other_world(script: &Script, now: Instant, which: u32) -> World {
             world.remove(object, &id);
         }
     }
-    world.set_now(now);
+    world.now = now;
     world
 }
 
 fn made_a_day_before(script: &Script, start: Instant, first: u32) -> World {
     let mut world = World::new(start.minus(Duration::from_secs(86_400)));
     if script.omits_nulls {
-        world.omit_nulls_in_lists();
+        world.lists_omit_nulls = true;
     }
     for object in Object::ALL {
         for (key, data_type) in FIELDS {
@@ -315,8 +315,8 @@ pub fn create(world: &mut World, v: u32) -> RecordId {
 /// One of the fields of contacts that are archived, or of those that are not.
 fn pick_field(world: &World, which: u32, archived: bool) -> Option<&'static str> {
     let is_so = |key: &str| {
-        let mut of_contacts = world.definitions().iter().filter(|known| known.object == Object::Contact);
-        of_contacts.any(|known| known.key == key && known.active != archived)
+        let mut of_contacts = world.definitions.iter().filter(|known| known.object == Object::Contact);
+        of_contacts.any(|known| known.key == key && known.is_active() != archived)
     };
     let keys: Vec<&str> = FIELDS.iter().map(|(key, _)| *key).filter(|key| is_so(key)).collect();
     keys.get(which as usize % keys.len().max(1)).copied()
@@ -366,7 +366,7 @@ fn odd_location(world: &mut World, which: u32, n: u32) {
 
 /// The service is restored to its records of so many hours ago. Returns those that changed back, with their dates.
 pub fn rewind(world: &mut World, hours: u32) -> Vec<(String, Instant)> {
-    let past = world.as_of(world.now().minus(Duration::from_secs(3_600 * u64::from(hours))));
+    let past = world.as_of(world.now.minus(Duration::from_secs(3_600 * u64::from(hours))));
     let mut dated_back = Vec::new();
     for object in Object::ALL {
         let ids: BTreeSet<String> = [world, &past].iter().flat_map(|of| of.ids(object.resource())).collect();
@@ -424,7 +424,7 @@ pub fn edit_back(world: &mut World, which: u32, seconds: u32) -> Option<(String,
 /// A record that was removed within three days returns, with its old id and date of creation.
 fn bring_back(world: &mut World, which: u32) {
     let object = object(which);
-    let before = world.as_of(world.now().minus(Duration::from_secs(3 * 86_400)));
+    let before = world.as_of(world.now.minus(Duration::from_secs(3 * 86_400)));
     let removed: Vec<String> =
         before.ids(object.resource()).into_iter().filter(|id| world.etag(object, id).is_none()).collect();
     let Some(id) = removed.get(which as usize % removed.len().max(1)) else { return };
@@ -436,7 +436,7 @@ fn bring_back(world: &mut World, which: u32) {
 
 fn define(world: &mut World, n: u32) {
     let key = format!("New {}", n % 3);
-    if world.definitions().iter().all(|definition| definition.key != key) {
+    if world.definitions.iter().all(|definition| definition.key != key) {
         world.fields().define(NewField::new(Object::Contact, &key, DataType::ShortText));
         if let Some(id) = pick(world, Object::Contact, n) {
             world.edit(Object::Contact, &id, &json!({ "customFields": { key: "new" } }));

@@ -29,7 +29,6 @@ pub struct Script {
     pub offsets: bool,
     /// Whether one import created all records, in the same moment.
     pub tied: bool,
-    pub gzip: bool,
     /// Whether answers have a `Date`.
     pub dates: bool,
     /// Whether a list of ids may have 320 characters only.
@@ -240,7 +239,6 @@ impl Script {
             page_cap: rng.usize(2..12),
             offsets: rng.u32(..4) == 0,
             tied: rng.u32(..3) == 0,
-            gzip: rng.u32(..4) == 0,
             dates: rng.u32(..6) > 0,
             short_id_lists: rng.u32(..4) == 0,
             omits_nulls: rng.u32(..4) == 0,
@@ -444,7 +442,7 @@ impl fmt::Display for Script {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "seed {}, {} days from {} in {}, schedule \"{}\", {} contacts, {} companies, pages of {}{}{}{}{}{}{}, {} RU in \
+            "seed {}, {} days from {} in {}, schedule \"{}\", {} contacts, {} companies, pages of {}{}{}{}{}{}, {} RU in \
              {:?}, {} edits an hour{}{}{}{}{}",
             self.seed,
             self.days,
@@ -455,7 +453,6 @@ impl fmt::Display for Script {
             self.companies,
             self.page_cap,
             if self.offsets { " by offset" } else { "" },
-            if self.gzip { " compressed" } else { "" },
             if self.dates { "" } else { " without a date" },
             if self.short_id_lists { ", short lists of ids" } else { "" },
             if self.omits_nulls { ", null is omitted" } else { "" },

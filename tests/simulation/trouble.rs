@@ -40,7 +40,6 @@ pub enum Trouble {
     Lost(u32),
     Truncated(u32),
     TruncatedChunked(u32),
-    TruncatedGzip(u32),
     Redirect(u16),
     RefusedCursors(u32),
     SameCursors(u32),
@@ -120,8 +119,7 @@ impl Trouble {
             5 => Trouble::Reset(share),
             6 => Trouble::Lost(share),
             7 => Trouble::Truncated(share),
-            8 => Trouble::TruncatedChunked(share),
-            9 => Trouble::TruncatedGzip(share),
+            8 | 9 => Trouble::TruncatedChunked(share),
             10 => Trouble::Redirect(one(rng, &[301, 302, 302, 303, 307, 308])),
             11 => Trouble::RefusedCursors(share),
             12 => Trouble::SameCursors(share),
@@ -191,11 +189,11 @@ impl Trouble {
             Trouble::Html(status, share) => (Fault::Html(*status), *share),
             Trouble::Status(status, share) => (Fault::Status(*status), *share),
             Trouble::RateLimit(seconds, share) => {
-                (Fault::TooMany { body: Some(*seconds), header: Some(*seconds) }, *share)
+                (Fault::Wait { status: 429, body: Some(*seconds), header: Some(*seconds) }, *share)
             }
             Trouble::RetryAfter(seconds, share) => {
                 let header = Some(*seconds);
-                (Fault::StatusWithRetry { status: STATUS_WITH_RETRY, body: None, header }, *share)
+                (Fault::Wait { status: STATUS_WITH_RETRY, body: None, header }, *share)
             }
             Trouble::HeavyRows(share) => (Fault::HeavyRows(HEAVY), *share),
             Trouble::Gateway(status, share) => (Fault::StatusAfterApply(*status), *share),
@@ -204,7 +202,6 @@ impl Trouble {
             Trouble::Lost(share) => (Fault::ResetAfterApply, *share),
             Trouble::Truncated(share) => (Fault::Truncated, *share),
             Trouble::TruncatedChunked(share) => (Fault::TruncatedChunked, *share),
-            Trouble::TruncatedGzip(share) => (Fault::TruncatedGzip, *share),
             Trouble::Redirect(status) => (Fault::Redirect { status: *status, location: "/maintenance".into() }, 100),
             Trouble::RefusedCursors(share) => (Fault::RefusedCursor, *share),
             Trouble::SameCursors(share) => (Fault::SameCursor, *share),
@@ -239,7 +236,9 @@ impl Trouble {
         let rule = Rule::new(fault).percent(f64::from(share)).lasting(now, minutes * MINUTE);
         Some(match self {
             Trouble::FalseNotFound(_) => rule.method("GET").records(),
-            Trouble::RefusedCursors(_) | Trouble::CursorStatus(..) | Trouble::PageWindow(_) => rule.with_cursor(),
+            Trouble::RefusedCursors(_) | Trouble::CursorStatus(..) | Trouble::PageWindow(_) => {
+                rule.with_param("cursor")
+            }
             Trouble::NoCounts(..) => rule.with_param("count"),
             Trouble::CutLists(..) if minutes.is_multiple_of(2) => rule.on(Resource::TeamMembers),
             Trouble::CutLists(..) => rule.on(Resource::CustomFields),
@@ -247,7 +246,7 @@ impl Trouble {
             Trouble::WholeSeconds(true) | Trouble::Groups(..) => rule.lists(),
             Trouble::OddUpdates(..) => rule.method("PATCH"),
             // The cursor of the first page would be none.
-            Trouble::SameCursors(_) => rule.with_cursor(),
+            Trouble::SameCursors(_) => rule.with_param("cursor"),
             Trouble::PartialPages(..) => rule.lists(),
             // Only one list, or everything would be empty at once.
             Trouble::EmptyLists if minutes.is_multiple_of(2) => rule.on(Resource::Contacts),

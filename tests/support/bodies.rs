@@ -1,31 +1,31 @@
 //! Answers whose bodies are not what the service would say.
 
-use crm_mirror::sandbox::{BodyRewrite, Fault};
+use crm_mirror::sandbox::Fault;
 use serde_json::Value;
 
 /// `createdAt` and `updatedAt` in whole seconds.
 pub fn whole_seconds() -> Fault {
-    Fault::Rewritten(BodyRewrite(in_whole_seconds), String::new())
+    Fault::Rewritten(in_whole_seconds, String::new())
 }
 
 /// The records with these ids, between spaces, have a number that JSON does not have: no answer with one of them is JSON.
 pub fn bad_number(ids: &str) -> Fault {
-    Fault::Rewritten(BodyRewrite(with_bad_number), ids.into())
+    Fault::Rewritten(with_bad_number, ids.into())
 }
 
 /// `location` and `customFields` of every record are this source text.
 pub fn groups(source: &str) -> Fault {
-    Fault::Rewritten(BodyRewrite(with_groups), source.into())
+    Fault::Rewritten(with_groups, source.into())
 }
 
 /// Records lack the member with this name, a custom field's too.
 pub fn without(name: &str) -> Fault {
-    Fault::Rewritten(BodyRewrite(without_member), name.into())
+    Fault::Rewritten(without_member, name.into())
 }
 
 /// The list lacks its rows from one place up to another, `30 60`; where nothing is behind them, it ends there.
 pub fn without_rows(places: &str) -> Fault {
-    Fault::Rewritten(BodyRewrite(with_rows_cut_out), places.into())
+    Fault::Rewritten(with_rows_cut_out, places.into())
 }
 
 /// The list has this row more, at its end.
@@ -35,12 +35,12 @@ pub fn with_row(row: &str) -> Fault {
         body["data"].as_array_mut().unwrap().push(serde_json::from_str(row).unwrap());
         body.to_string()
     };
-    Fault::Rewritten(BodyRewrite(add), row.into())
+    Fault::Rewritten(add, row.into())
 }
 
 /// The record with this id has none.
 pub fn without_id(id: &str) -> Fault {
-    Fault::Rewritten(BodyRewrite(|body, id| body.replace(&format!("\"id\":\"{id}\""), "\"id\":null")), id.into())
+    Fault::Rewritten(|body, id| body.replace(&format!("\"id\":\"{id}\""), "\"id\":null"), id.into())
 }
 
 fn with_rows_cut_out(body: &str, places: &str) -> String {
@@ -58,7 +58,7 @@ fn with_rows_cut_out(body: &str, places: &str) -> String {
 
 /// The total that was asked for is this number.
 pub fn total(number: u64) -> Fault {
-    Fault::Rewritten(BodyRewrite(with_total), number.to_string())
+    Fault::Rewritten(with_total, number.to_string())
 }
 
 fn with_total(body: &str, number: &str) -> String {

@@ -34,7 +34,7 @@ pub fn noon() -> Instant {
 /// Jitter that is the same each time.
 pub fn seeded_jitter(seed: u64) -> Jitter {
     let numbers = Mutex::new(fastrand::Rng::with_seed(seed));
-    Jitter::from_source(move || numbers.lock().unwrap().f64())
+    Arc::new(move || numbers.lock().unwrap().f64())
 }
 
 /// A sandbox served on loopback, with a key that has all scopes.
@@ -52,7 +52,6 @@ impl Crm {
         let clock = ManualClock::at(noon());
         let sandbox = Sandbox::new(world, Arc::new(clock.clone()));
         // Compression slows the tests down; it has its own test.
-        sandbox.configure(|settings| settings.gzip = false);
         let running = sandbox.start(0).await.unwrap();
         let key = sandbox.full_key();
         Crm { sandbox, clock, key, base_url: running.base_url.clone(), running: Some(running) }

@@ -54,7 +54,7 @@ pub fn run(global: &Global, args: &DemoArgs) -> Result<Exit, Failure> {
     let runtime = session::runtime()?;
     let origin = WorldOrigin::Generated { contacts: CONTACTS, companies: COMPANIES, nasty: args.nasty };
     let development = Development { origin, seed: SEED, now: None, state: None, faults: FaultLine::default() };
-    let (sandbox, _) = Sandbox::develop(development).map_err(|error| Failure::new(Exit::Internal, error))?;
+    let (sandbox, _) = Sandbox::develop(&development).map_err(|error| Failure::new(Exit::Internal, error))?;
     let running = runtime.block_on(sandbox.start(0))?;
     runtime.block_on(steps(&args.path, &running))?;
     answer_questions(&Reader::open_for_queries(&args.path)?)?;
@@ -84,7 +84,7 @@ fn sources(path: &Path, running: &SandboxServer) -> Sources {
         ("sync.definitions_schedule", "off".into()),
         ("write_back.enabled", "true".into()),
     ];
-    let environment = [("CRM_MIRROR_API__KEY", running.sandbox().full_key())].into_iter().collect();
+    let environment = [("CRM_MIRROR_API__KEY", running.sandbox.full_key())].into_iter().collect();
     Sources { environment, flags, ..Sources::default() }
 }
 
@@ -95,7 +95,7 @@ async fn serve(path: &Path, running: &SandboxServer, page: SocketAddr) -> Result
     output::text(&format!("\nThe status page is at http://{page}/ until you press Ctrl-C.\n"))?;
     tokio::select! {
         ended = daemon::run(sources, Arc::new(SystemClock), signals) => ended?,
-        () = running.sandbox().churn(CHURN, SEED) => {}
+        () = running.sandbox.churn(CHURN, SEED) => {}
     }
     Ok(Exit::Done)
 }
@@ -134,11 +134,11 @@ fn is_of_a_demo(mirror: &ReadTx<'_>) -> Result<bool, StoreError> {
 
 async fn steps(path: &Path, running: &SandboxServer) -> Result<(), Failure> {
     let mut signals = StopSignals::listen()?;
-    let sandbox = running.sandbox();
+    let sandbox = &running.sandbox;
     output::text(&format!(
         "A simulated CRM runs at {}:\n{CONTACTS} contacts, {COMPANIES} companies, {} custom fields.\n",
         running.base_url,
-        sandbox.with_world(|world| world.definitions().len()),
+        sandbox.with_world(|world| world.definitions.len()),
     ))?;
     let settings = MirrorSettings::load(&sources(path, running))?;
     // The steps report what happens; log lines in between would repeat it.

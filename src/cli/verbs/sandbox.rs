@@ -75,7 +75,7 @@ pub fn run(global: &Global, args: &SandboxArgs) -> Result<Exit, Failure> {
     };
     let (state, faults) = (args.state.clone(), args.fault.clone());
     let development = Development { origin, seed: args.seed, now: args.now, state, faults };
-    let (sandbox, seed) = Sandbox::develop(development).map_err(|error| match error {
+    let (sandbox, seed) = Sandbox::develop(&development).map_err(|error| match error {
         DevelopmentError::Fixture(_) => Failure::new(Exit::Usage, error),
         _ => Failure::new(Exit::Storage, error),
     })?;

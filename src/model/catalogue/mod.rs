@@ -7,7 +7,7 @@
 mod tables;
 
 use serde::{Deserialize, Serialize};
-use strum::{Display, EnumString, IntoStaticStr, VariantArray};
+use strum::{Display, EnumString, IntoStaticStr};
 
 use self::tables::{COMPANY, CONTACT, DEFINITION, TEAM_MEMBER};
 
@@ -151,11 +151,6 @@ impl Resource {
         }
     }
 
-    /// Whether `q` is supported (reference, *Search fields for q*).
-    pub const fn searchable(self) -> bool {
-        !matches!(self, Resource::CustomFields)
-    }
-
     /// The field that `filter[name]` refers to.
     pub fn filter_field(self, name: &str) -> Option<&'static Field> {
         self.fields().iter().find(|field| !field.filter.is_empty() && field.filter_name() == name)
@@ -216,7 +211,7 @@ pub struct Field {
     pub kind: FieldKind,
     pub projection: FieldProjection,
     /// As in the reference's filter tables.
-    pub filter: Ops,
+    pub filter: &'static [Op],
     pub sortable: bool,
     /// Whether the reference shows it in a PATCH body.
     pub writable: bool,
@@ -227,7 +222,7 @@ pub struct Field {
 impl Field {
     fn new(wire: &'static str, kind: FieldKind, projection: FieldProjection, about: &'static str) -> Field {
         let column = column(wire).leak();
-        Field { wire, column, kind, projection, filter: Ops::NONE, sortable: false, writable: false, about }
+        Field { wire, column, kind, projection, filter: &[], sortable: false, writable: false, about }
     }
 
     fn list(wire: &'static str, kind: FieldKind, about: &'static str) -> Field {
@@ -238,7 +233,7 @@ impl Field {
         Field::new(wire, kind, FieldProjection::Detail, about)
     }
 
-    const fn filter(mut self, ops: Ops) -> Field {
+    const fn filter(mut self, ops: &'static [Op]) -> Field {
         self.filter = ops;
         self
     }
@@ -272,7 +267,7 @@ fn column(wire: &str) -> String {
 
 /// A filter operator (reference, *List query conventions*). Its text is its name in a query string and in
 /// `allowedOperators`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, EnumString, IntoStaticStr, VariantArray)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, EnumString, IntoStaticStr)]
 #[strum(serialize_all = "camelCase")]
 pub enum Op {
     Eq,
@@ -294,36 +289,22 @@ impl Op {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ops(&'static [Op]);
+/// The operators of a kind of field, in the order of the reference.
+pub mod ops {
+    use super::Op;
 
-impl Ops {
-    pub const NONE: Ops = Ops(&[]);
-    pub const TEXT: Ops = Ops(&[Op::Eq, Op::In, Op::IsNull]);
+    pub const TEXT: &[Op] = &[Op::Eq, Op::In, Op::IsNull];
     /// For timestamps, dates and numbers.
-    pub const RANGE: Ops = Ops(&[Op::Eq, Op::Gt, Op::Gte, Op::Lt, Op::Lte, Op::IsNull]);
-    pub const BOOLEAN: Ops = Ops(&[Op::Eq, Op::IsNull]);
+    pub const RANGE: &[Op] = &[Op::Eq, Op::Gt, Op::Gte, Op::Lt, Op::Lte, Op::IsNull];
+    pub const BOOLEAN: &[Op] = &[Op::Eq, Op::IsNull];
     /// For the contact's position.
-    pub const PHRASE: Ops = Ops(&[Op::Eq, Op::Contains, Op::IsNull]);
+    pub const PHRASE: &[Op] = &[Op::Eq, Op::Contains, Op::IsNull];
     /// For the company's domain.
-    pub const DOMAIN: Ops = Ops(&[Op::Eq, Op::In]);
+    pub const DOMAIN: &[Op] = &[Op::Eq, Op::In];
     /// For multi-selects.
-    pub const CHOICES: Ops = Ops(&[Op::HasAny, Op::IsNull]);
+    pub const CHOICES: &[Op] = &[Op::HasAny, Op::IsNull];
     /// For long texts.
-    pub const PRESENCE: Ops = Ops(&[Op::IsNull]);
-
-    pub fn allows(self, op: Op) -> bool {
-        self.0.contains(&op)
-    }
-
-    /// In the order of the reference.
-    pub fn iter(self) -> impl Iterator<Item = Op> {
-        self.0.iter().copied()
-    }
-
-    pub fn is_empty(self) -> bool {
-        self.0.is_empty()
-    }
+    pub const PRESENCE: &[Op] = &[Op::IsNull];
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use super::FieldKind::{Boolean, Etag, Id, Integer, Json, Number, Text};
-use super::{Field, FieldKind, FieldProjection, Ops};
+use super::{Field, FieldKind, FieldProjection, ops};
 
 const TIME: FieldKind = FieldKind::Instant;
 const VALUE: FieldKind = FieldKind::Value { num: false };
@@ -14,29 +14,29 @@ type FieldTable = LazyLock<Vec<Field>>;
 /// The contact (reference, *Contact*).
 pub(super) static CONTACT: FieldTable = FieldTable::new(|| {
     vec![
-        Field::list("id", Id, "record identifier").filter(Ops::TEXT),
+        Field::list("id", Id, "record identifier").filter(ops::TEXT),
         Field::list("name", Text, "full name").sortable(),
         Field::list("firstName", Text, "first name"),
         Field::list("lastName", Text, "last name"),
-        Field::list("email", Text, "primary e-mail address; read-only through the API").filter(Ops::TEXT),
-        Field::list("mobile", Text, "primary mobile number; read-only through the API").filter(Ops::TEXT),
-        Field::list("position", Text, "job title").filter(Ops::PHRASE).writable(),
+        Field::list("email", Text, "primary e-mail address; read-only through the API").filter(ops::TEXT),
+        Field::list("mobile", Text, "primary mobile number; read-only through the API").filter(ops::TEXT),
+        Field::list("position", Text, "job title").filter(ops::PHRASE).writable(),
         Field::list("company", Text, "company text"),
-        Field::list("companyId", Text, "identifier of the company").filter(Ops::TEXT),
-        Field::list("ownerId", Text, "identifier of the owning team member").filter(Ops::TEXT),
-        Field::list("qualification", Boolean, "whether the contact is qualified").filter(Ops::BOOLEAN),
-        Field::list("createdAt", TIME, "when the record was created").filter(Ops::RANGE).sortable(),
-        Field::list("updatedAt", TIME, "when the record last changed").filter(Ops::RANGE).sortable(),
+        Field::list("companyId", Text, "identifier of the company").filter(ops::TEXT),
+        Field::list("ownerId", Text, "identifier of the owning team member").filter(ops::TEXT),
+        Field::list("qualification", Boolean, "whether the contact is qualified").filter(ops::BOOLEAN),
+        Field::list("createdAt", TIME, "when the record was created").filter(ops::RANGE).sortable(),
+        Field::list("updatedAt", TIME, "when the record last changed").filter(ops::RANGE).sortable(),
         Field::list("intentType", Text, "kind of intent"),
-        Field::list("intentLevel", Text, "HIGH, MED or LOW").filter(Ops::TEXT),
-        Field::list("lastInteractionAt", TIME, "time of the last interaction").filter(Ops::RANGE).sortable(),
-        Field::list("enrichmentStatus", Text, "pending, completed or failed").filter(Ops::TEXT),
+        Field::list("intentLevel", Text, "HIGH, MED or LOW").filter(ops::TEXT),
+        Field::list("lastInteractionAt", TIME, "time of the last interaction").filter(ops::RANGE).sortable(),
+        Field::list("enrichmentStatus", Text, "pending, completed or failed").filter(ops::TEXT),
         Field::list("enrichmentAt", TIME, "when the record was enriched"),
         Field::list("etag", Etag, "version token of the record, its quotes included"),
-        Field::list("location.country", Text, "country, as stored text").filter(Ops::TEXT),
+        Field::list("location.country", Text, "country, as stored text").filter(ops::TEXT),
         Field::list("location.region", Text, "region"),
         Field::list("location.city", Text, "city"),
-        Field::detail("industry", Text, "industry, as stored text").filter(Ops::TEXT).writable(),
+        Field::detail("industry", Text, "industry, as stored text").filter(ops::TEXT).writable(),
         Field::detail("language", Text, "preferred language").writable(),
         Field::detail("timezone", Text, "time zone").writable(),
         Field::detail("linkedinUrl", Text, "LinkedIn profile"),
@@ -81,31 +81,31 @@ pub(super) static CONTACT: FieldTable = FieldTable::new(|| {
 /// The company (reference, *Company*).
 pub(super) static COMPANY: FieldTable = FieldTable::new(|| {
     vec![
-        Field::list("id", Id, "record identifier").filter(Ops::TEXT),
+        Field::list("id", Id, "record identifier").filter(ops::TEXT),
         Field::list("name", Text, "name").sortable(),
         Field::list("registeredName", Text, "registered name"),
-        Field::list("industry", Text, "industry").filter(Ops::TEXT).writable(),
-        Field::list("subIndustry", Text, "part of the industry").filter(Ops::TEXT),
-        Field::list("employeeCount", Integer, "number of employees").filter(Ops::RANGE).sortable(),
+        Field::list("industry", Text, "industry").filter(ops::TEXT).writable(),
+        Field::list("subIndustry", Text, "part of the industry").filter(ops::TEXT),
+        Field::list("employeeCount", Integer, "number of employees").filter(ops::RANGE).sortable(),
         Field::list("revenue", AMOUNT, "revenue, exactly as the service gives it"),
-        Field::list("hqCountry", Text, "country of the headquarters").filter(Ops::TEXT),
-        Field::list("yearFounded", Integer, "year of foundation").filter(Ops::RANGE),
-        Field::list("ownerId", Text, "identifier of the owning team member").filter(Ops::TEXT),
+        Field::list("hqCountry", Text, "country of the headquarters").filter(ops::TEXT),
+        Field::list("yearFounded", Integer, "year of foundation").filter(ops::RANGE),
+        Field::list("ownerId", Text, "identifier of the owning team member").filter(ops::TEXT),
         Field::list("logo", VALUE, "logo, exactly as the service gives it"),
         Field::list("enrichmentAt", TIME, "when the record was enriched"),
-        Field::list("enrichmentStatus", Text, "pending, completed or failed").filter(Ops::TEXT),
+        Field::list("enrichmentStatus", Text, "pending, completed or failed").filter(ops::TEXT),
         Field::list("lastMessageSentAt", TIME, "last message sent to the company"),
         Field::list("lastMessageReceivedAt", TIME, "last message received from the company"),
-        Field::list("lastInteractionAt", TIME, "time of the last interaction").filter(Ops::RANGE).sortable(),
-        Field::list("createdAt", TIME, "when the record was created").filter(Ops::RANGE).sortable(),
-        Field::list("updatedAt", TIME, "when the record last changed").filter(Ops::RANGE).sortable(),
-        Field::list("customerFitScore", Number, "customer fit, compared as stored").filter(Ops::RANGE).sortable(),
+        Field::list("lastInteractionAt", TIME, "time of the last interaction").filter(ops::RANGE).sortable(),
+        Field::list("createdAt", TIME, "when the record was created").filter(ops::RANGE).sortable(),
+        Field::list("updatedAt", TIME, "when the record last changed").filter(ops::RANGE).sortable(),
+        Field::list("customerFitScore", Number, "customer fit, compared as stored").filter(ops::RANGE).sortable(),
         Field::list("etag", Etag, "version token of the record, its quotes included"),
         Field::list("websiteUrl", Text, "web site"),
         Field::detail("notes", Text, "notes"),
         Field::detail("notesAt", TIME, "when the notes last changed"),
         Field::detail("customerFitScoreReason", Text, "reason of the customer fit"),
-        Field::new("domain", Text, FieldProjection::FilterOnly, "normalised host name").filter(Ops::DOMAIN),
+        Field::new("domain", Text, FieldProjection::FilterOnly, "normalised host name").filter(ops::DOMAIN),
     ]
 });
 
@@ -139,7 +139,7 @@ pub(super) static TEAM_MEMBER: FieldTable = FieldTable::new(|| {
         Field::list("lastName", Text, "last name"),
         Field::list("username", Text, "user name"),
         Field::list("email", Text, "e-mail address"),
-        Field::list("status", Text, "ACTIVE, INACTIVE, SUSPENDED or PENDING").filter(Ops::TEXT),
+        Field::list("status", Text, "ACTIVE, INACTIVE, SUSPENDED or PENDING").filter(ops::TEXT),
         Field::list("createdAt", TIME, "when the member was created").sortable(),
         Field::list("updatedAt", TIME, "when the member last changed"),
         Field::list("etag", Etag, "version token of the member, its quotes included"),

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use super::findings::{Difference, DifferenceKind, Findings};
-use crate::api::{ListAnswer, decode};
+use crate::api::{ServiceAnswer, decode};
 use crate::model::{AnswerTime, Instant, Object, Purpose, RecordId, TimeField, TimeRange};
 use crate::store::{Applied, Compared, Completeness, Goal, ReadOf, ReadTx, StoreError};
 use crate::sync::apply::{self, ApplyReport};
@@ -76,7 +76,7 @@ impl<'r> Audit<'r> {
         let details = self.run.engine.reads_details(object);
         self.findings.compared += fetched.page.records.len() as u64;
         let compared = self.run.write(move |tx| {
-            let (ListAnswer { asked, .. }, page) = fetched.current(tx, object.resource())?;
+            let (ServiceAnswer { asked, .. }, page) = fetched.current(tx, object.resource())?;
             let mut noted = ApplyReport::default();
             let mut compared = Vec::with_capacity(page.records.len());
             if repair {

@@ -12,7 +12,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt as _};
 
 use super::detail_failures::FailedDetails;
 use crate::api::error::ApiError;
-use crate::api::{DetailAnswer, ErrorClass, ListQuery, PageSize};
+use crate::api::{ErrorClass, ListQuery, PageSize, ServiceAnswer};
 use crate::error_chain::error_chain;
 use crate::model::{AnswerTime, Layout, Object, Purpose, RecordId};
 use crate::store::{Applied, DueDetail, EXAMINED_AT_ONCE, MirrorTx, unread};
@@ -231,7 +231,7 @@ impl DetailBatch<'_> {
         None
     }
 
-    async fn take(&mut self, id: &RecordId, answer: Result<DetailAnswer, ApiError>) -> Result<(), SyncError> {
+    async fn take(&mut self, id: &RecordId, answer: Result<ServiceAnswer, ApiError>) -> Result<(), SyncError> {
         let resource = self.object.resource();
         let error = match answer {
             Ok(answer) => match self.store(id, &answer).await {
@@ -313,7 +313,7 @@ impl DetailBatch<'_> {
         self.run.write(noted).await
     }
 
-    async fn store(&mut self, id: &RecordId, answer: &DetailAnswer) -> Result<(), SyncError> {
+    async fn store(&mut self, id: &RecordId, answer: &ServiceAnswer) -> Result<(), SyncError> {
         let (object, purpose, layout) = (self.object, self.purpose, self.run.store().layout());
         let record = answer.record(object, id, &layout).asking("understand a detail of", object.resource())?;
         let (its_id, answer, version) = (id.clone(), answer.clone(), layout.version);

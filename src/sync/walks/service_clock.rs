@@ -3,7 +3,7 @@
 //! [`ServiceTime`] is the arithmetic. It is kept in the file with every page, so that the next process knows it.
 
 use super::short_list::{FetchedPage, ShortList};
-use crate::api::{ListAnswer, ListQuery, SortBy};
+use crate::api::{ListQuery, ServiceAnswer, SortBy};
 use crate::model::{AnswerTime, Instant, Object, Purpose, Record, ServiceTime};
 use crate::store::StateKey;
 use crate::sync::error::SyncError;
@@ -23,7 +23,7 @@ pub(in crate::sync) async fn recall_service_time(run: &Run<'_>) -> Result<(), Sy
 /// what is known now.
 pub(in crate::sync) fn observe(
     run: &Run<'_>,
-    answer: &ListAnswer,
+    answer: &ServiceAnswer,
     updates: impl Iterator<Item = Instant>,
 ) -> (Option<Instant>, ServiceTime) {
     let time = &mut run.results().service_time;
@@ -38,7 +38,7 @@ pub(in crate::sync) fn observe(
 }
 
 /// How new an answer with these records is, and when it came.
-pub(in crate::sync) fn answer_time(run: &Run<'_>, answer: &ListAnswer, records: &[Record]) -> AnswerTime {
+pub(in crate::sync) fn answer_time(run: &Run<'_>, answer: &ServiceAnswer, records: &[Record]) -> AnswerTime {
     let mut time = run.results().service_time;
     time.observe(answer.asked.reading(), answer.date);
     time.observe(run.engine.clock.reading(), answer.date);

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 
 use super::walk::Anomaly;
 use crate::api::decode::ListPage;
-use crate::api::{ListAnswer, ListQuery, decode};
+use crate::api::{ListQuery, ServiceAnswer, decode};
 use crate::model::{Cursor, Layout, Object, Purpose, RecordId, Resource};
 use crate::store::{MirrorTx, StoreError};
 use crate::sync::engine::Engine;
@@ -18,7 +18,7 @@ const MAX_IDLE_PAGES: u32 = 5;
 
 #[derive(Clone)]
 pub(in crate::sync) struct FetchedPage {
-    pub(in crate::sync) answer: ListAnswer,
+    pub(in crate::sync) answer: ServiceAnswer,
     pub(in crate::sync) page: ListPage,
     /// The version of the layout that it was decoded with.
     pub(in crate::sync) layout: u64,
@@ -30,7 +30,7 @@ impl FetchedPage {
         self,
         tx: &MirrorTx<'_>,
         resource: Resource,
-    ) -> Result<(ListAnswer, ListPage), StoreError> {
+    ) -> Result<(ServiceAnswer, ListPage), StoreError> {
         let FetchedPage { answer, page, layout } = self;
         let decode = |layout: &Layout| decode::page(resource, &answer.body, layout).ok();
         let page = tx.with_current_layout(page, layout, decode)?;

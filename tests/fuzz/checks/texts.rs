@@ -75,16 +75,16 @@ fn timestamp(text: &str) {
     let read = Instant::read(text);
     let canonical = Instant::canonical(text);
     assert_eq!(read.is_ok(), canonical.is_ok());
-    if let (Ok(read), Ok((canonical, exact))) = (&read, canonical) {
-        assert_eq!(read.exact, exact);
-        assert_eq!(canonical, read.instant.to_string());
+    if let (Ok((instant, is_exact)), Ok((canonical, exact))) = (read, canonical) {
+        assert_eq!(is_exact, exact);
+        assert_eq!(canonical, instant.to_string());
         assert_eq!(canonical.len(), 27);
         assert_eq!(Instant::canonical(&canonical), Ok((canonical, true)));
-        let stored = serde_json::to_string(&read.instant).unwrap();
-        assert_eq!(serde_json::from_str::<Instant>(&stored).unwrap(), read.instant);
-        assert_eq!(read.instant.to_wire().parse(), Ok(read.instant));
-        let _ = (read.instant.timestamp(), read.instant.to_http_date());
-        assert_eq!(Instant::from_micros(read.instant.as_micros()).map(|at| at.as_secs()), Some(read.instant.as_secs()));
+        let stored = serde_json::to_string(&instant).unwrap();
+        assert_eq!(serde_json::from_str::<Instant>(&stored).unwrap(), instant);
+        assert_eq!(instant.to_wire().parse(), Ok(instant));
+        let _ = (instant.timestamp(), instant.to_http_date());
+        assert_eq!(Instant::from_micros(instant.as_micros()).map(|at| at.as_secs()), Some(instant.as_secs()));
     }
     if field_value::is_date(text) {
         assert!(Instant::read(&format!("{text}T00:00:00Z")).is_ok() || text.starts_with("0000"), "{text}");

@@ -63,8 +63,11 @@ enum During {
 
 fn fault() -> impl Strategy<Value = Fault> {
     prop_oneof![
-        (prop::option::of(1_u64..20), prop::option::of(1_u64..20))
-            .prop_map(|(body, header)| Fault::TooMany { body, header }),
+        (prop::option::of(1_u64..20), prop::option::of(1_u64..20)).prop_map(|(body, header)| Fault::Wait {
+            status: 429,
+            body,
+            header
+        }),
         Just(Fault::Status(500)),
         Just(Fault::Status(503)),
         Just(Fault::Reset),
@@ -197,7 +200,7 @@ impl Run {
             faults.add(Rule::new(fault.clone()).after(u32::from(*after)));
         }
         if let Some(after) = self.overtaken {
-            for fault in [Fault::Slow(SLOW), Fault::RowOutsideFilter] {
+            for fault in [Fault::Slow(SLOW, SLOW), Fault::RowOutsideFilter] {
                 let pages = Rule::new(fault).on(Resource::Contacts).lists();
                 faults.add(pages.after(u32::from(after)).times(u32::from(SLOW_PAGES)));
             }

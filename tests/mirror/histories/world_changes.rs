@@ -178,18 +178,18 @@ impl ChangeContext<'_> {
             WorldChange::DateAhead(r) => {
                 if let Some(id) = self.pick(Self::of(*r), *r) {
                     let at = now.plus(Duration::from_secs(1_000_000));
-                    self.world.set_updated_at(Self::of(*r), &id, Some(at));
+                    self.world.edit_at(Self::of(*r), &id, &Default::default(), Some(at));
                 }
             }
             WorldChange::Undate(r) => {
                 if let Some(id) = self.pick(Self::of(*r), *r) {
-                    self.world.set_updated_at(Self::of(*r), &id, None);
+                    self.world.edit_at(Self::of(*r), &id, &Default::default(), None);
                 }
                 self.changed.note_need_of_sweep();
             }
             WorldChange::Tie(which) => {
                 for id in which.iter().filter_map(|r| self.pick(Object::Contact, *r)).collect::<Vec<_>>() {
-                    self.world.set_updated_at(Object::Contact, &id, Some(now));
+                    self.world.edit_at(Object::Contact, &id, &Default::default(), Some(now));
                 }
             }
             WorldChange::Remove(r) => {
@@ -206,7 +206,7 @@ impl ChangeContext<'_> {
             }
             WorldChange::Define(n) => {
                 let key = format!("New {}", n % 3);
-                let known = self.world.definitions().iter().any(|d| d.key == key);
+                let known = self.world.definitions.iter().any(|d| d.key == key);
                 if !known {
                     self.world.fields().define(NewField::new(Object::Contact, &key, DataType::ShortText));
                     if let Some(id) = self.pick(Object::Contact, *n) {

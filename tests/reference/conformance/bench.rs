@@ -129,7 +129,7 @@ impl Crm {
 
     /// A sandbox in this process with this world.
     pub async fn of(world: World) -> Crm {
-        let clock = ManualClock::at(world.now());
+        let clock = ManualClock::at(world.now);
         let sandbox = Sandbox::new(world, Arc::new(clock.clone()));
         let running = sandbox.start(0).await.unwrap();
         Crm { base: running.base_url.clone(), key: sandbox.full_key(), clock, client: client(), running: Some(running) }
@@ -148,7 +148,7 @@ impl Crm {
     }
 
     pub fn sandbox(&self) -> &Sandbox {
-        self.running.as_ref().expect("a case for sandboxes only").sandbox()
+        &self.running.as_ref().expect("a case for sandboxes only").sandbox
     }
 
     pub async fn send(&self, request: reqwest::RequestBuilder) -> Result<Answer, String> {

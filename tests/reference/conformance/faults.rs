@@ -41,7 +41,7 @@ async fn statuses(report: &mut Report) {
     {
         let case = async {
             let crm = small().await;
-            crm.sandbox().faults().next(Fault::TooMany { body, header });
+            crm.sandbox().faults().next(Fault::Wait { status: 429, body, header });
             let answer = crm.get(PATH).await?.refused(429)?;
             same("retryAfter", answer.json["retryAfter"].as_u64(), body)?;
             let retry_after = answer.header("retry-after").and_then(|v| v.parse().ok());
@@ -129,7 +129,7 @@ async fn pages(report: &mut Report) {
     let case = async {
         let crm = small().await;
         let second = crm.get(PATH).await?.must(200)?.next();
-        crm.sandbox().faults().add(Rule::new(Fault::RefusedCursor).with_cursor());
+        crm.sandbox().faults().add(Rule::new(Fault::RefusedCursor).with_param("cursor"));
         crm.get(PATH).await?.must(200)?;
         let refused = crm.page(PATH, second.as_deref()).await?.refused(400)?;
         ensure!(refused.has_complaint_about("cursor"), "no complaint about the cursor");
@@ -148,7 +148,7 @@ async fn pages(report: &mut Report) {
     let case = async {
         let crm = small().await;
         let first = crm.get(PATH).await?.must(200)?;
-        crm.sandbox().faults().add(Rule::new(Fault::SameCursor).with_cursor().forever());
+        crm.sandbox().faults().add(Rule::new(Fault::SameCursor).with_param("cursor").forever());
         for _ in 0..3 {
             let page = crm.page(PATH, first.next().as_deref()).await?.must(200)?;
             same("cursor", page.next(), first.next())?;

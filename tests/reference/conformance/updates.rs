@@ -19,7 +19,8 @@ fn one_of_each(world: &mut World) {
         let field = NewField::new(CONTACT, &key, data_type);
         world.fields().define(if data_type.is_select() { field.options(&["x", "y", "z"]) } else { field });
     }
-    world.fields().define(NewField::new(CONTACT, "fixed", DataType::ShortText).read_only());
+    world.fields().define(NewField::new(CONTACT, "fixed", DataType::ShortText));
+    world.fields().redefine(CONTACT, "fixed", |field| field.writable = false);
     world.fields().define(NewField::new(CONTACT, "old", DataType::ShortText));
     world.fields().archive(CONTACT, "old");
     world.fields().define(NewField::new(Object::Company, "code", DataType::ShortText));
@@ -161,7 +162,7 @@ async fn headers(report: &mut Report) {
     report.local("writing needs no reading, not of definitions either", case).await;
     let case = async {
         let crm = small().await;
-        crm.sandbox().configure(|s| s.custom_fields_editable = false);
+        crm.sandbox().configure(|s| s.custom_fields_read_only = true);
         let tag = etag(&crm, CONTACT, "a");
         let custom = json!({"customFields": {"short_text": "x"}});
         crm.patch(CONTACT, "a", edit(custom, &tag, "k")).await?.refused(403)?;

@@ -54,7 +54,7 @@ impl ShortList {
         log: &[LoggedRequest],
         doubt_until: Instant,
     ) -> Result<(), String> {
-        let (resource, now) = (self.resource, world.now());
+        let (resource, now) = (self.resource, world.now);
         let items = match resource {
             Resource::TeamMembers => "SELECT id FROM team_members",
             _ => "SELECT id FROM custom_field_definitions WHERE status = 'ACTIVE'",
@@ -62,7 +62,7 @@ impl ShortList {
         let mut stmt = conn.prepare_cached(items).unwrap();
         let here = stmt.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
         let before = std::mem::replace(&mut self.here, here);
-        let archived = world.definitions().iter().filter(|known| !known.active).map(|known| known.id.to_string());
+        let archived = world.definitions.iter().filter(|known| !known.is_active()).map(|known| known.id.to_string());
         let archived: BTreeSet<String> = archived.collect();
         let there: BTreeSet<String> = world.ids(resource).into_iter().filter(|id| !archived.contains(id)).collect();
         let gone: Vec<&String> = before.difference(&self.here).filter(|id| there.contains(*id)).collect();

@@ -41,7 +41,7 @@ impl Life<'_> {
             } else if left > 0 {
                 left -= 1;
                 clock.advance(Duration::from_millis(rng.u64(1..2_000)));
-                world.set_now(clock.now());
+                world.now = clock.now();
                 people::in_the_crm(world, &What::drawn_between_requests(&mut rng));
             }
         }
