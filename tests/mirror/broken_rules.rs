@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::support::{Crm, Mirror, noon};
+use crate::support::{Crm, Mirror, noon, prepared::prepared};
 use crm_mirror::model::{DataType, Object, Resource};
 use crm_mirror::sandbox::{Fault, NewField, RequestLine, Rule, World};
 use crm_mirror::store::RunOutcome;
@@ -36,20 +36,23 @@ pub async fn crm(contacts: usize) -> (Crm, Mirror) {
 
 /// The same, mirrored, and then every contact but the first edited.
 async fn edited(contacts: usize) -> (Crm, Mirror) {
-    let (crm, mirror) = crm(contacts).await;
-    mirror.sync(&crm).await;
-    crm.wait(600);
-    mirror.sync(&crm).await;
-    crm.wait(600);
-    crm.sandbox.with_world(|world| {
-        for (n, id) in world.ids(Resource::Contacts).iter().enumerate().skip(1) {
-            let at = world.now.minus(Duration::from_secs(500 - n as u64));
-            world.edit_at(Object::Contact, id, &json!({"name": format!("Edited {id}")}), Some(at));
-        }
-    });
-    crm.wait(600);
-    crm.sandbox.clear_log();
-    (crm, mirror)
+    let make = || async move {
+        let (crm, mirror) = crm(contacts).await;
+        mirror.sync(&crm).await;
+        crm.wait(600);
+        mirror.sync(&crm).await;
+        crm.wait(600);
+        crm.sandbox.with_world(|world| {
+            for (n, id) in world.ids(Resource::Contacts).iter().enumerate().skip(1) {
+                let at = world.now().minus(Duration::from_secs(500 - n as u64));
+                world.edit_at(Object::Contact, id, &json!({"name": format!("Edited {id}")}), Some(at));
+            }
+        });
+        crm.wait(600);
+        crm.sandbox.clear_log();
+        (crm, mirror)
+    };
+    prepared(format!("broken_rules {contacts}"), make).await
 }
 
 fn oddities(mirror: &Mirror) -> String {

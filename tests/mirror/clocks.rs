@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::support::clock::WrongClock;
+use crate::support::prepared::prepared;
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::app::status;
 use crm_mirror::config::{Config, Environment, Sources};
@@ -28,16 +29,19 @@ pub fn world(contacts: usize) -> World {
 
 /// A copied mirror without details, its clock, which is correct, and an empty log.
 async fn settled(contacts: usize) -> (Crm, Mirror, WrongClock) {
-    let crm = Crm::serve(world(contacts)).await;
+    let make = || async move {
+        let crm = Crm::serve(world(contacts)).await;
+        let mut mirror = Mirror::one_at_a_time();
+        mirror.settings.details = false;
+        for _ in 0..2 {
+            mirror.sync(&crm).await;
+            crm.wait(600);
+        }
+        (crm, mirror)
+    };
+    let (crm, mut mirror) = prepared(format!("clocks {contacts}"), make).await;
     let clock = WrongClock::new(crm.clock.clone());
-    let mut mirror = Mirror::one_at_a_time();
     mirror.clock = Some(Arc::new(clock.clone()));
-    mirror.settings.details = false;
-    for _ in 0..2 {
-        mirror.sync(&crm).await;
-        crm.wait(600);
-    }
-    crm.sandbox.clear_log();
     (crm, mirror, clock)
 }
 

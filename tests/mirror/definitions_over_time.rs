@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::support::prepared::prepared;
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Choice, DataType, Object, Op, Resource};
 use crm_mirror::sandbox::{BodyRewrite, Fault, Hidden, LoggedRequest, NewField, Rule, World};
@@ -17,21 +18,24 @@ const INTERVAL: u64 = 6 * 3600;
 
 /// A workspace of this many contacts, mirrored, one interval later.
 async fn settled(contacts: usize, fields: &[NewField]) -> (Crm, Mirror) {
-    let mut world = World::new(noon());
-    for field in fields {
-        world.fields().define(field.clone());
-    }
-    for n in 0..contacts {
-        world.create(Object::Contact, &json!({"id": format!("ct{n:03}"), "name": format!("Name {n}")}));
-    }
-    let crm = Crm::serve(world).await;
-    let mirror = Mirror::one_at_a_time();
-    mirror.sync(&crm).await;
-    crm.wait(INTERVAL);
-    mirror.sync(&crm).await;
-    crm.wait(INTERVAL);
-    crm.sandbox.clear_log();
-    (crm, mirror)
+    let make = || async move {
+        let mut world = World::new(noon());
+        for field in fields {
+            world.fields().define(field.clone());
+        }
+        for n in 0..contacts {
+            world.create(Object::Contact, &json!({"id": format!("ct{n:03}"), "name": format!("Name {n}")}));
+        }
+        let crm = Crm::serve(world).await;
+        let mirror = Mirror::one_at_a_time();
+        mirror.sync(&crm).await;
+        crm.wait(INTERVAL);
+        mirror.sync(&crm).await;
+        crm.wait(INTERVAL);
+        crm.sandbox.clear_log();
+        (crm, mirror)
+    };
+    prepared(format!("definitions_over_time {contacts} {fields:?}"), make).await
 }
 
 fn field(key: &str, data_type: DataType) -> NewField {

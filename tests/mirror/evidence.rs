@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use crate::support::prepared::prepared;
 use crate::support::{Crm, Mirror, bodies, noon};
 use crm_mirror::model::{Clock as _, Object, Resource, Ru};
 use crm_mirror::sandbox::{Fault, Hidden, LoggedRequest, Route, Rule, World};
@@ -22,15 +23,18 @@ pub fn world(contacts: usize) -> World {
 
 /// A copied and settled mirror, and an empty log.
 pub async fn settled(contacts: usize, details: bool) -> (Crm, Mirror) {
-    let crm = Crm::serve(world(contacts)).await;
-    let mut mirror = Mirror::one_at_a_time();
-    mirror.settings.details = details;
-    for _ in 0..2 {
-        mirror.sync(&crm).await;
-        crm.wait(600);
-    }
-    crm.sandbox.clear_log();
-    (crm, mirror)
+    let make = || async move {
+        let crm = Crm::serve(world(contacts)).await;
+        let mut mirror = Mirror::one_at_a_time();
+        mirror.settings.details = details;
+        for _ in 0..2 {
+            mirror.sync(&crm).await;
+            crm.wait(600);
+        }
+        crm.sandbox.clear_log();
+        (crm, mirror)
+    };
+    prepared(format!("evidence {contacts} {details}"), make).await
 }
 
 pub fn contacts_only(job: Job) -> Job {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use crate::support::prepared::prepared;
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{DataType, Instant, Object};
 use crm_mirror::publish::{MirrorStream, PublishError, StreamCursor};
@@ -117,22 +118,25 @@ impl Follower {
 }
 
 async fn mirrored() -> (Crm, Mirror) {
-    let mut world = World::new(noon());
-    world.fields().define(NewField::new(Object::Contact, "tier", DataType::ShortText));
-    world.fields().define(NewField::new(Object::Contact, "amount", DataType::Decimal));
-    for n in 0..8 {
-        let fields = json!({"tier": format!("t{n}"), "amount": format!("{n}.50")});
-        world.create(
-            Object::Contact,
-            &json!({"id": format!("ct{n}"), "name": format!("N {n}"), "customFields": fields}),
-        );
-    }
-    let crm = Crm::serve(world).await;
-    let mirror = Mirror::one_at_a_time();
-    mirror.sync(&crm).await;
-    crm.wait(INTERVAL);
-    mirror.sync(&crm).await;
-    (crm, mirror)
+    let make = || async move {
+        let mut world = World::new(noon());
+        world.fields().define(NewField::new(Object::Contact, "tier", DataType::ShortText));
+        world.fields().define(NewField::new(Object::Contact, "amount", DataType::Decimal));
+        for n in 0..8 {
+            let fields = json!({"tier": format!("t{n}"), "amount": format!("{n}.50")});
+            world.create(
+                Object::Contact,
+                &json!({"id": format!("ct{n}"), "name": format!("N {n}"), "customFields": fields}),
+            );
+        }
+        let crm = Crm::serve(world).await;
+        let mirror = Mirror::one_at_a_time();
+        mirror.sync(&crm).await;
+        crm.wait(INTERVAL);
+        mirror.sync(&crm).await;
+        (crm, mirror)
+    };
+    prepared("feed".into(), make).await
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::support::prepared::prepared;
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Clock, Instant, Object, Resource};
 use crm_mirror::sandbox::{Fault, LoggedRequest, Rule, World, generate};
@@ -154,18 +155,21 @@ async fn refused_in_an_hour(crm: &Crm, mirror: &Mirror, mut is_fresh: impl FnMut
 }
 
 async fn two_objects() -> (Crm, Mirror) {
-    let mut world = World::new(noon());
-    for n in 0..150 {
-        world.create(Object::Contact, &json!({"id": format!("ct{n}")}));
-    }
-    world.create(Object::Company, &json!({"id": "co"}));
-    let crm = Crm::serve(world).await;
-    let mirror = Mirror::empty();
-    for _ in 0..2 {
-        mirror.sync(&crm).await;
-        crm.wait(3_600);
-    }
-    (crm, mirror)
+    let make = || async move {
+        let mut world = World::new(noon());
+        for n in 0..150 {
+            world.create(Object::Contact, &json!({"id": format!("ct{n}")}));
+        }
+        world.create(Object::Company, &json!({"id": "co"}));
+        let crm = Crm::serve(world).await;
+        let mirror = Mirror::empty();
+        for _ in 0..2 {
+            mirror.sync(&crm).await;
+            crm.wait(3_600);
+        }
+        (crm, mirror)
+    };
+    prepared("holds".into(), make).await
 }
 
 /// The service refuses one kind of request for ever. It holds all of them each time, and nothing else fails.

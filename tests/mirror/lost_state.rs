@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::clocks::claimed;
+use crate::support::prepared::prepared;
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Clock, DataType, Object, Ru};
 use crm_mirror::sandbox::{Fault, NewField, Rule, World};
@@ -39,8 +40,8 @@ async fn busy() -> (Crm, Mirror) {
     busy_after(&Job::resync(), 10).await
 }
 
-/// The same, where a job ends after so many RU.
-async fn busy_after(job: &Job, units: u64) -> (Crm, Mirror) {
+/// An up-to-date mirror of a few contacts, which have a key that nothing explains.
+async fn idle() -> (Crm, Mirror) {
     let mut world = World::new(noon());
     world.fields().define(NewField::new(Object::Contact, "tier", DataType::ShortText));
     for n in 0..8 {
@@ -56,6 +57,12 @@ async fn busy_after(job: &Job, units: u64) -> (Crm, Mirror) {
     mirror.sync(&crm).await;
     crm.wait(600);
     mirror.sync(&crm).await;
+    (crm, mirror)
+}
+
+/// The same, where a job ends after so many RU.
+async fn busy_after(job: &Job, units: u64) -> (Crm, Mirror) {
+    let (crm, mut mirror) = prepared("lost_state".into(), idle).await;
     crm.wait(6 * 3600);
     // A field with values that no change shows, one bad detail, and changes.
     crm.sandbox.with_world(|world| {

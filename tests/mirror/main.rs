@@ -59,6 +59,7 @@ mod page_sizes;
 mod paging_by_value;
 mod parallel_copy;
 mod permanent_failures;
+mod plain;
 mod random_worlds;
 mod readers;
 mod refused_removals;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::changes::{plain_world, settled};
+use crate::plain::plain;
 use crm_mirror::model::{Clock as _, Instant, Object, Ru};
 use crm_mirror::sync::Job;
 use serde_json::json;
@@ -12,7 +12,7 @@ const DAY: u64 = 86_400;
 #[tokio::test]
 async fn no_detail_becomes_older_than_its_limit_and_one_interval_where_the_budget_allows() {
     const HOUR: u64 = 3_600;
-    let (crm, mut mirror) = settled(plain_world(300)).await;
+    let (crm, mut mirror) = plain(300).await;
     let age = Duration::from_secs(3 * HOUR);
     mirror.settings.detail_max_age = Some(age);
     for hour in 0..12 {
@@ -30,7 +30,7 @@ async fn no_detail_becomes_older_than_its_limit_and_one_interval_where_the_budge
 /// All details were read on one day, and are old at the same time: what changes meanwhile has the budget.
 #[tokio::test]
 async fn old_details_of_one_day_leave_the_budget_to_what_changes() {
-    let (crm, mut mirror) = settled(plain_world(600)).await;
+    let (crm, mut mirror) = plain(600).await;
     mirror.limits.limit = Ru::new(670);
     crm.wait(31 * DAY);
     crm.sandbox.clear_log();
@@ -52,7 +52,7 @@ async fn old_details_of_one_day_leave_the_budget_to_what_changes() {
 /// A clock that is weeks ahead for one run, or a mirror that stood still as long, reads no more than the share of a day.
 #[tokio::test]
 async fn clock_that_is_ahead_for_one_run_makes_no_detail_old_but_those_of_a_day() {
-    let (crm, mirror) = settled(plain_world(600)).await;
+    let (crm, mirror) = plain(600).await;
     let now = crm.clock.now();
     crm.clock.jump(now.plus(Duration::from_secs(40 * DAY)));
     mirror.scheduled(&crm, &Job::sync()).await;

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use crate::clocks::status_of;
+use crate::support::prepared::prepared;
 use crate::support::{Crm, Mirror, bodies, noon};
 use crm_mirror::app::status::UndecidedStatus;
 use crm_mirror::model::{Clock as _, DataType, Instant, Object, Resource};
@@ -15,24 +16,27 @@ use serde_json::json;
 pub const INTERVAL: u64 = 7 * 3_600;
 
 pub async fn mirrored() -> (Crm, Mirror) {
-    let mut world = World::new(noon());
-    world.lists_omit_nulls = true;
-    world.fields().define(NewField::new(Object::Contact, "tier", DataType::SingleSelect).options(&["a", "b"]));
-    world.fields().define(NewField::new(Object::Contact, "tags", DataType::MultiSelect).options(&["a", "b"]));
-    world.fields().define(NewField::new(Object::Contact, "story", DataType::LongText));
-    for n in 0..4 {
-        let values = json!({"tier": "a", "tags": ["a", "b"], "story": "Long"});
-        world.create(Object::Contact, &json!({"id": format!("ct{n}"), "notes": "secret", "customFields": values}));
-    }
-    let crm = Crm::serve(world).await;
-    let mut mirror = Mirror::one_at_a_time();
-    mirror.settings.details = false;
-    mirror.sync(&crm).await;
-    crm.wait(600);
-    mirror.sync(&crm).await;
-    crm.wait(600);
-    crm.sandbox.clear_log();
-    (crm, mirror)
+    let make = || async move {
+        let mut world = World::new(noon());
+        world.omit_nulls_in_lists();
+        world.fields().define(NewField::new(Object::Contact, "tier", DataType::SingleSelect).options(&["a", "b"]));
+        world.fields().define(NewField::new(Object::Contact, "tags", DataType::MultiSelect).options(&["a", "b"]));
+        world.fields().define(NewField::new(Object::Contact, "story", DataType::LongText));
+        for n in 0..4 {
+            let values = json!({"tier": "a", "tags": ["a", "b"], "story": "Long"});
+            world.create(Object::Contact, &json!({"id": format!("ct{n}"), "notes": "secret", "customFields": values}));
+        }
+        let crm = Crm::serve(world).await;
+        let mut mirror = Mirror::one_at_a_time();
+        mirror.settings.details = false;
+        mirror.sync(&crm).await;
+        crm.wait(600);
+        mirror.sync(&crm).await;
+        crm.wait(600);
+        crm.sandbox.clear_log();
+        (crm, mirror)
+    };
+    prepared("omitted_values".into(), make).await
 }
 
 pub fn clear(crm: &Crm, id: &str, key: &str) {

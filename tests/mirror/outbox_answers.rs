@@ -1,6 +1,7 @@
 //! Answers that say nothing about the edit itself: what is reported, what waits, and that the rest continues.
 
 use crate::outbox_bench::{patches, push, set_position, sql, states};
+use crate::support::prepared::prepared;
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Clock, DataType, Object, Resource, Ru};
 use crm_mirror::outbox::typed_values::Given;
@@ -15,22 +16,25 @@ const HOUR: u64 = 3_600;
 
 /// So many contacts, of which `c0` is the first, and a company. Every request is sent once.
 async fn mirrored(contacts: usize) -> (Crm, Mirror) {
-    let mut world = World::new(noon());
-    world.fields().define(NewField::new(CONTACT, "word", DataType::ShortText));
-    world.fields().define(NewField::new(CONTACT, "must", DataType::ShortText));
-    world.fields().redefine(CONTACT, "must", |field| field.required = true);
-    for n in 0..contacts {
-        world.create(CONTACT, &json!({"id": format!("c{n}"), "name": "Ann", "position": "CEO", "notes": "old"}));
-    }
-    world.create(Object::Company, &json!({"id": "p", "name": "Acme", "industry": "Food"}));
-    let crm = Crm::serve(world).await;
-    let mut mirror = Mirror::one_at_a_time();
-    mirror.settings.write_back = true;
-    mirror.sync(&crm).await;
-    mirror.tries = 1;
-    crm.wait(HOUR);
-    crm.sandbox.clear_log();
-    (crm, mirror)
+    let make = || async move {
+        let mut world = World::new(noon());
+        world.fields().define(NewField::new(CONTACT, "word", DataType::ShortText));
+        world.fields().define(NewField::new(CONTACT, "must", DataType::ShortText));
+        world.fields().redefine(CONTACT, "must", |field| field.required = true);
+        for n in 0..contacts {
+            world.create(CONTACT, &json!({"id": format!("c{n}"), "name": "Ann", "position": "CEO", "notes": "old"}));
+        }
+        world.create(Object::Company, &json!({"id": "p", "name": "Acme", "industry": "Food"}));
+        let crm = Crm::serve(world).await;
+        let mut mirror = Mirror::one_at_a_time();
+        mirror.settings.write_back = true;
+        mirror.sync(&crm).await;
+        mirror.tries = 1;
+        crm.wait(HOUR);
+        crm.sandbox.clear_log();
+        (crm, mirror)
+    };
+    prepared(format!("outbox_answers {contacts}"), make).await
 }
 
 /// A contact whose edit may have been applied, and whose delay is over.

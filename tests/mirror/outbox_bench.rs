@@ -1,5 +1,6 @@
 //! Shared by the tests of sending edits: a world, a mirror of it, and the sent requests.
 
+use crate::support::prepared::prepared;
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Clock, DataType, Object};
 use crm_mirror::outbox::user_decisions::{self, Decision};
@@ -32,15 +33,18 @@ fn world() -> World {
 
 /// An up-to-date mirror; every request is sent once, so that its fate is visible.
 pub async fn mirrored() -> (Crm, Mirror) {
-    let crm = Crm::serve(world()).await;
-    let mut mirror = Mirror::one_at_a_time();
-    mirror.settings.write_back = true;
-    mirror.sync(&crm).await;
-    mirror.assert_exact(&crm);
-    mirror.tries = 1;
-    crm.wait(3_600);
-    crm.sandbox.clear_log();
-    (crm, mirror)
+    let make = || async move {
+        let crm = Crm::serve(world()).await;
+        let mut mirror = Mirror::one_at_a_time();
+        mirror.settings.write_back = true;
+        mirror.sync(&crm).await;
+        mirror.assert_exact(&crm);
+        mirror.tries = 1;
+        crm.wait(3_600);
+        crm.sandbox.clear_log();
+        (crm, mirror)
+    };
+    prepared("outbox_bench".into(), make).await
 }
 
 pub fn sql(mirror: &Mirror, sql: &str) {

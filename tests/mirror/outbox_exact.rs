@@ -1,6 +1,7 @@
 //! Values written in SQL are sent exactly or refused, and the last write to a column wins.
 
 use crate::support::cases::Cases;
+use crate::support::prepared::prepared;
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{DataType, Instant, Object, RecordId};
 use crm_mirror::outbox::typed_values::Given;
@@ -27,13 +28,16 @@ fn world() -> World {
 }
 
 async fn mirrored() -> (Crm, Mirror) {
-    let crm = Crm::serve(world()).await;
-    let mut mirror = Mirror::one_at_a_time();
-    mirror.settings.write_back = true;
-    mirror.sync(&crm).await;
-    crm.wait(3_600);
-    crm.sandbox.clear_log();
-    (crm, mirror)
+    let make = || async move {
+        let crm = Crm::serve(world()).await;
+        let mut mirror = Mirror::one_at_a_time();
+        mirror.settings.write_back = true;
+        mirror.sync(&crm).await;
+        crm.wait(3_600);
+        crm.sandbox.clear_log();
+        (crm, mirror)
+    };
+    prepared("outbox_exact".into(), make).await
 }
 
 fn sql(mirror: &Mirror, sql: &str) -> Result<(), String> {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::outbox_bench::decide;
 use crate::support::clock::WrongClock;
+use crate::support::prepared::prepared;
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Clock, DataType, Instant, Object, Ru};
 use crm_mirror::outbox::user_decisions::{self, Decision};
@@ -16,18 +17,21 @@ const CONTACT: Object = Object::Contact;
 const HOUR: u64 = 3_600;
 
 async fn mirrored(contacts: usize) -> (Crm, Mirror) {
-    let mut world = World::new(noon());
-    world.fields().define(NewField::new(CONTACT, "word", DataType::ShortText));
-    for n in 0..contacts {
-        world.create(CONTACT, &json!({"id": format!("c{n:03}"), "name": "Ann", "position": "CEO"}));
-    }
-    let crm = Crm::serve(world).await;
-    let mut mirror = Mirror::one_at_a_time();
-    mirror.settings.write_back = true;
-    mirror.sync(&crm).await;
-    crm.wait(HOUR);
-    crm.sandbox.clear_log();
-    (crm, mirror)
+    let make = || async move {
+        let mut world = World::new(noon());
+        world.fields().define(NewField::new(CONTACT, "word", DataType::ShortText));
+        for n in 0..contacts {
+            world.create(CONTACT, &json!({"id": format!("c{n:03}"), "name": "Ann", "position": "CEO"}));
+        }
+        let crm = Crm::serve(world).await;
+        let mut mirror = Mirror::one_at_a_time();
+        mirror.settings.write_back = true;
+        mirror.sync(&crm).await;
+        crm.wait(HOUR);
+        crm.sandbox.clear_log();
+        (crm, mirror)
+    };
+    prepared(format!("outbox_limits {contacts}"), make).await
 }
 
 fn sql(mirror: &Mirror, sql: &str) {

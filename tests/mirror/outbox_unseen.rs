@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::support::cases::Cases;
 use crate::support::clock::WrongClock;
+use crate::support::prepared::prepared;
 use crate::support::{Crm, Mirror, bodies, noon};
 use crate::unseen_cases::{Author, Case, Column, CopyKind, Knowledge, Theirs, cases, columns_of};
 use crm_mirror::model::{DataType, EditState, Instant, Object, RecordId, is_unknown};
@@ -43,7 +44,16 @@ pub fn hide(crm: &Crm, column: Column) {
 }
 
 /// The service before the edit, and a mirror that knows of it what the case says.
-async fn prepared(case: &Case) -> (Crm, Mirror) {
+async fn begun(case: &Case) -> (Crm, Mirror) {
+    let name = format!("outbox_unseen {:?} {:?} {:?}", case.object, case.column, case.knowledge);
+    let (crm, mirror) = prepared(name, || made(case)).await;
+    if case.knowledge == Knowledge::Unshown {
+        hide(&crm, case.column);
+    }
+    (crm, mirror)
+}
+
+async fn made(case: &Case) -> (Crm, Mirror) {
     let (object, column, knowledge) = (case.object, case.column, case.knowledge);
     let mut world = World::new(noon());
     let is_new = |key: &str| knowledge == Knowledge::NewField && key == column.key;
@@ -301,7 +311,7 @@ fn judged(case: &Case, name: &str, file: &Mirror, carried: &[CarriedOut]) -> Res
 }
 
 async fn live_through(case: &Case) -> Result<(), String> {
-    let (crm, mirror) = prepared(case).await;
+    let (crm, mirror) = begun(case).await;
     let (refused, shown) = edited(&mirror, case);
     let is_known = matches!(case.knowledge, Knowledge::Read | Knowledge::Empty | Knowledge::Outdated);
     if is_known && refused > 0 && !(case.author == Author::Clears && case.knowledge == Knowledge::Empty) {

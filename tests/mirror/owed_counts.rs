@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::audits::world_of;
 use crate::clocks::claimed;
+use crate::support::prepared::prepared;
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Clock, DataType, Object, Resource, Ru};
 use crm_mirror::sandbox::{Fault, NewField, RequestLine, Rule, World};
@@ -73,16 +74,20 @@ async fn change_missed_between_offset_pages_is_found_by_the_count() {
 async fn count_is_owed_until_what_it_found_is_read() {
     let mut interrupted = 0;
     for units in 3..18 {
-        let mut world = world_of(300);
-        world.lists_omit_nulls = true;
-        world.fields().define(NewField::new(Object::Contact, "tier", DataType::ShortText));
-        world.edit_silently(Object::Contact, "c000200", &json!({"customFields": {"tier": "a"}}));
-        let crm = Crm::serve(world).await;
-        crm.sandbox.configure(|settings| settings.counts_rows = true);
-        let mut mirror = Mirror::one_at_a_time();
-        mirror.settings.details = false;
-        mirror.sync(&crm).await;
-        crm.wait(600);
+        let make = || async move {
+            let mut world = world_of(300);
+            world.omit_nulls_in_lists();
+            world.fields().define(NewField::new(Object::Contact, "tier", DataType::ShortText));
+            world.edit_silently(Object::Contact, "c000200", &json!({"customFields": {"tier": "a"}}));
+            let crm = Crm::serve(world).await;
+            crm.sandbox.configure(|settings| settings.counts_rows = true);
+            let mut mirror = Mirror::one_at_a_time();
+            mirror.settings.details = false;
+            mirror.sync(&crm).await;
+            crm.wait(600);
+            (crm, mirror)
+        };
+        let (crm, mut mirror) = prepared("owed_counts".into(), make).await;
         let before = crm.clock.now();
         crm.sandbox.with_world(|world| {
             for n in 100..250 {

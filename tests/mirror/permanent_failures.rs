@@ -1,6 +1,7 @@
 //! A service whose endpoint returns the same error for days: the requests are bounded, everything else stays fresh, and
 //! afterwards the mirror recovers without intervention.
 
+use crate::support::prepared::prepared;
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::exit::Exit;
 use crm_mirror::model::{Clock as _, DataType, Object, Resource, Ru};
@@ -23,19 +24,22 @@ fn faults(others: [u16; 2]) -> impl Iterator<Item = Fault> {
 }
 
 async fn mirrored() -> (Crm, Mirror) {
-    let mut world = World::new(noon());
-    world.fields().define(NewField::new(Object::Contact, "tier", DataType::ShortText));
-    for n in 0..3 {
-        world.create(Object::Contact, &json!({"id": format!("ct{n}"), "customFields": {"tier": "a"}}));
-    }
-    world.create(Object::Company, &json!({"id": "co"}));
-    world.create(Resource::TeamMembers, &json!({"id": "tm"}));
-    let crm = Crm::serve(world).await;
-    let mut mirror = Mirror::one_at_a_time();
-    mirror.tries = 3;
-    mirror.sync(&crm).await;
-    crm.wait(600);
-    (crm, mirror)
+    let make = || async move {
+        let mut world = World::new(noon());
+        world.fields().define(NewField::new(Object::Contact, "tier", DataType::ShortText));
+        for n in 0..3 {
+            world.create(Object::Contact, &json!({"id": format!("ct{n}"), "customFields": {"tier": "a"}}));
+        }
+        world.create(Object::Company, &json!({"id": "co"}));
+        world.create(Resource::TeamMembers, &json!({"id": "tm"}));
+        let crm = Crm::serve(world).await;
+        let mut mirror = Mirror::one_at_a_time();
+        mirror.tries = 3;
+        mirror.sync(&crm).await;
+        crm.wait(600);
+        (crm, mirror)
+    };
+    prepared("permanent_failures".into(), make).await
 }
 
 /// How many rows have this name, by a connection that stays open: each parses the whole schema.
@@ -54,6 +58,8 @@ async fn fails_for_a_day(fault: Fault, rule: Rule, resource: Resource, details: 
     let conn = mirror.read();
     crm.sandbox.faults().add(rule.forever());
     crm.sandbox.clear_log();
+    // Open all day, as by the daemon.
+    let (store, engine) = mirror.open(&crm, None).await.unwrap();
     for n in 0..RUNS_A_DAY {
         let name = format!("Name {n}");
         crm.sandbox.with_world(|world| {
@@ -62,7 +68,7 @@ async fn fails_for_a_day(fault: Fault, rule: Rule, resource: Resource, details: 
         });
         crm.wait(3 * 3600);
         let job = [Job::sync(), Job::resync(), Job::audit()][if n < 6 { 0 } else { n - 5 }].clone();
-        let _ = mirror.run(&crm, &job).await;
+        let _ = engine.run(&job, "test").await;
         let stopped = stops_everything(&fault, details);
         for (other, table) in [(Resource::Contacts, "contacts"), (Resource::Companies, "companies")] {
             if !stopped && (other != resource || details) {
@@ -78,9 +84,11 @@ async fn fails_for_a_day(fault: Fault, rule: Rule, resource: Resource, details: 
     crm.sandbox.faults().clear();
     for _ in 0..3 {
         crm.wait(43_200);
-        let report = mirror.run(&crm, &Job::sync()).await;
+        let report = engine.run(&Job::sync(), "test").await;
         assert!(report.is_ok(), "{fault:?} for {resource}: {report:?}");
     }
+    drop(engine);
+    store.close().await;
     mirror.assert_exact(&crm);
 }
 

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use crate::changes::{edit_all, plain_world, settled};
-use crate::support::{Crm, Mirror};
+use crate::plain::{edit_all, plain_lists};
+use crate::support::Crm;
 use crm_mirror::model::{Clock as _, Object, Resource};
 use crm_mirror::sandbox::{RequestLine, World};
 use crm_mirror::store::RunOutcome;
@@ -24,16 +24,10 @@ fn edit_ahead(crm: &Crm, contacts: usize, name: &str) {
     });
 }
 
-async fn without_details(contacts: usize) -> (Crm, Mirror) {
-    let (crm, mut mirror) = settled(plain_world(contacts)).await;
-    mirror.settings.details = false;
-    (crm, mirror)
-}
-
 #[tokio::test]
 async fn bulk_change_by_a_clock_that_is_ahead_is_read_at_once() {
     for job in [Job::sync(), Job::verify()] {
-        let (crm, mirror) = without_details(500).await;
+        let (crm, mirror) = plain_lists(500).await;
         crm.sandbox.configure(|settings| settings.page_cap = Some(10));
         edit_ahead(&crm, 499, "Zone");
         let report = mirror.run(&crm, &job).await.unwrap();
@@ -44,7 +38,7 @@ async fn bulk_change_by_a_clock_that_is_ahead_is_read_at_once() {
 
 #[tokio::test]
 async fn rows_dated_ahead_are_not_read_again_and_hold_up_no_change() {
-    let (crm, mirror) = without_details(1_500).await;
+    let (crm, mirror) = plain_lists(1_500).await;
     edit_ahead(&crm, 1_200, "Zone");
     mirror.sync(&crm).await;
     mirror.assert_exact_lists(&crm);
@@ -87,7 +81,7 @@ async fn rows_dated_ahead_are_not_read_again_and_hold_up_no_change() {
 /// Both were stamped by the same wrong clock: rows that no run has read, beside others that are here.
 #[tokio::test]
 async fn verification_compares_rows_dated_ahead() {
-    let (crm, mirror) = without_details(60).await;
+    let (crm, mirror) = plain_lists(60).await;
     mirror.scheduled(&crm, &Job::sync()).await;
     edit_ahead(&crm, 3, "Zone");
     let report = mirror.scheduled(&crm, &Job::verify()).await;
@@ -102,7 +96,7 @@ async fn verification_compares_rows_dated_ahead() {
 #[tokio::test]
 async fn run_that_leaves_constant_changes_is_suspended_and_claims_nothing() {
     for job in [Job::sync(), Job::verify()] {
-        let (crm, mirror) = without_details(120).await;
+        let (crm, mirror) = plain_lists(120).await;
         crm.sandbox.configure(|settings| settings.page_cap = Some(2));
         edit_all(&crm, Object::Contact, 60, "Before");
         let (clock, mut n) = (crm.clock.clone(), 0_usize);

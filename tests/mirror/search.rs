@@ -1,5 +1,6 @@
 //! Full-text search: everything in the records is found, and nothing that was removed, whatever happened in between.
 
+use crate::support::prepared::prepared;
 use crate::support::{Crm, Mirror, noon, searched, shell};
 use crm_mirror::model::{DataType, Object};
 use crm_mirror::sandbox::{NewField, World};
@@ -31,10 +32,13 @@ fn world() -> World {
 }
 
 async fn mirrored() -> (Crm, Mirror) {
-    let crm = Crm::serve(world()).await;
-    let mirror = Mirror::empty();
-    mirror.sync(&crm).await;
-    (crm, mirror)
+    let make = || async move {
+        let crm = Crm::serve(world()).await;
+        let mirror = Mirror::empty();
+        mirror.sync(&crm).await;
+        (crm, mirror)
+    };
+    prepared("search".into(), make).await
 }
 
 /// The records that a query finds.

@@ -1,6 +1,7 @@
 //! Team members and definitions: short lists without an id filter. An item that one list lacks is removed when
 //! another one lacks it an hour later, and the changes of definitions are counted.
 
+use crate::support::prepared::prepared;
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Choice, DataType, Object, Resource};
 use crm_mirror::sandbox::{Fault, NewField, Rule, World};
@@ -13,20 +14,23 @@ fn members(mirror: &Mirror) -> i64 {
 }
 
 async fn mirrored() -> (Crm, Mirror) {
-    let mut world = World::new(noon());
-    for n in 0..4 {
-        world.create(Resource::TeamMembers, &json!({"id": format!("tm{n}"), "firstName": format!("Member {n}")}));
-    }
-    for key in ["tier", "rank"] {
-        world.fields().define(NewField::new(Object::Contact, key, DataType::SingleSelect).options(&["a", "b"]));
-    }
-    world.create(Object::Contact, &json!({"id": "ct", "customFields": {"tier": "a", "rank": "b"}}));
-    let crm = Crm::serve(world).await;
-    let mirror = Mirror::one_at_a_time();
-    mirror.sync(&crm).await;
-    crm.wait(600);
-    crm.sandbox.clear_log();
-    (crm, mirror)
+    let make = || async move {
+        let mut world = World::new(noon());
+        for n in 0..4 {
+            world.create(Resource::TeamMembers, &json!({"id": format!("tm{n}"), "firstName": format!("Member {n}")}));
+        }
+        for key in ["tier", "rank"] {
+            world.fields().define(NewField::new(Object::Contact, key, DataType::SingleSelect).options(&["a", "b"]));
+        }
+        world.create(Object::Contact, &json!({"id": "ct", "customFields": {"tier": "a", "rank": "b"}}));
+        let crm = Crm::serve(world).await;
+        let mirror = Mirror::one_at_a_time();
+        mirror.sync(&crm).await;
+        crm.wait(600);
+        crm.sandbox.clear_log();
+        (crm, mirror)
+    };
+    prepared("short_lists".into(), make).await
 }
 
 /// A truncated list: the first item only.

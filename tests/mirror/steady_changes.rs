@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::changes::{edit_all, plain_world, settled};
+use crate::plain::{edit_all, plain_lists};
 use crm_mirror::model::{Object, Resource};
 use crm_mirror::sandbox::{RequestLine, World};
 use serde_json::json;
@@ -10,8 +10,7 @@ use serde_json::json;
 /// A count before the walk would be equal: the row that changes again has left, and the late one has come.
 #[tokio::test]
 async fn row_committed_late_beside_one_that_changes_again_is_found_in_the_same_run() {
-    let (crm, mut mirror) = settled(plain_world(1_600)).await;
-    mirror.settings.details = false;
+    let (crm, mirror) = plain_lists(1_600).await;
     edit_all(&crm, Object::Contact, 1_500, "Bulk");
     crm.wait(5);
     mirror.sync(&crm).await;
@@ -28,8 +27,7 @@ async fn row_committed_late_beside_one_that_changes_again_is_found_in_the_same_r
 /// By an app server half a second behind: the row moves within what is counted, so the counts are equal.
 #[tokio::test]
 async fn row_that_is_stamped_back_among_many_changes_is_found_by_the_next_run() {
-    let (crm, mut mirror) = settled(plain_world(1_600)).await;
-    mirror.settings.details = false;
+    let (crm, mirror) = plain_lists(1_600).await;
     let stamped = |n: usize, back: u64, name: &str| {
         crm.sandbox.with_world(|world| {
             let at = world.now.minus(Duration::from_millis(back));
@@ -50,8 +48,7 @@ async fn row_that_is_stamped_back_among_many_changes_is_found_by_the_next_run() 
 /// A poll every five seconds after a bulk change, with a change before each.
 #[tokio::test]
 async fn steady_changes_after_a_bulk_change_cost_their_pages_and_a_count() {
-    let (crm, mut mirror) = settled(plain_world(700)).await;
-    mirror.settings.details = false;
+    let (crm, mirror) = plain_lists(700).await;
     edit_all(&crm, Object::Contact, 600, "Bulk");
     crm.wait(5);
     mirror.sync(&crm).await;
@@ -69,8 +66,7 @@ async fn steady_changes_after_a_bulk_change_cost_their_pages_and_a_count() {
 /// A thousand changes, of which some change again with each page that is read.
 #[tokio::test]
 async fn changes_that_go_on_during_a_long_walk_cost_little_more() {
-    let (crm, mut mirror) = settled(plain_world(1_600)).await;
-    mirror.settings.details = false;
+    let (crm, mirror) = plain_lists(1_600).await;
     edit_all(&crm, Object::Contact, 1_000, "Bulk");
     crm.wait(120);
     let (clock, mut n) = (crm.clock.clone(), 0);

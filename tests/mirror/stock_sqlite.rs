@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
+use crate::support::prepared::prepared;
 use crate::support::{Crm, Mirror, noon, shell};
 use crm_mirror::daemon::job::Trigger;
 use crm_mirror::model::{DataType, EditState, Object, Resource, TimeField};
@@ -17,29 +18,32 @@ use strum::VariantNames as _;
 
 /// A mirror with everything: all types, an archived field, a removed record, changes, unusual values, an audit.
 async fn lived_in() -> (Crm, Mirror) {
-    let mut world = generate(5, 120, 20, noon());
-    for data_type in DataType::ALL {
-        let key = format!("Own {}", data_type.as_str());
-        world.fields().define(NewField::new(Object::Contact, &key, data_type).options(&["a"]));
-        world.fields().define(NewField::new(Object::Company, &key, data_type).options(&["a"]));
-    }
-    let ids = world.ids(Object::Contact.resource());
-    world.set_raw(Object::Contact, &ids[0], "name", "7");
-    let crm = Crm::serve(world).await;
-    let mirror = Mirror::empty();
-    mirror.sync(&crm).await;
-    crm.sandbox.with_world(|world| {
-        world.fields().archive(Object::Contact, "Own DECIMAL");
-        world.remove(Object::Contact, &ids[1]);
-        world.edit(
-            Object::Contact,
-            &ids[2],
-            &json!({"customFields": {"Own MULTI_SELECT": ["a"], "Own LONG_TEXT": "x"}}),
-        );
-    });
-    crm.wait(7 * 3600);
-    mirror.resync(&crm).await;
-    (crm, mirror)
+    let make = || async move {
+        let mut world = generate(5, 120, 20, noon());
+        for data_type in DataType::ALL {
+            let key = format!("Own {}", data_type.as_str());
+            world.fields().define(NewField::new(Object::Contact, &key, data_type).options(&["a"]));
+            world.fields().define(NewField::new(Object::Company, &key, data_type).options(&["a"]));
+        }
+        let ids = world.ids(Object::Contact.resource());
+        world.set_raw(Object::Contact, &ids[0], "name", "7");
+        let crm = Crm::serve(world).await;
+        let mirror = Mirror::empty();
+        mirror.sync(&crm).await;
+        crm.sandbox.with_world(|world| {
+            world.fields().archive(Object::Contact, "Own DECIMAL");
+            world.remove(Object::Contact, &ids[1]);
+            world.edit(
+                Object::Contact,
+                &ids[2],
+                &json!({"customFields": {"Own MULTI_SELECT": ["a"], "Own LONG_TEXT": "x"}}),
+            );
+        });
+        crm.wait(7 * 3600);
+        mirror.resync(&crm).await;
+        (crm, mirror)
+    };
+    prepared("lived in".into(), make).await
 }
 
 #[tokio::test]

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use crate::changes::settled;
 use crate::clocks::world;
 use crate::evidence;
+use crate::plain::settled;
 use crate::removal_lookups::{lookups, nominate, remove};
 use crate::support::{Crm, Mirror};
 use crm_mirror::model::{Object, Resource, Ru};

@@ -13,7 +13,7 @@ use crm_mirror::model::{Clock, Instant};
 #[derive(Clone, Debug)]
 pub struct ManualClock(Arc<Mutex<ManualTime>>);
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct ManualTime {
     wall: Instant,
     machine: u32,
@@ -34,6 +34,11 @@ impl ManualClock {
         static MACHINES: AtomicU32 = AtomicU32::new(0);
         let machine = MACHINES.fetch_add(1, Ordering::Relaxed);
         ManualClock(Arc::new(Mutex::new(ManualTime { wall: now, machine, passed: Duration::ZERO })))
+    }
+
+    /// The same machine at the same time, from now on with a time of its own.
+    pub fn separate(&self) -> ManualClock {
+        ManualClock(Arc::new(Mutex::new(self.time().clone())))
     }
 
     fn time(&self) -> MutexGuard<'_, ManualTime> {

@@ -6,6 +6,7 @@
 pub mod bodies;
 pub mod cases;
 pub mod clock;
+pub mod prepared;
 pub mod searched;
 pub mod shell;
 pub mod truth;
@@ -49,7 +50,11 @@ pub struct Crm {
 impl Crm {
     /// Serves a world at [`noon`].
     pub async fn serve(world: World) -> Crm {
-        let clock = ManualClock::at(noon());
+        Crm::serve_at(world, ManualClock::at(noon())).await
+    }
+
+    /// Serves a world at the time of a clock.
+    pub async fn serve_at(world: World, clock: ManualClock) -> Crm {
         let sandbox = Sandbox::new(world, Arc::new(clock.clone()));
         // Compression slows the tests down; it has its own test.
         let running = sandbox.start(0).await.unwrap();
