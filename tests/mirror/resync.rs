@@ -37,7 +37,7 @@ fn resync_of_an_unchanged_mirror_rewrites_nothing() {
 }
 
 async fn resync_writes_little() {
-    let contacts = cases::records(50_000);
+    let contacts = cases::records(20_000);
     let crm = Crm::serve(generate(23, contacts, 50, noon())).await;
     let mut mirror = Mirror::empty();
     mirror.settings.details = false;

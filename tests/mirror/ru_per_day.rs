@@ -1,8 +1,11 @@
 //! What a day costs, against the least that any program would have to spend: the table of `docs/operations.md`.
 
+use std::time::Duration;
+
+use crate::support::prepared::prepared;
 use crate::support::{Crm, Mirror, noon};
-use crm_mirror::model::{Clock as _, Object, Resource};
-use crm_mirror::sandbox::{Route, generate};
+use crm_mirror::model::{Clock as _, DataType, Object, Resource};
+use crm_mirror::sandbox::{NewField, Route, World, generate};
 use crm_mirror::sync::Job;
 use serde_json::json;
 
@@ -39,21 +42,41 @@ async fn unchanged_details_are_read_again_once_a_month() {
     };
     crm.sandbox.clear_log();
     crm.wait(29 * 86_400);
+    // Open all the time, as by the daemon.
+    let (store, engine) = mirror.open(&crm, None).await.unwrap();
     for (day, expected) in
         (29..80).zip([0, 0, 2, 4].into_iter().chain(5..=22).chain([22; 11]).chain([24, 26]).chain(27..))
     {
-        mirror.scheduled(&crm, &Job::sync()).await;
+        engine.run(&Job::sync(), "schedule").await.unwrap();
         assert_eq!(details(&crm), expected.min(44), "day {day}");
         crm.wait(86_400);
     }
+    drop(engine);
+    store.close().await;
     let at = mirror.one("SELECT min(fetched_at) >= '2026-01-01' FROM contact_details");
     assert_eq!(at, "1");
+}
+
+/// Records with a name each, created a minute apart.
+fn few_fields(contacts: usize, companies: usize) -> World {
+    let mut world = World::new(noon());
+    world.create(Resource::TeamMembers, &json!({ "firstName": "Ann" }));
+    for (object, records) in [(Object::Contact, contacts), (Object::Company, companies)] {
+        world.fields().define(NewField::new(object, "tier", DataType::ShortText));
+        for n in 0..records {
+            let at = noon().minus(Duration::from_secs(9_000_000 - 60 * n as u64)).to_wire();
+            world.create(object, &json!({ "name": format!("Name {n}"), "createdAt": at, "updatedAt": at }));
+        }
+    }
+    world
 }
 
 /// A day with so many changed contacts, most of them in nine hours, and a bulk change of so many at once; audits every six
 /// hours.
 async fn day((contacts, companies): (usize, usize), changes: u64, bulk: usize) -> DayCost {
-    let crm = Crm::serve(generate(61, contacts, companies, noon())).await;
+    // Where nothing changes, what the records hold makes no difference.
+    let world = if changes > 0 { generate(61, contacts, companies, noon()) } else { few_fields(contacts, companies) };
+    let crm = Crm::serve(world).await;
     let mut mirror = Mirror::empty();
     // Where nothing changes, no detail is read.
     mirror.settings.details = changes > 0;
@@ -126,10 +149,14 @@ async fn a_day_costs_little_more_than_the_least_that_is_possible() {
 #[tokio::test]
 async fn forecast_after_changes_is_what_the_next_run_spends() {
     for (changed, later) in [(180, 0), (60, 0), (180, 30)] {
-        let crm = Crm::serve(generate(61, 250, 20, noon())).await;
-        let mirror = Mirror::one_at_a_time();
-        mirror.sync(&crm).await;
-        crm.wait(900);
+        let make = || async move {
+            let crm = Crm::serve(generate(61, 250, 20, noon())).await;
+            let mirror = Mirror::one_at_a_time();
+            mirror.sync(&crm).await;
+            crm.wait(900);
+            (crm, mirror)
+        };
+        let (crm, mirror) = prepared("ru_per_day".into(), make).await;
         let ids = crm.sandbox.world().ids(Resource::Contacts);
         let edit = |ids: &[String]| {
             crm.sandbox.with_world(|world| {
