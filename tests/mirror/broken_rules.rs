@@ -44,7 +44,7 @@ async fn edited(contacts: usize) -> (Crm, Mirror) {
         crm.wait(600);
         crm.sandbox.with_world(|world| {
             for (n, id) in world.ids(Resource::Contacts).iter().enumerate().skip(1) {
-                let at = world.now().minus(Duration::from_secs(500 - n as u64));
+                let at = world.now.minus(Duration::from_secs(500 - n as u64));
                 world.edit_at(Object::Contact, id, &json!({"name": format!("Edited {id}")}), Some(at));
             }
         });

@@ -18,7 +18,7 @@ pub const INTERVAL: u64 = 7 * 3_600;
 pub async fn mirrored() -> (Crm, Mirror) {
     let make = || async move {
         let mut world = World::new(noon());
-        world.omit_nulls_in_lists();
+        world.lists_omit_nulls = true;
         world.fields().define(NewField::new(Object::Contact, "tier", DataType::SingleSelect).options(&["a", "b"]));
         world.fields().define(NewField::new(Object::Contact, "tags", DataType::MultiSelect).options(&["a", "b"]));
         world.fields().define(NewField::new(Object::Contact, "story", DataType::LongText));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::audits::world_of;
+use crate::audits::{tied_world, world_of};
 use crate::clocks::claimed;
 use crate::support::prepared::prepared;
 use crate::support::{Crm, Mirror, noon};
@@ -76,7 +76,7 @@ async fn count_is_owed_until_what_it_found_is_read() {
     for units in 3..18 {
         let make = || async move {
             let mut world = world_of(300);
-            world.omit_nulls_in_lists();
+            world.lists_omit_nulls = true;
             world.fields().define(NewField::new(Object::Contact, "tier", DataType::ShortText));
             world.edit_silently(Object::Contact, "c000200", &json!({"customFields": {"tier": "a"}}));
             let crm = Crm::serve(world).await;
@@ -287,4 +287,42 @@ async fn changes_missed_beside_a_removed_record_are_counted_again() {
     crm.sandbox.clear_log();
     mirror.sync(&crm).await;
     assert_eq!(crm.charged(), 2, "an idle run");
+}
+
+/// A difference within records that share both timestamps was found, and their list was interrupted. They are listed once a
+/// day: until then the copy is not relied on, and nothing is counted again.
+#[tokio::test]
+async fn difference_that_waits_for_its_daily_list_is_not_claimed_away() {
+    let crm = Crm::serve(tied_world(130, &["createdAt", "updatedAt"], "2026-01-01T00:00:00Z")).await;
+    crm.sandbox.configure(|settings| settings.counts_rows = true);
+    let mut mirror = Mirror::one_at_a_time();
+    mirror.settings.details = false;
+    let mut is_read = false;
+    crm.sandbox.before_request(move |world: &mut World, asked: &RequestLine| {
+        let pages_on = asked.param("cursor").is_some();
+        if asked.lists(Resource::Contacts) && pages_on && !is_read {
+            is_read = world.remove(Object::Contact, "c000000");
+        } else if asked.lists(Resource::Contacts) && is_read {
+            world.remove(Object::Contact, "c000001");
+        }
+    });
+    let of_ties =
+        Rule::new(Fault::Status(500)).on(Resource::Contacts).with_param("filter[createdAt]").with_param("cursor");
+    crm.sandbox.faults().add(of_ties.forever());
+    assert!(mirror.run(&crm, &Job::sync()).await.is_err());
+    crm.sandbox.faults().clear();
+    crm.sandbox.clear_hook();
+    for spent in [3..16, 2..3, 2..3] {
+        crm.wait(600);
+        crm.sandbox.clear_log();
+        mirror.scheduled(&crm, &Job::sync()).await;
+        assert!(spent.contains(&crm.charged()), "{} RU, {spent:?}", crm.charged());
+        assert_eq!((mirror.count("contacts"), claimed(&mirror, crm.clock.now())[0]), (130, None));
+    }
+    for _ in 0..3 {
+        crm.wait(90_000);
+        mirror.scheduled(&crm, &Job::sync()).await;
+    }
+    mirror.assert_exact_lists(&crm);
+    assert!(claimed(&mirror, crm.clock.now())[0].is_some());
 }

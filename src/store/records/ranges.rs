@@ -1,5 +1,5 @@
 //! Ranges of records by a timestamp: counted, divided and listed, for comparison with the service.
-//! Rows of `doubts` say what a walk read by cursor and nothing has counted yet.
+//! Rows of `doubts` say what a walk read by cursor and nothing has counted yet, and which ties are listed once a day.
 
 use std::collections::HashSet;
 
@@ -7,7 +7,7 @@ use rusqlite::types::Value;
 use rusqlite::{params, params_from_iter};
 
 use crate::model::{Instant, Object, RecordId, TimeBounds, TimeField, TimeRange};
-use crate::store::records::doubts::Doubt;
+use crate::store::records::doubts::{DAY, Doubt};
 use crate::store::{ClaimsTx, KnowledgeTx, ReadTx, Result, Statements, StoredTime, json};
 
 /// The statement that selects this of the records of a range, and its values.
@@ -91,6 +91,12 @@ impl ReadTx<'_> {
         unproven.ranges.sort_by_key(TimeRange::order);
         Ok((!rows.is_empty()).then_some(unproven))
     }
+
+    /// Whether the records of a range, which share both timestamps, were listed within a day.
+    pub fn tie_was_listed(&self, object: Object, range: TimeRange, steady: Instant) -> Result<bool> {
+        let listed = self.doubt((&range_type(object), &json("a range", &range)?, "tie"))?;
+        Ok(listed.and_then(|tie| tie.first_seen).is_some_and(|at| at <= steady && steady.since(at) < DAY))
+    }
 }
 
 impl KnowledgeTx<'_> {
@@ -121,7 +127,8 @@ pub struct UnprovenRanges {
     pub ranges: Vec<TimeRange>,
     /// Whether these ranges differed before: then the audits go on with what is left.
     pub is_second: bool,
-    /// Until when, by the ledger's steady clock, nothing is counted: a range differs that could not be listed.
+    /// Until when, by the ledger's steady clock, nothing is counted: a range differs that could not be listed, or
+    /// was listed within a day and cannot be divided.
     pub waits_until: Option<Instant>,
 }
 
@@ -141,5 +148,16 @@ impl ClaimsTx<'_> {
             self.tx.knowledge().set_doubt((owed.0, &owed.1, owed.2), &doubt)?;
         }
         Ok(())
+    }
+
+    /// Also forgets what was listed more than a day ago.
+    pub fn tie_is_listed(&self, object: Object, range: TimeRange, steady: Instant) -> Result<()> {
+        let of_object = range_type(object);
+        self.run(
+            "DELETE FROM doubts WHERE object_type = ?1 AND why = 'tie' AND (first_seen <= ?2 OR first_seen > ?3)",
+            params![of_object, steady.minus(DAY), steady],
+        )?;
+        let tie = Doubt { first_seen: Some(steady), ..Doubt::default() };
+        self.tx.knowledge().set_doubt((&of_object, &json("a range", &range)?, "tie"), &tie)
     }
 }

@@ -263,6 +263,23 @@ impl Audit<'_> {
         self.enter(range, (here, there)).await
     }
 
+    /// Lists records that share both timestamps, of which so many differ. Unless a person asks, they are listed once a day: where
+    /// the count is wrong, each audit would list them all.
+    async fn list_tie(&mut self, tie: TimeRange, differ: u64) -> Result<(), SyncError> {
+        let (object, steady) = (self.object, self.run.steady_time());
+        // The counts by the other timestamp lead to the same records.
+        if self.ties.contains(&tie) {
+            return Ok(());
+        }
+        self.ties.push(tie);
+        if !self.run.by_person && self.run.read(move |tx| tx.tie_was_listed(object, tie, steady)).await? {
+            self.unlisted += differ;
+            return Ok(());
+        }
+        self.run.write(move |tx| tx.claims().tie_is_listed(object, tie, steady)).await?;
+        self.list(tie).await.map(drop)
+    }
+
     /// Halves a range that disagrees until the difference fits a page, and lists that. Records that share a timestamp
     /// are distinguished by the other one.
     async fn follow(&mut self, range: TimeRange, there: u64) -> Result<(), SyncError> {
@@ -275,11 +292,10 @@ impl Audit<'_> {
             }
             let halves = if here.max(there) <= LEAF { None } else { self.halves(range, here).await? };
             let Some((low, high)) = halves.or_else(|| range.by_other().filter(|_| here.max(there) > LEAF)) else {
-                // Of records that share both timestamps, the counts by the other one lead to the same list.
-                let tie = range.by_creation();
-                if here.max(there) <= LEAF || !self.ties.contains(&tie) {
-                    self.ties.push(tie);
+                if here.max(there) <= LEAF {
                     self.list(range).await?;
+                } else {
+                    self.list_tie(range.by_creation(), here.abs_diff(there)).await?;
                 }
                 continue;
             };

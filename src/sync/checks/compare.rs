@@ -35,7 +35,7 @@ pub(in crate::sync) struct Audit<'r> {
     pub(super) older: BTreeSet<RecordId>,
     /// Ranges of records that share both timestamps and that it has met.
     pub(super) ties: Vec<TimeRange>,
-    /// How many ranges could not be listed.
+    /// How many ranges could not be listed, and by how many records those differ that are not listed again today.
     pub(super) unlisted: u64,
     /// How many rows lists announced and did not show, read twice, or showed without an id.
     pub(super) not_shown: u64,
