@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::support::prepared::prepared;
 use crate::support::{Crm, Mirror, noon};
-use crm_mirror::model::{Clock, Instant, Object, Resource};
-use crm_mirror::sandbox::{Fault, LoggedRequest, Rule, World, generate};
+use crm_mirror::model::{Clock, DataType, Instant, Object, Resource};
+use crm_mirror::sandbox::{Fault, LoggedRequest, NewField, Route, Rule, World, generate};
 use crm_mirror::store::RunOutcome;
 use crm_mirror::sync::{Job, Suspension, SyncError};
 use serde_json::json;
@@ -30,6 +30,39 @@ async fn no_request_is_sent_until_the_hold_is_over() {
     let late = log.entries().iter().filter(|entry| entry.at > refused && entry.at < over).count();
     assert!(late <= 3, "{late} requests during the hold");
     assert!(log.entries().iter().any(|entry| entry.at >= over), "then it continues");
+}
+
+/// The definitions are requested beside details that wait for their turn.
+#[tokio::test]
+async fn details_beside_a_hold_that_show_a_new_field_are_all_read() {
+    let crm = Crm::serve(generate(43, 30, 0, noon())).await;
+    let mirror = Mirror::empty();
+    mirror.sync(&crm).await;
+    crm.wait(600);
+    crm.sandbox.with_world(|world| {
+        for id in world.ids(Resource::Contacts) {
+            assert!(world.edit(Object::Contact, &id, &json!({ "notes": "New" })));
+        }
+    });
+    crm.sandbox.faults().add(Rule::new(held(7)).records());
+    let mut details = 0;
+    crm.sandbox.before_request(move |world: &mut World, asked| {
+        details += u32::from(matches!(asked.route, Route::One(..)));
+        // The first is refused, and the answers to those beside it have the field.
+        if details == 1 {
+            world.fields().define(NewField::new(Object::Contact, "story", DataType::LongText));
+            for id in world.ids(Resource::Contacts) {
+                world.edit_silently(Object::Contact, &id, &json!({ "customFields": { "story": "Long" } }));
+            }
+        }
+    });
+    assert_eq!(mirror.sync(&crm).await.outcome, RunOutcome::Done);
+    let filled = mirror.count("contact_details WHERE cf_story = 'Long'");
+    assert!(filled > 0, "the field has its column in the same run");
+    crm.sandbox.clear_hook();
+    crm.wait(600);
+    mirror.sync(&crm).await;
+    mirror.assert_exact(&crm);
 }
 
 #[tokio::test]
