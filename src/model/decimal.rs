@@ -72,12 +72,13 @@ pub fn nearest_double(text: &str) -> Option<f64> {
     f64::from_str(text).ok().filter(|value| value.is_finite())
 }
 
-/// An exact sum, in units of its last decimal place. A hundred million of the largest DECIMALs fit: they have 20 integer and
-/// 10 fractional digits (reference, *Limits*).
+/// An exact sum. A DECIMAL has up to 20 integer and 10 fractional digits (reference, *Limits*), more than the 28 of
+/// `rust_decimal`. The integer parts and the fractions are therefore added separately: a hundred million of the largest
+/// values fit.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DecimalSum {
-    units: i128,
-    scale: usize,
+    whole: Decimal,
+    fraction: Decimal,
     count: u64,
 }
 
@@ -86,39 +87,45 @@ impl DecimalSum {
     #[must_use]
     pub fn plus(self, text: &str) -> Option<DecimalSum> {
         let (negative, whole, fraction) = parts(text)?;
-        let fraction = fraction.trim_end_matches('0');
-        let units: i128 = format!("{whole}{fraction}").parse().ok()?;
-        let scale = self.scale.max(fraction.len());
-        let term = rescaled(if negative { -units } else { units }, scale - fraction.len())?;
-        let units = rescaled(self.units, scale - self.scale)?.checked_add(term)?;
-        Some(DecimalSum { units, scale, count: self.count + 1 })
+        let sign = if negative { "-" } else { "" };
+        let (whole, fraction) = (whole.trim_start_matches('0'), fraction.trim_end_matches('0'));
+        Some(DecimalSum {
+            whole: exact_sum(self.whole, &format!("{sign}0{whole}"))?,
+            fraction: exact_sum(self.fraction, &format!("{sign}0.{fraction}0"))?,
+            count: self.count + 1,
+        })
     }
 
-    /// The sum without trailing zeros.
+    /// The sum without trailing zeros; `None` if its integer part has more than 28 digits.
     pub fn sum(&self) -> Option<String> {
-        Some(self.shown(self.units.unsigned_abs(), ""))
+        let (mut whole, mut fraction) = (self.whole.checked_add(self.fraction.trunc())?, self.fraction.fract());
+        // Both parts get the same sign.
+        if !whole.is_zero() && !fraction.is_zero() && whole.is_sign_negative() != fraction.is_sign_negative() {
+            let one = if whole.is_sign_negative() { Decimal::NEGATIVE_ONE } else { Decimal::ONE };
+            (whole, fraction) = (whole.checked_sub(one)?, fraction.checked_add(one)?);
+        }
+        let is_negative =
+            !whole.is_zero() && whole.is_sign_negative() || !fraction.is_zero() && fraction.is_sign_negative();
+        let digits = fraction.abs().normalize().to_string();
+        let digits = digits.strip_prefix('0').unwrap_or_default();
+        Some(format!("{}{}{digits}", if is_negative { "-" } else { "" }, whole.abs().trunc()))
     }
 
-    /// The average, with 28 digits behind those of the sum if it has more; `None` without values.
+    /// The average, rounded to the last of 28 digits if it has more; `None` without values.
     pub fn average(&self) -> Option<String> {
-        let (units, count) = (self.units.unsigned_abs(), u128::from(self.count));
-        let rest = u64::try_from(units.checked_rem(count)?).ok()?;
-        let more = Decimal::from(rest).checked_div(Decimal::from(self.count))?.to_string();
-        Some(self.shown(units / count, more.strip_prefix("0.").unwrap_or_default()))
-    }
-
-    /// So many units and the digits behind them, with the sign of the sum.
-    fn shown(&self, units: u128, more: &str) -> String {
-        let digits = format!("{units:0width$}{more}", width = self.scale + 1);
-        let (whole, fraction) = digits.split_at(digits.len() - self.scale - more.len());
-        let fraction = fraction.trim_end_matches('0');
-        let (sign, point) = (if self.units < 0 { "-" } else { "" }, if fraction.is_empty() { "" } else { "." });
-        format!("{sign}{whole}{point}{fraction}")
+        let count = Decimal::from(self.count);
+        let rest = self.whole.checked_rem(count)?;
+        let whole = self.whole.checked_sub(rest)?.checked_div(count)?;
+        let fraction = rest.checked_add(self.fraction)?.checked_div(count)?;
+        DecimalSum { whole, fraction, count: 1 }.sum()
     }
 }
 
-fn rescaled(units: i128, digits: usize) -> Option<i128> {
-    units.checked_mul(10_i128.checked_pow(u32::try_from(digits).ok()?)?)
+fn exact_sum(sum: Decimal, text: &str) -> Option<Decimal> {
+    let term = Decimal::from_str_exact(text).ok()?;
+    // `checked_add` rounds low digits away if the sum does not fit; the smaller scale shows that.
+    let added = sum.checked_add(term)?;
+    (added.scale() >= sum.scale().max(term.scale())).then_some(added)
 }
 
 #[cfg(test)]
@@ -187,7 +194,7 @@ mod tests {
         for text in ["", "x", "1e3", "NaN", "inf", "1_000", "0x1", "+1", ".5", &"9".repeat(40), &format!("0.{MOST}")] {
             assert!(of(&[text]).is_none(), "{text}");
         }
-        let most = "9".to_string() + &"0".repeat(37);
+        let most = "7".to_string() + &"0".repeat(28);
         assert!(of(&[&most, &most]).is_none());
     }
 

@@ -214,7 +214,10 @@ async fn read_back(edits: usize, known: Known, shown: Shown) -> (NextStep, EditS
             }
             shown.store(tx);
             open.now = clock;
-            let after = open.was_read_back(request.carrier)?;
+            let mut after = open.was_read_back(request.carrier)?;
+            if let NextStep::Send(request) = &mut after {
+                request.key.clear();
+            }
             let (line, history) = outbox_report::edit(tx, 1)?.unwrap();
             Ok((after, line.state, history.last().unwrap().why.clone()))
         });

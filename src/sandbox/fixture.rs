@@ -20,6 +20,10 @@ struct Fixture {
 impl World {
     /// Records without timestamps get `now`. An error says where it is.
     pub(crate) fn from_fixture(text: &str, now: Instant) -> Result<World, String> {
+        // An array would be read as the fields in their order.
+        if text.trim_start().starts_with('[') {
+            return Err("the file: must be one JSON object".into());
+        }
         let fixture: Fixture = serde_json::from_str(text).map_err(|error| format!("the file: {error}"))?;
         let mut world = World::new(now);
         // Definitions come before the values of their fields.
