@@ -95,8 +95,8 @@ impl StoreError {
                 Some("`crm-mirror outbox drop` ends the edit, or send it with the field still mirrored")
             }
             StoreError::Open { .. } | StoreError::Io { .. } => Some(
-                "check that the directory exists (`database.path`) and that the current user can write it, or read the file: the \
-                 members of its group can (with the Debian package, `crmmirror`)",
+                "check that the directory exists (`database.path`) and that the current user can write it; to read, the file's \
+                 group is enough (with the Debian package, `crmmirror`)",
             ),
             _ => None,
         }

@@ -349,16 +349,6 @@ fn field_with_a_key_like_a_companion_of_an_excluded_one_stays() {
     assert_eq!(place.ask(kept), "4,4");
     let history = "SELECT value, count(*) FROM contact_history WHERE column_name = 'cf_near_num' GROUP BY 1 ORDER BY 1";
     assert_eq!(place.ask(history), "kept 0,4\nkept 1,4\nkept 2,4");
-    // A file of another revision, which took it for a companion.
-    let place = place.set("CRM_MIRROR_SYNC__EXCLUDE", "contacts.cf_near,contacts.cf_near_num");
-    place.run("sync").done();
-    let built = "json_set(value, '$.revision', '', '$.options.exclude', json_array('contacts.cf_near'))";
-    let conn = rusqlite::Connection::open(place.path("mirror.db")).unwrap();
-    conn.execute(&format!("UPDATE state SET value = {built} WHERE name = 'built_from'"), []).unwrap();
-    drop(conn);
-    let place = place.set("CRM_MIRROR_SYNC__EXCLUDE", "contacts.cf_near");
-    place.run("sync").done();
-    assert_eq!(place.ask(kept), "4,4");
 }
 
 #[test]

@@ -335,7 +335,7 @@ fn user_who_may_not_open_the_socket_or_the_mirror_is_told() {
     mode("mirror.db", 0o000);
     for verb in ["status", "outbox"] {
         let ended = as_a_stranger(&place, verb).code(74);
-        assert!(ended.err.contains("check that the current user can read it"), "{}", ended.err);
+        assert!(ended.err.contains("to read, the file's group is enough"), "{}", ended.err);
         assert_eq!(ended.err.matches("unable to open database file").count(), 1, "{}", ended.err);
     }
 }

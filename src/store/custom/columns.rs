@@ -334,7 +334,7 @@ impl CustomTx<'_> {
         let version = self.tx.shapes().layout.version.wrapping_add(1);
         self.tx.derived().now_built_from(|built| {
             built.layout = version;
-            built.revision = REVISION.into();
+            built.revision.clone_from(&REVISION);
         })?;
         self.tx.set_shapes(shapes_of(&self.tx.conn)?);
         for object in Object::ALL {

@@ -4,17 +4,17 @@
 //! A first copy writes plain rows only; building derived data once at its end is several times cheaper than maintaining
 //! it page by page. After a kill in between, the object is still in its first copy and the data is built again.
 
+use std::sync::LazyLock;
+
 use rusqlite::params;
+use sha2::{Digest, Sha256};
 
 use crate::model::{CustomField, DataType, Object};
 use crate::store::program_objects::{is_program_view, make_missing};
-use crate::store::{BuiltFrom, DerivedTx, Goal, ReadTx, Result, Statements, ViewOptions, objects, open};
+use crate::store::{BuiltFrom, DerivedTx, Goal, ReadTx, Result, Statements, ViewOptions, migrate, objects, open};
 
 /// SQLite's page cache for sequential reads, in KiB.
 const SMALL_CACHE_KIB: i32 = 1024;
-
-/// The version of the program: another one may make other views, triggers and indexes.
-pub(in crate::store) const REVISION: &str = env!("CARGO_PKG_VERSION");
 
 impl ReadTx<'_> {
     /// Whether the first copy is finished: history and derived data are updated with every page. Before that there is no
@@ -40,13 +40,13 @@ impl DerivedTx<'_> {
 
     /// Builds derived data that another revision of the program built, or that a process which was killed did not build.
     pub(in crate::store) fn catch_up(&self) -> Result<()> {
-        if BuiltFrom::read(&self.tx.conn)?.revision == REVISION { Ok(()) } else { self.tx.custom().relayout() }
+        if BuiltFrom::read(&self.tx.conn)?.revision == *REVISION { Ok(()) } else { self.tx.custom().relayout() }
     }
 
     /// Makes the program's views, triggers and indexes again if another program has dropped or added any.
     pub(in crate::store) fn mend_objects(&self) -> Result<()> {
         let built = BuiltFrom::read(&self.tx.conn)?;
-        if built.revision != REVISION || built.objects == objects::count_own(&self.tx.conn)? {
+        if built.revision != *REVISION || built.objects == objects::count_own(&self.tx.conn)? {
             return Ok(());
         }
         let tables: Vec<String> = self.column("SELECT lower(name) FROM sqlite_schema WHERE type = 'table'", [])?;
@@ -135,5 +135,52 @@ impl DerivedTx<'_> {
              WHERE r.{column} IS NOT NULL AND {of_record} ORDER BY {order}"
         );
         self.run(&sql, params![object, key, record])
+    }
+}
+
+const SOURCES: [(&str, &str); 14] = [
+    ("build.rs", include_str!("build.rs")),
+    ("dictionary.rs", include_str!("dictionary.rs")),
+    ("indexes.rs", include_str!("indexes.rs")),
+    ("options.rs", include_str!("options.rs")),
+    ("search.rs", include_str!("search.rs")),
+    ("search_document.rs", include_str!("search_document.rs")),
+    ("views.rs", include_str!("views.rs")),
+    ("../custom/rows.rs", include_str!("../custom/rows.rs")),
+    ("../table_shapes.rs", include_str!("../table_shapes.rs")),
+    ("../claims.rs", include_str!("../claims.rs")),
+    ("../outbox/accepted_values.rs", include_str!("../outbox/accepted_values.rs")),
+    ("../outbox/known_values.rs", include_str!("../outbox/known_values.rs")),
+    ("../outbox/queue.rs", include_str!("../outbox/queue.rs")),
+    ("../outbox/triggers.rs", include_str!("../outbox/triggers.rs")),
+];
+
+/// The revision of the code that makes derived data: the schema, and a digest of the sources. The statements are assembled from
+/// the layout, so no constant holds them, and a number that is raised by hand is forgotten.
+pub(in crate::store) static REVISION: LazyLock<String> = LazyLock::new(|| {
+    let mut digest = Sha256::new();
+    for (name, source) in SOURCES {
+        digest.update(name);
+        digest.update(source);
+    }
+    let digest = digest.finalize();
+    format!("{}-{:02x}{:02x}{:02x}{:02x}", migrate::KNOWN, digest[0], digest[1], digest[2], digest[3])
+});
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_source_of_derived_data_is_named() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/store/derived");
+        let mut there: Vec<String> = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .filter(|name| name != "mod.rs")
+            .collect();
+        there.sort();
+        let named: Vec<&str> = SOURCES.iter().map(|(name, _)| *name).filter(|name| !name.starts_with("..")).collect();
+        assert_eq!(named, there);
     }
 }
