@@ -268,7 +268,7 @@ CREATE TABLE doubts (
     record_id TEXT NOT NULL, -- or of a definition; a key; a range of time; the key and address that saw the workspace; '' for all
     why TEXT NOT NULL, -- of a record: missed, older, gone (without a version it only counts), omitted, null group, failed; of a
     -- definition: lacked; of a key: unknown key; of an item: unlisted, gone; of a range that was read by cursor: created_at,
-    -- updated_at; of a workspace: unrecognised
+    -- updated_at; of one of records that share both: tie; of a workspace: unrecognised
     etag TEXT, -- the version that was seen
     version TEXT, -- its `updatedAt`; of a null group: what was null; of a definition: how many records lacked it
     tries INTEGER NOT NULL DEFAULT 0, -- lookups, failures or readings so far; removals that count for the guard

@@ -18,7 +18,7 @@ use super::status_reply::DaemonStatus;
 /// The timeout of a request. The daemon answers at once, and may wait five seconds for the disk.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The timeout of the first request, which waits for no disk: a daemon that hangs keeps nobody waiting.
+/// The timeout of the first request, which waits a second for the disk: a daemon that hangs keeps nobody waiting.
 const FIRST_REPLY_TIMEOUT: Duration = Duration::from_secs(3);
 
 #[derive(Clone, Debug)]

@@ -29,7 +29,7 @@ use crate::sync::{RunEvent, RunObserver};
 pub(super) const ALIVE_WITHIN: Duration = Duration::from_secs(1);
 
 /// How long an answer waits for the file: with that, a probe is still answered within two seconds.
-const FILE_WITHIN: Duration = Duration::from_millis(1500);
+const FILE_WITHIN: Duration = Duration::from_secs(1);
 
 /// The number of events that a slow listener may lag behind before it misses some.
 const BEHIND: usize = 1024;

@@ -28,13 +28,12 @@ pub struct QueuedJob {
 
 impl QueuedJob {
     /// The rank in the queue: lower ranks run first, and jobs of the same rank in the order of arrival. Edits come
-    /// first, then manual jobs, then scheduled ones: changes before what takes longer.
+    /// first, then manual jobs, then scheduled ones.
     pub(super) const fn rank(&self) -> u8 {
         match (self.job.kind, self.trigger) {
             (JobKind::Push, _) => 0,
             (_, Trigger::Manual) => 1,
-            (JobKind::Sync, Trigger::Schedule) => 2,
-            (_, Trigger::Schedule) => 3,
+            (_, Trigger::Schedule) => 2,
         }
     }
 }

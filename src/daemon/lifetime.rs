@@ -215,7 +215,9 @@ fn wait_for(control: &Control, reason: &str) {
 /// Reloads the configuration for the next attempt. An invalid one changes nothing.
 fn reload(sources: &Sources, control: &Control) {
     match MirrorSettings::load(sources) {
-        Ok(settings) => {
+        Ok(mut settings) => {
+            // The page and the socket are made with these.
+            settings.config.daemon = control.config().daemon.clone();
             control.config.send_replace(Arc::new(settings.config));
             control.reloaded(None);
         }

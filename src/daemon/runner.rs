@@ -270,7 +270,10 @@ async fn reload(mirror: &Mirror, sources: &Sources, control: &Control) -> Result
         (config.database, config.socket, config.log, config.daemon) = (database, socket, log, daemon);
     }
     mirror.reconfigure(MirrorSettings::new(config.clone())?).await?;
-    mirror.store().write(pause_in_effect(control.clone())).await.map_err(MirrorError::from)?;
+    // The next run stores it, too.
+    if let Err(error) = mirror.store().write(pause_in_effect(control.clone())).await {
+        tracing::warn!("Whether the schedule is paused is not stored: {}", error_chain(&error));
+    }
     Ok(Arc::new(config))
 }
 

@@ -278,7 +278,8 @@ impl StateMachine {
             DaemonRequest::Resume => {
                 if self.paused_since.take().is_some() {
                     // Whatever became due in the meantime, changes are read at once.
-                    self.enqueue(Job::sync(), Trigger::Schedule, effects);
+                    let first = self.enqueue(Job::sync(), Trigger::Schedule, effects);
+                    self.queue.sort_by_key(|queued| (queued.rank(), queued.id != first));
                 }
                 effects.push(Effect::StorePause(None));
                 return;

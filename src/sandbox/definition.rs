@@ -63,6 +63,7 @@ impl CustomDefinition {
             NewField::new(object, text("key")?, DataType::from_name(data_type)).of_type(data_type).0.to_json();
         for (name, value) in members.iter().filter(|(name, value)| !(value.is_null() && *name == "options")) {
             whole[name] = value.clone();
+            serde_json::from_value::<CustomDefinition>(whole.clone()).map_err(|error| format!("`{name}`: {error}"))?;
         }
         serde_json::from_value(whole).map_err(|error| error.to_string())
     }

@@ -11,6 +11,7 @@
 use std::fs::File;
 use std::future::Future;
 use std::io::{self, Read, Write};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -119,12 +120,18 @@ impl StateFile {
     pub(super) fn open(path: &Path) -> Result<(StateFile, Option<StoredState>), DevelopmentError> {
         let opened = || {
             let mut file = File::options().read(true).write(true).create(true).truncate(false).open(path)?;
-            file.try_lock().map_err(|_| io::Error::other("it is in use by another process"))?;
+            let used = || io::Error::other("it is in use by another process");
+            file.try_lock().map_err(|_| used())?;
+            // Another process may have put another file in its place meanwhile.
+            let (held, named) = (file.metadata()?, std::fs::metadata(path)?);
+            if (held.dev(), held.ino()) != (named.dev(), named.ino()) {
+                return Err(used());
+            }
             let mut text = Vec::new();
             file.read_to_end(&mut text)?;
             let foreign = |why| io::Error::other(format!("it is not a state file of this sandbox: {why}"));
             let stored = (!text.is_empty()).then(|| serde_json::from_slice(&text)).transpose().map_err(foreign)?;
-            Ok((StateFile { path: path.to_path_buf(), file, written: None }, stored))
+            Ok((StateFile { path: path.canonicalize()?, file, written: None }, stored))
         };
         opened().map_err(|source| DevelopmentError::State { path: path.to_path_buf(), source })
     }
@@ -149,7 +156,7 @@ impl StateFile {
     /// A file with this text in place of the old one. It is locked before another process can see it.
     fn replaced(&self, text: &str) -> io::Result<File> {
         let mut next = self.path.clone().into_os_string();
-        next.push(".new");
+        next.push(".crm-mirror-new");
         // What a kill left behind.
         let _ = std::fs::remove_file(&next);
         let mut file = File::options().write(true).create_new(true).open(&next)?;

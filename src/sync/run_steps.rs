@@ -61,6 +61,11 @@ impl Engine {
         result: Result<(), SyncError>,
         mut results: RunResults,
     ) -> Result<RunReport, SyncError> {
+        // What was refused is worth more to say than that changes go on.
+        let result = match result {
+            Err(SyncError::ConstantChanges { .. }) if !results.report.outages.is_empty() => Ok(()),
+            result => result,
+        };
         let suspension = result.as_ref().err().and_then(SyncError::suspension);
         results.report.suspension = suspension;
         results.report.outcome = match &result {

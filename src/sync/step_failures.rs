@@ -135,9 +135,11 @@ impl StepFailures {
         self.0.iter().find(|failure| failure.step == step)
     }
 
-    /// Whether a step that failed at a resource is not attempted again yet.
+    /// Whether a step that failed at a resource, because the key lacks its scope, is not attempted again yet.
     pub(super) fn wait_for(&self, resource: Resource, steady: Instant, limits: &Limits) -> bool {
-        let mut failed = self.0.iter().filter(|failure| failure.step.resource() == Some(resource));
+        let why = format!("the key lacks {}", resource.read_scope());
+        let mut failed =
+            self.0.iter().filter(|failure| failure.step.resource() == Some(resource) && failure.error == why);
         failed.any(|failure| failure.wait(steady, limits).is_some())
     }
 

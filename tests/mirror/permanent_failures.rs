@@ -58,9 +58,14 @@ async fn fails_for_a_day(fault: Fault, rule: Rule, resource: Resource, details: 
     let conn = mirror.read();
     crm.sandbox.faults().add(rule.forever());
     crm.sandbox.clear_log();
-    // Open all day, as by the daemon.
-    let (store, engine) = mirror.open(&crm, None).await.unwrap();
+    // Open for half a day, as by a daemon that is restarted once.
+    let (mut store, mut engine) = mirror.open(&crm, None).await.unwrap();
     for n in 0..RUNS_A_DAY {
+        if n == RUNS_A_DAY / 2 {
+            drop(engine);
+            store.close().await;
+            (store, engine) = mirror.open(&crm, None).await.unwrap();
+        }
         let name = format!("Name {n}");
         crm.sandbox.with_world(|world| {
             world.edit(Object::Company, "co", &json!({ "name": name }));

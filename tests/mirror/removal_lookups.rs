@@ -74,7 +74,7 @@ async fn lookups_whose_count_fails_are_counted_once_in_a_run() {
     mirror.run(&crm, &contacts_only(Job::resync())).await.unwrap();
     let log = crm.sandbox.log();
     let failed = log.entries().iter().filter(|entry| entry.status == Some(503)).count();
-    assert_eq!((failed, lookups(&crm) - failed), (5, 21), "one request with all its attempts, and no other");
+    assert_eq!((failed, lookups(&crm) - failed), (5, 18), "one request with all its attempts, and no other");
 }
 
 /// The service answers for a while as if it had no contacts: the removal waits, and nobody has to accept it.

@@ -56,7 +56,6 @@ impl Crm {
     /// Serves a world at the time of a clock.
     pub async fn serve_at(world: World, clock: ManualClock) -> Crm {
         let sandbox = Sandbox::new(world, Arc::new(clock.clone()));
-        // Compression slows the tests down; it has its own test.
         let running = sandbox.start(0).await.unwrap();
         let key = sandbox.full_key();
         Crm { sandbox, clock, key, base_url: running.base_url.clone(), running: Some(running) }

@@ -26,10 +26,16 @@ pub struct Prepared {
 
 impl Prepared {
     pub fn of(crm: &Crm, mirror: Mirror) -> Prepared {
+        let has_others =
+            mirror.key.is_some() || mirror.clock.is_some() || mirror.max_body.is_some() || mirror.lock_wait.is_some();
+        assert!(!has_others, "a copy has none of these");
         let conn = Connection::open(&mirror.path).unwrap();
         let busy: i64 = conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0)).unwrap();
         assert_eq!(busy, 0, "everything is in the file");
         drop(conn);
+        let file = std::fs::read(&mirror.path).unwrap();
+        // Nothing drops what a static holds.
+        std::fs::remove_dir_all(mirror.dir.path()).unwrap();
         let mut settings = None;
         crm.sandbox.configure(|current| settings = Some(current.clone()));
         Prepared {
@@ -38,7 +44,7 @@ impl Prepared {
             clock: crm.clock.separate(),
             key: crm.key.clone(),
             base_url: crm.base_url().to_string(),
-            file: std::fs::read(&mirror.path).unwrap(),
+            file,
             mirror,
         }
     }

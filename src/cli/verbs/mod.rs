@@ -124,6 +124,16 @@ pub enum Verb {
 
 impl Verb {
     pub fn run(&self, global: &Global) -> Result<Exit, Failure> {
+        use Verb::{Completions, Daemon, Demo, Export, Init, Man, Mcp, Pause, Resume, Sandbox};
+        let has_no_mirror = matches!(self, Init(_) | Demo(_) | Sandbox(_) | Completions(_) | Man(_));
+        let has_no_report = has_no_mirror || matches!(self, Daemon | Pause | Resume(_) | Export(_) | Mcp(_));
+        for (is_given, is_unfit, option) in
+            [(global.database.is_some(), has_no_mirror, "--database"), (global.json, has_no_report, "--json")]
+        {
+            if is_given && is_unfit {
+                return Err(Failure::new(Exit::Usage, format!("this command takes no `{option}`")));
+            }
+        }
         match self {
             Verb::Init(args) => init::run(args),
             Verb::Check(args) => check::run(global, args),

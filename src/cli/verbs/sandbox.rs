@@ -59,7 +59,9 @@ fn scoped_key(text: &str) -> Result<ScopedKey, &'static str> {
     let (secret, scopes) =
         text.split_once('=').filter(|(secret, _)| !secret.is_empty()).ok_or("it must be KEY=SCOPE,SCOPE")?;
     let scopes = scopes.split(',').map(str::trim).filter(|scope| !scope.is_empty());
-    Ok((secret.into(), scopes.map(String::from).collect()))
+    let scopes: Vec<String> = scopes.map(String::from).collect();
+    let known = scopes.iter().all(|scope| SCOPES.contains(&scope.as_str()));
+    if known { Ok((secret.into(), scopes)) } else { Err("it has an unknown scope") }
 }
 
 pub fn run(global: &Global, args: &SandboxArgs) -> Result<Exit, Failure> {
@@ -118,11 +120,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn key_has_its_scopes() {
+    fn key_has_known_scopes() {
         let key = scoped_key("k=contacts:read, team-members:read").unwrap();
         assert_eq!(key.1, ["contacts:read", "team-members:read"]);
         assert!(scoped_key("k=").unwrap().1.is_empty());
-        for text in ["k", "=contacts:read"] {
+        for text in ["k", "=contacts:read", "k=contacts:eat"] {
             assert!(scoped_key(text).is_err(), "{text}");
         }
     }

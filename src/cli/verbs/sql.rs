@@ -54,7 +54,13 @@ pub fn run(global: &Global, args: &SqlArgs) -> Result<Exit, Failure> {
         return Err(Failure::new(Exit::Usage, message).hint("`crm-mirror edit` changes a field at the service"));
     }
     let mut out = BufWriter::new(output::data());
-    let format = if global.json { RowFormat::Json } else { args.format };
+    let format = match (global.json, args.format) {
+        (false, format) => format,
+        (true, RowFormat::Table | RowFormat::Json) => RowFormat::Json,
+        (true, RowFormat::Csv) => {
+            return Err(Failure::new(Exit::Usage, "`--json` and `--format csv` exclude each other"));
+        }
+    };
     let written = rows::write(&mut out, &mut stmt, format);
     if written.is_err() {
         // The buffer contains an incomplete document; dropping the writer would still write it.

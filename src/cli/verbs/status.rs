@@ -39,6 +39,9 @@ pub struct StatusArgs {
 
 pub fn run(global: &Global, args: &StatusArgs) -> Result<Exit, Failure> {
     if args.all {
+        if global.database.is_some() {
+            return Err(Failure::new(Exit::Usage, "`--all` takes no `--database`"));
+        }
         let folder = global.config.as_deref().and_then(Path::parent).unwrap_or(Path::new(FOLDER));
         let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
         return every_workspace(folder, global.json);
@@ -124,6 +127,8 @@ async fn workspace(file: &Path, read: Result<(Config, MirrorStatus), String>, no
     let readiness = status.readiness(&config, now, daemon.as_ref().and_then(DaemonStatus::poll_interval));
     let read_at = status.of(Object::Contact).and_then(|contacts| contacts.changes_as_of);
     let mut state = vec![word(&readiness)];
+    state.extend(status.hold_until.map(|_| "rate limit".into()));
+    state.extend(status.paused_since.map(|_| "paused".into()));
     state.extend(status_text::attention(&status, now).into_iter().map(|(label, _)| label.to_string()));
     state.dedup();
     let row = vec![

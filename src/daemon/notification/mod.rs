@@ -66,7 +66,9 @@ pub(super) async fn tell(control: Control, mirror: Weak<Mirror>) {
         let Ok(reply) = control.status().await else { continue };
         let Some(store) = mirror.upgrade().map(|mirror| mirror.store()) else { return };
         match book.tell(&control, &store, &config, &reply, (has_run, control.now())).await {
-            Ok(()) => (failures, seen) = (0, (book.told == book.stored).then_some((state, now))),
+            Ok(()) => {
+                (failures, next, seen) = (0, Instant::EPOCH, (book.told == book.stored).then_some((state, now)));
+            }
             Err(error) => {
                 if failures == 0 {
                     tracing::warn!("A notification could not be delivered and is sent again: {error}");

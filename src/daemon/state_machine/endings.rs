@@ -21,6 +21,9 @@ impl StateMachine {
         }
         let locked = self.locked.take();
         let rest = job::rest(&job.job, ending.began);
+        // What a person accepted is not what the service lacks in another window, or after an outage.
+        let plain = Job { accept_removals: false, ..job.job.clone() };
+        let later = job::rest(&plain, ending.began);
         // It stores no position: each further hold would have it spend from the beginning.
         let begins_anew = ending.requested && rest.full;
         // A push does not attempt what other runs failed at, and any run may need no request at all.
@@ -36,14 +39,14 @@ impl StateMachine {
                 self.continues(&job, rest, effects);
             }
             RunEnd::Suspended(Suspension::Shutdown) if preemption == Some(Preemption::Pause) => {
-                self.resume_at(now, rest);
+                self.resume_at(now, later);
             }
             RunEnd::Suspended(Suspension::Shutdown) => {}
             RunEnd::Suspended(Suspension::Budget(until)) => {
                 self.trouble.take_if(|trouble| attempts(trouble) && !trouble.partial);
                 // A verification would start from the beginning, and spend the next budget, too.
                 if rest.kind != JobKind::Verify {
-                    self.resume_at(until, rest);
+                    self.resume_at(until, later);
                 }
                 if job.job.is_push() {
                     self.edits_wait_until = Some(until);
@@ -71,7 +74,7 @@ impl StateMachine {
             RunEnd::Failed { kind, reason, exit } => {
                 self.failed(&job.job, kind, reason, exit, now);
                 if job.trigger == Trigger::Schedule && !self.stopping {
-                    self.resume_failed(&job.job, rest, kind, now);
+                    self.resume_failed(&plain, later, kind, now);
                 }
             }
         }

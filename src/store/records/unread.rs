@@ -230,10 +230,11 @@ impl UnreadTx<'_> {
     }
 
     /// The records that must be read again, now that the definitions were read and their columns updated: those whose last
-    /// answer lacked the key of an active field, some at a time. As long as most of those that were read had the key, others
-    /// are: a service that omits it would be asked for the same values again and again.
+    /// answer lacked the key of an active field, some at a time. As long as most of those that were read had the key, four
+    /// times as many others are: a service that omits it would be asked for the same values again and again.
     pub fn take_lacking(&self, object: Object) -> Result<Vec<RecordId>> {
         let (layout, keys, mut again) = (self.tx.layout(), key_type(object), Vec::new());
+        let mut most = MAX_RECORDS;
         let lacking: BTreeMap<String, u32> = self.tuples(
             "SELECT value, count(*) FROM unshown_columns, json_each(columns) WHERE object_type = ?1 GROUP BY value",
             [object],
@@ -249,6 +250,9 @@ impl UnreadTx<'_> {
             let before: u32 = known.version.and_then(|records| records.parse().ok()).unwrap_or_default();
             // Some of them may have been removed meanwhile.
             let had_it = before > 0 && records + before.min(MAX_RECORDS).div_ceil(2) <= before;
+            if had_it {
+                most = most.max((before - records).saturating_mul(4));
+            }
             let readings = if had_it { 0 } else { known.tries };
             if readings < MAX_READINGS {
                 again.push(field.column.as_str());
@@ -259,7 +263,7 @@ impl UnreadTx<'_> {
         self.column(
             "SELECT DISTINCT record_id FROM unshown_columns, json_each(columns) WHERE object_type = ?1
              AND value IN (SELECT value FROM json_each(?2)) ORDER BY record_id LIMIT ?3",
-            params![object, serde_json::json!(again).to_string(), MAX_RECORDS],
+            params![object, serde_json::json!(again).to_string(), most],
         )
     }
 

@@ -64,18 +64,21 @@ impl Audit<'_> {
     pub(in crate::sync) async fn decide_doubts(&mut self) -> Result<Settlement, SyncError> {
         let (object, steady, by_person) = (self.object, self.run.steady_time(), self.run.by_person);
         let at_once = retries_refusals(self.run.job, by_person);
+        let accepts = self.run.job.accept_removals;
         let reading = self.run.read(move |tx| {
             let nominated = tx.nominated(object)?;
             let share = tx.removal_share(object, nominated.len() as u64, steady)?;
             let refusal = tx.refused_removals(object)?;
             let refusal = refusal.map(|refusal| Ok::<_, StoreError>((refusal, tx.count_rows(object)?))).transpose()?;
-            Ok((nominated, tx.due_doubts(object, steady, at_once, by_person)?, share, refusal))
+            // What goes on by itself after a suspension accepts only what the sweep under way finds.
+            let accepted = accepts && (by_person || tx.goals().is_set(Goal::Sweeping(object))?);
+            Ok((nominated, tx.due_doubts(object, steady, at_once, by_person)?, share, refusal, accepted))
         });
-        let (nominated, due, share, refusal) = reading.await?;
+        let (nominated, due, share, refusal, accepted) = reading.await?;
         // A total that has some of them again: a few lookups tell whether the outage is over.
         let is_back = |rows: u64| self.total.is_some_and(|(there, _)| there + nominated.len() as u64 > rows);
         let (is_refused, standing) = (refusal.is_some(), refusal.filter(|(_, rows)| !at_once && !is_back(*rows)));
-        let guard = self.run.removal_guard();
+        let guard = RemovalGuard { accepted, ..self.run.removal_guard() };
         self.look_at_older(due.older).await?;
         // It stands until a person decides, or lists show the records again.
         if let Some((refusal, _)) = standing.filter(|_| !nominated.is_empty()) {

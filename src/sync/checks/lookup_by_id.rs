@@ -14,7 +14,7 @@ use std::collections::HashSet;
 
 use crate::api::{ErrorClass, ListQuery, SortBy};
 use crate::model::{AnswerTime, Object, Purpose, Record, RecordId, RequestOrder};
-use crate::store::ConfirmedRemovals;
+use crate::store::{ConfirmedRemovals, Goal};
 use crate::sync::error::SyncError;
 use crate::sync::job::JobKind;
 use crate::sync::run::Run;
@@ -237,9 +237,11 @@ impl Confirmation<'_> {
     /// Decides about the records that a complete answer lacks: it is as new as they are, or it is the same answer again.
     async fn decide_missing(&mut self, missing: Vec<RecordId>, found: &FoundRecords) -> Result<(), SyncError> {
         let (object, ids, answer) = (self.object, missing.clone(), found.answer);
-        let times = self.run.read(move |tx| tx.times_of(object, &ids)).await?;
+        let reading =
+            self.run.read(move |tx| Ok((tx.times_of(object, &ids)?, tx.goals().is_set(Goal::Sweeping(object))?)));
+        let (times, sweeps) = reading.await?;
         // A person who accepts removals says that the service is right.
-        let accepted = self.run.job.accept_removals;
+        let accepted = self.run.job.accept_removals && (self.run.by_person || sweeps);
         let is_as_new = |id: &RecordId| accepted || answer.is_as_new_as(times.get(id).copied().flatten());
         let (mut gone, newer): (Vec<RecordId>, Vec<RecordId>) = missing.into_iter().partition(is_as_new);
         let mut again = Vec::new();

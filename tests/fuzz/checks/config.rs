@@ -40,9 +40,6 @@ pub fn check(data: &[u8]) {
             assert!(!shows(&shown), "{shown}");
             assert_eq!(shown, format!("{:?}", Config::load(&sources).unwrap()));
             assert!(config.api_key().is_ok());
-            if let Err(error) = config.api_key() {
-                assert!(!shows(&format!("{error:?} {error}")));
-            }
         }
     }
 }
