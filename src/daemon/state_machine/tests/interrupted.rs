@@ -94,6 +94,22 @@ fn rest_of_a_resync_that_has_begun_is_a_sync_with_its_acceptance() {
     }
 }
 
+/// What the service lacks in another window, nobody has accepted.
+#[test]
+fn acceptance_of_removals_ends_with_the_budget_of_its_window() {
+    let mut state = running(Job::resync().accepting_removals());
+    state.on(ended(RunEnd::Suspended(Suspension::Budget(at(400)))), at(10));
+    let mut done = Vec::new();
+    for second in 11..500 {
+        state.on(Input::Tick, at(second));
+        while let Some((queued, _)) = state.running() {
+            done.push(queued.job.clone());
+            state.on(ended(RunEnd::Done), at(second));
+        }
+    }
+    assert!(done.contains(&Job::sync()) && !done.iter().any(|job| job.accept_removals), "{done:?}");
+}
+
 /// Whether it was queued before the pause, became due in it, or ran.
 #[test]
 fn audits_and_sweeps_that_a_pause_holds_up_run_after_it() {
