@@ -56,8 +56,9 @@ impl Inside {
         });
         let inside = Inside { crm, mirror, socket, daemon: Some(runtime), _service: service };
         socket::until("the daemon works", || {
-            let works = |socket| socket::ask(socket, "GET", "/status", b"").status == 200;
-            (inside.socket.exists() && works(&inside.socket)).then_some(())
+            // Its file is there a moment before it listens.
+            let listens = std::os::unix::net::UnixStream::connect(&inside.socket).is_ok();
+            (listens && socket::ask(&inside.socket, "GET", "/status", b"").status == 200).then_some(())
         });
         socket::until("the mirror is open", || inside.status()["daemon"]["waiting_for"].is_null().then_some(()));
         inside

@@ -200,7 +200,7 @@ fn configuration_that_is_reloaded_while_the_mirror_is_opened_is_that_of_the_runs
     write(90_000);
     let shell = held(&fixture);
     let daemon = fixture.spawn(&["daemon", "--config", "c.toml"]);
-    socket::until("it listens", || daemon.socket.exists().then_some(()));
+    socket::until("it listens", || std::os::unix::net::UnixStream::connect(&daemon.socket).ok());
     assert_eq!(daemon.post("/sync", &json!({})).status, 503, "the mirror is being opened");
     write(80_000);
     daemon.signal("-HUP");
