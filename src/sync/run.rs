@@ -212,9 +212,13 @@ impl<'a> Run<'a> {
     }
 
     pub(super) fn report_outage(&self, resource: Resource, outage: RefusedRemovals) {
-        let outages = &mut self.results().report.outages;
-        outages.retain(|(of, _)| *of != resource);
-        outages.push((resource, outage));
+        self.withdraw_outage(resource);
+        self.results().report.outages.push((resource, outage));
+    }
+
+    /// What an earlier step refused, a later one has decided.
+    pub(super) fn withdraw_outage(&self, resource: Resource) {
+        self.results().report.outages.retain(|(of, _)| *of != resource);
     }
 
     /// Whether it makes sense to ask the service for a number of records that nothing depends on.

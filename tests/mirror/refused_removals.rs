@@ -1,9 +1,11 @@
 //! Removals that the gate refuses: what they cost, what is reported of them, and how the refusal ends.
 
+use std::time::Duration;
+
 use crate::evidence::{contacts_only, hide, ids, settled};
 use crate::support::{Crm, Mirror, noon};
-use crm_mirror::model::{Object, Resource};
-use crm_mirror::sandbox::{Fault, Hidden, Rule, World};
+use crm_mirror::model::{Clock as _, Object, Resource, Ru};
+use crm_mirror::sandbox::{Fault, Hidden, RequestLine, Rule, World};
 use crm_mirror::store::RunOutcome;
 use crm_mirror::sync::Job;
 use serde_json::json;
@@ -166,4 +168,74 @@ async fn each_object_whose_removals_are_refused_is_reported_once() {
     let mut objects: Vec<Resource> = report.outages.iter().map(|(resource, _)| *resource).collect();
     objects.sort();
     assert_eq!((report.outcome, objects), (RunOutcome::Refused, vec![Resource::Contacts, Resource::Companies]));
+}
+
+/// The total has records again that counts missed: a few lookups show it, and nobody has to decide.
+#[tokio::test]
+async fn refusal_ends_when_an_audit_counts_the_records_again() {
+    let (crm, mirror) = settled(1_500, false).await;
+    crm.sandbox.faults().add(hide(ids(0..750)));
+    let refused = mirror.scheduled(&crm, &contacts_only(Job::audit())).await;
+    assert_eq!((refused.outcome, refusals(&mirror)), (RunOutcome::Refused, 1));
+    let missed = mirror.count("doubts WHERE why = 'missed'");
+    assert!(missed > 300, "{missed}");
+    crm.sandbox.faults().clear();
+    crm.wait(6 * 3_600);
+    crm.sandbox.clear_log();
+    let report = mirror.scheduled(&crm, &contacts_only(Job::audit())).await;
+    assert_eq!((report.outcome, report.tally.removed), (RunOutcome::Done, 0));
+    assert_eq!((refusals(&mirror), mirror.count("doubts WHERE why = 'missed'")), (0, 0));
+    assert!(lookups(&crm) as i64 <= missed / 49 + 1, "{}", lookups(&crm));
+}
+
+/// What a person accepted, the daemon goes on with after a hold: it accepts what the sweep under way finds, and no removals
+/// that something else finds later.
+#[tokio::test]
+async fn acceptance_that_goes_on_by_itself_is_of_the_sweep_under_way() {
+    let accepting = || contacts_only(Job::sync()).accepting_removals();
+    // The person's run is suspended before its sweep begins, or half-way.
+    for (refused_before, ru) in [(true, 3), (false, 6)] {
+        let (crm, mut mirror) = settled(600, false).await;
+        crm.sandbox.faults().add(hide(ids(0..300)));
+        if refused_before {
+            assert_eq!(mirror.scheduled(&crm, &contacts_only(Job::audit())).await.outcome, RunOutcome::Refused);
+            let report = mirror.scheduled(&crm, &accepting()).await;
+            assert_eq!((report.tally.removed, mirror.count("contacts")), (0, 600));
+        }
+        mirror.limits.limit = Ru::new(mirror.ledger_total() + ru);
+        let resync = contacts_only(Job::resync()).accepting_removals();
+        assert_eq!(mirror.run(&crm, &resync).await.unwrap().outcome, RunOutcome::Suspended);
+        assert_eq!(mirror.count("reads WHERE purpose = 'sweep' AND NOT done"), i64::from(!refused_before));
+        mirror.limits.limit = Ru::new(1_000_000);
+        let report = mirror.scheduled(&crm, &accepting()).await;
+        assert_eq!((report.outcome, mirror.count("contacts")), (RunOutcome::Done, 300), "{refused_before}");
+    }
+}
+
+/// Refused removals are said although the changes of another object do not end.
+#[tokio::test]
+async fn refusal_is_reported_although_changes_go_on() {
+    let (crm, mirror) = settled(120, false).await;
+    for n in 0..30 {
+        let company = json!({"id": format!("co{n:02}"), "name": "A company"});
+        crm.sandbox.with_world(|world| world.create(Object::Company, &company));
+    }
+    mirror.sync(&crm).await;
+    crm.wait(600);
+    crm.sandbox.with_world(|world| (0..20).for_each(|n| _ = world.remove(Object::Company, &format!("co{n:02}"))));
+    crm.sandbox.configure(|settings| settings.page_cap = Some(2));
+    let (clock, mut n) = (crm.clock.clone(), 0_usize);
+    crm.sandbox.before_request(move |world: &mut World, asked: &RequestLine| {
+        if asked.lists(Resource::Contacts) && asked.param("filter[updatedAt][gt]").is_some() {
+            for _ in 0..2 {
+                clock.advance(Duration::from_secs(1));
+                world.now = clock.now();
+                world.edit(Object::Contact, &format!("c{:05}", n % 120), &json!({"name": format!("Churn {n}")}));
+                n += 1;
+            }
+        }
+    });
+    let report = mirror.run(&crm, &Job::audit()).await.unwrap();
+    assert_eq!((report.outcome, mirror.count("companies")), (RunOutcome::Refused, 30));
+    assert_eq!(report.outages.iter().map(|(of, _)| *of).collect::<Vec<_>>(), [Resource::Companies]);
 }

@@ -89,6 +89,7 @@ impl Audit<'_> {
         }
         if is_refused && nominated.is_empty() {
             self.run.write(move |tx| tx.claims().unset(Goal::RefusedRemovals(object))).await?;
+            self.run.withdraw_outage(object.resource());
         }
         let settlement = Settlement { unproven: nominated.len() as u64, ..Settlement::default() };
         if due.missed.is_empty() {
@@ -208,6 +209,7 @@ impl Audit<'_> {
         match decision {
             RemovalDecision::Removed(removed) => {
                 self.run.count(&Tally { removed, ..Default::default() });
+                self.run.withdraw_outage(object.resource());
                 self.leave_undecided(unproven).await?;
                 Ok(Settlement { gone: ids, ..Settlement::default() })
             }

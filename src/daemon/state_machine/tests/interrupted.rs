@@ -94,20 +94,48 @@ fn rest_of_a_resync_that_has_begun_is_a_sync_with_its_acceptance() {
     }
 }
 
-/// What the service lacks in another window, nobody has accepted.
+/// What the service lacks in another window, after a pause or after an outage, nobody has accepted.
 #[test]
-fn acceptance_of_removals_ends_with_the_budget_of_its_window() {
-    let mut state = running(Job::resync().accepting_removals());
-    state.on(ended(RunEnd::Suspended(Suspension::Budget(at(400)))), at(10));
-    let mut done = Vec::new();
-    for second in 11..500 {
-        state.on(Input::Tick, at(second));
-        while let Some((queued, _)) = state.running() {
-            done.push(queued.job.clone());
-            state.on(ended(RunEnd::Done), at(second));
+fn acceptance_of_removals_ends_with_its_window_a_pause_or_a_failure() {
+    let outage = FailureKind::Service { next_try: at(400) };
+    for what in ["window", "pause", "failure"] {
+        let mut state = running(Job::resync().accepting_removals());
+        // The daemon goes on with it after a hold.
+        state.on(ended(RunEnd::Suspended(Suspension::Hold(at(5)))), at(1));
+        let effects = state.on(Input::Tick, at(5));
+        assert!(matches!(effects.last(), Some(Effect::Start(job)) if job.job.accept_removals), "{effects:?}");
+        match what {
+            "window" => _ = state.on(ended(RunEnd::Suspended(Suspension::Budget(at(400)))), at(10)),
+            "pause" => {
+                state.on(Input::Asked(DaemonRequest::Pause), at(9));
+                state.on(stopped(), at(10));
+                state.on(Input::Asked(DaemonRequest::Resume), at(11));
+            }
+            _ => _ = state.on(failed(outage), at(10)),
         }
+        let mut done = Vec::new();
+        for second in 11..500 {
+            while let Some((queued, _)) = state.running() {
+                done.push(queued.job.clone());
+                state.on(ended(RunEnd::Done), at(second));
+            }
+            state.on(Input::Tick, at(second));
+        }
+        assert!(done.contains(&Job::sync()) && !done.iter().any(|job| job.accept_removals), "{what}: {done:?}");
     }
-    assert!(done.contains(&Job::sync()) && !done.iter().any(|job| job.accept_removals), "{done:?}");
+}
+
+/// Each kind has its turn, also where a sync takes longer than its interval and is preempted each time.
+#[test]
+fn audit_runs_before_the_rest_of_a_sync_that_arrived_later() {
+    let mut state = fresh();
+    state.on(Input::Tick, at(300));
+    state.enqueue(Job::audit(), Trigger::Schedule, &mut Vec::new());
+    assert_eq!(state.on(Input::Tick, at(600)), [Effect::Preempt]);
+    let next = started(&state.on(stopped(), at(601)));
+    assert_eq!(next.iter().map(|(kind, ..)| *kind).collect::<Vec<_>>(), ["verify"]);
+    let next = started(&state.on(ended(RunEnd::Done), at(602)));
+    assert_eq!(next.iter().map(|(kind, ..)| *kind).collect::<Vec<_>>(), ["sync"]);
 }
 
 /// Whether it was queued before the pause, became due in it, or ran.
