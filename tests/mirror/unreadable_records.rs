@@ -68,6 +68,25 @@ async fn first_copy_lacks_only_the_records_that_cannot_be_read() {
     }
 }
 
+/// The version that the mirror has is the newest change that it knows: it must not be counted for the one that it lacks.
+#[tokio::test]
+async fn earlier_version_of_a_record_that_cannot_be_read_is_not_counted_for_it() {
+    let crm = Crm::serve(world_of((0..40).map(|n| n * 60_000))).await;
+    let mirror = mirror();
+    mirror.sync(&crm).await;
+    crm.wait(HOUR);
+    edit(&crm, &[12]);
+    mirror.sync(&crm).await;
+    crm.wait(HOUR);
+    let before = crm.clock.now();
+    edit(&crm, &[10, 12]);
+    spoil(&crm, &[12]);
+    crm.wait(HOUR);
+    mirror.sync(&crm).await;
+    assert_eq!(mirror.one("SELECT name FROM contacts WHERE id = 'c00010'"), "'Changed'");
+    assert!(claimed(&mirror, crm.clock.now())[1] < Some(before), "a change after that is not here");
+}
+
 #[tokio::test]
 async fn changes_beside_those_that_cannot_be_read_are_here() {
     for bad in [&[12][..], &[10, 13], &[12, 13], &[15]] {

@@ -43,7 +43,12 @@ pub(in crate::sync) fn owe_changes(
     let (by, second) = (TimeField::UpdatedAt, Duration::from_secs(1));
     let (from, to) = (from.map(Instant::whole_second), high.map(|high| high.whole_second().plus(second)));
     let mut owed = tx.unproven(object, by)?.unwrap_or_default().ranges;
-    TimeRange::dated(by, from, to).join(&mut owed, 1);
+    // What it passed over is owed already, and counted by itself: an earlier version here would make one count of all equal.
+    let walked = TimeRange::dated(by, from, to);
+    let passed = owed.first().and_then(|passed| passed.bounds.dates().0);
+    let (before, walked) = passed.and_then(|at| walked.cut(at)).map_or((None, walked), |(low, high)| (Some(low), high));
+    walked.join(&mut owed, 1);
+    owed.splice(..0, before);
     tx.claims().unset(Goal::UncountedChanges(object))?;
     tx.claims().set_unproven(object, by, &UnprovenRanges { ranges: owed, ..UnprovenRanges::default() })
 }

@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use super::anomaly::Anomaly;
+use super::closing_counts;
 use super::pages::{WalkPurpose, Walker};
 use super::range::SECOND;
 use super::walk::{Frontier, Next, Walk};
@@ -135,21 +136,23 @@ impl Walker<'_> {
         let (Place::Before(at) | Place::NotBefore(at)) = place;
         run.note_anomaly(Anomaly::UnreadableRecord, resource).await?;
         run.warn(format!("records of {resource} before {at} could not be read and are left out: {error}"));
-        match self.job {
-            WalkPurpose::Slice(..) => run.write(move |tx| tx.claims().leave_records_out(object, 1)).await?,
-            // One that changes again and again is not searched for each time.
-            WalkPurpose::Changes(_) => {
-                let cost = run.cost().since(before).spent;
-                run.record_failure(Step::Changes(object), error_chain(&error), cost);
-            }
-            WalkPurpose::Fill(..) => {}
-        }
         let time = run.results().service_time;
         let mut walk = walk.clone().passing_to(at);
         let changed = match walk.range.field {
             TimeField::UpdatedAt => Some(at),
             TimeField::CreatedAt => walk.range.within.and_then(|second| second.dates().1),
         };
+        match self.job {
+            WalkPurpose::Slice(..) => run.write(move |tx| tx.claims().leave_records_out(object, 1)).await?,
+            // One that changes again and again is not searched for each time.
+            WalkPurpose::Changes(_) => {
+                let moment = changed.map(|at| at.minus(MILLISECOND));
+                run.write(move |tx| closing_counts::owe_changes(tx, object, moment, moment)).await?;
+                let cost = run.cost().since(before).spent;
+                run.record_failure(Step::Changes(object), error_chain(&error), cost);
+            }
+            WalkPurpose::Fill(..) => {}
+        }
         // The next walk begins behind it, and does not search for it again.
         walk.seen.high = walk.seen.high.max(changed.filter(|at| time.is_plausible(*at) == Some(true)));
         self.restart(&walk, None).await
