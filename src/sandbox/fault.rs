@@ -47,7 +47,7 @@ pub enum Fault {
     /// The chunked body ends without its last chunk.
     TruncatedChunked,
     Body(String),
-    /// The body that the function makes of the right one and of this text.
+    /// The body that the function makes of the right one and of this text; of an empty one, an error with status 500.
     Rewritten(BodyRewrite, String),
     /// The answer takes this long in real time, at least and at most.
     Slow(Duration, Duration),
@@ -192,9 +192,10 @@ impl TakenFaults {
             Some(Fault::HugeBody(bytes)) => padded(answer, *bytes),
             Some(Fault::HeavyRows(bytes)) => padded(answer, bytes.saturating_mul(rows)),
             Some(Fault::Body(body)) if is_success => Answer { body: body.clone(), ..answer },
-            Some(Fault::Rewritten(rewrite, with)) if is_success => {
-                Answer { body: rewrite(&answer.body, with), ..answer }
-            }
+            Some(Fault::Rewritten(rewrite, with)) if is_success => match rewrite(&answer.body, with) {
+                body if body.is_empty() => Answer::refused(500, INJECTED),
+                body => Answer { body, ..answer },
+            },
             _ => answer,
         })
     }

@@ -80,12 +80,11 @@ pub(super) fn after_answer(
     }
     tx.knowledge().forget_old_doubts(object)?;
     let omitted = tx.unread().take_omitted(object);
+    tx.unread().mark_unread(object, &omitted)?;
     if details {
         // The detail of another version is due anyway. One of the version that the list shows says nothing of the value: it
         // changed without a new etag, or a version in between has written it. So it is read once more.
         tx.knowledge().make_current_details_due(object, &omitted)?;
-    } else {
-        tx.unread().mark_unread(object, &omitted)?;
     }
     Ok(!details && !omitted.is_empty())
 }

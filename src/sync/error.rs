@@ -119,6 +119,18 @@ impl SyncError {
         }
     }
 
+    /// Whether the service may answer nothing: it has said nothing about what was asked for.
+    pub fn is_no_answer(&self) -> bool {
+        self.class() == Some(ErrorClass::Retry)
+    }
+
+    /// Whether it may be one record that keeps a page from being answered: with fewer rows it may be.
+    pub fn may_be_of_a_record(&self) -> bool {
+        let SyncError::Api { source, .. } = self else { return false };
+        let fails = source.status().is_some_and(|status| status >= 500) || matches!(source, ApiError::Timeout { .. });
+        self.is_unreadable() || fails && self.is_no_answer() && source.refusals() == 0
+    }
+
     /// Whether the answer cannot be read: it is too large, no JSON, or no list. With fewer rows it may be.
     pub fn is_unreadable(&self) -> bool {
         let SyncError::Api { source, .. } = self else { return false };

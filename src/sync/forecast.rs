@@ -110,6 +110,7 @@ impl Engine {
         let takes = |step: fn(Object) -> Step| steps.contains(&step(object));
         let (changes, whole) = (takes(Step::Changes), takes(Step::Sweep));
         let (owed_counts, removals) = (takes(Step::Counts), takes(Step::Doubts));
+        let reads_details = self.reads_details(object);
         let (walk, left_out) = match changes {
             true => changes::next_walk(run, object).await?,
             false => (Walk::new(TimeRange::WHOLE), None),
@@ -126,7 +127,10 @@ impl Engine {
                 lookups += Ru::new(tx.count_nominated(object)?.div_ceil(AT_ONCE as u64));
             }
             let swept = Sweep::load(tx, object)?.map_or(0, |sweep| sweep.rows());
-            let due = tx.knowledge().count_due_details(object)? + unread::omitted(tx, object)?.len() as u64;
+            let due = match reads_details {
+                true => tx.knowledge().count_due_details(object)?,
+                false => unread::omitted(tx, object)?.len() as u64,
+            };
             let known = if changes { tx.count_range(object, listed)? } else { 0 };
             Ok((lookups, tx.count_rows(object)?, swept, due, known))
         });
@@ -145,8 +149,8 @@ impl Engine {
             let slices = if self.workers() > 1 { self.settings.slices(all).unwrap_or(0) } else { 0 };
             lists += sweep::price(to_sweep) + Ru::new(slices);
         }
-        let mut details = 0;
-        if self.reads_details(object) && takes(Step::Details) {
+        let mut details = if reads_details { 0 } else { due };
+        if reads_details && takes(Step::Details) {
             // Every record that is not mirrored yet is due too.
             let new = if changes { changed } else { all.saturating_sub(rows) };
             let old = refreshed_in_run(run, object).await?;

@@ -197,8 +197,8 @@ impl Run<'_> {
     }
 
     /// Decides what the error of a step means for it and for the run: a failure of the step's own, after which the others go on,
-    /// or the end of the run. If nothing has been answered so far, the failure of a second resource means that the whole service
-    /// fails.
+    /// or the end of the run. If nothing has been answered so far, the failure of both lists of records, or of any three, means
+    /// that the whole service fails: the definitions and the team may fail together, and records need neither.
     fn pass_over(&self, step: Step, error: SyncError, cost: StepCost) -> Result<(), SyncError> {
         let is_progress = cost.is_progress(error.refusals());
         // A step that the service refuses for a while, and that got ahead before, goes on there, if it can.
@@ -208,11 +208,12 @@ impl Run<'_> {
                 tracing::info!(%resource, "{resource} could not be mirrored in this run: {}", error_chain(&error));
             }
             self.fails_alone(step, error, cost);
-            let is_second = {
-                let attempted = |(step, error): (&Step, &SyncError)| step.resource().filter(|_| !error.is_not_due());
-                self.results().errors.iter().filter_map(attempted).collect::<BTreeSet<Resource>>().len() > 1
+            let silent: BTreeSet<Resource> = {
+                let silent = |(step, error): (&Step, &SyncError)| step.resource().filter(|_| error.is_no_answer());
+                self.results().errors.iter().filter_map(silent).collect()
             };
-            if !is_second || self.was_answered() {
+            let is_down = silent.len() > 2 || Object::ALL.iter().all(|object| silent.contains(&object.resource()));
+            if !is_down || self.was_answered() {
                 return Ok(());
             }
             return self.take_error().map_or(Ok(()), Err);
@@ -360,7 +361,7 @@ impl Run<'_> {
             },
             Step::Total(object) => match audit::count_between_audits(self, object).await {
                 Err(error) if error.concerns_one_resource() => {
-                    if error.allows_another() {
+                    if error.allows_another() && matches!(error, SyncError::Api { doing: "count", .. }) {
                         self.mark_uncounted(object, &error);
                     }
                     // The comparison that it started may have cost much more than the count.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::clocks::claimed;
 use crate::evidence::{settled, world};
-use crate::support::{Crm, Mirror};
+use crate::support::{Crm, Mirror, bodies};
 use crm_mirror::model::{Clock as _, DataType, Object, Resource};
 use crm_mirror::sandbox::{Fault, NewField, Rule};
 use crm_mirror::sync::Job;
@@ -76,13 +76,80 @@ async fn changes_that_fail_stop_no_other_step() {
     let (crm, mut mirror) = settled(150, true).await;
     mirror.tries = 1;
     edit(&crm, 0..2, "Changed");
-    crm.sandbox.faults().add(Rule::new(Fault::Status(500)).with_param("filter[updatedAt][gt]").forever());
+    crm.sandbox.faults().add(Rule::new(Fault::Status(500)).with_param("filter[updatedAt]").forever());
     crm.wait(600);
     assert!(mirror.run(&crm, &Job::audit()).await.is_err(), "the changes were not read");
     mirror.assert_exact_lists(&crm);
     edit(&crm, 0..2, "Again");
     assert!(mirror.run(&crm, &Job::resync()).await.is_err());
     mirror.assert_exact(&crm);
+}
+
+/// Lists that one part of the service answers fail together, and before everything else.
+#[tokio::test]
+async fn lists_that_fail_together_stop_no_other_list() {
+    let optional = [Resource::CustomFields, Resource::TeamMembers];
+    for fault in [Fault::Status(500), Fault::Html(502), Fault::Status(404)] {
+        for failing in [optional, [Resource::CustomFields, Resource::Contacts]] {
+            let crm = Crm::serve(world(30)).await;
+            crm.sandbox.with_world(|world| world.create(Object::Company, &json!({"id": "co1", "name": "Beside"})));
+            let mut mirror = Mirror::empty();
+            (mirror.tries, mirror.settings.details) = (2, false);
+            for resource in failing {
+                crm.sandbox.faults().add(Rule::new(fault.clone()).on(resource).lists().forever());
+            }
+            for name in ["First", "Second"] {
+                edit(&crm, 0..30, name);
+                crm.wait(3_600);
+                mirror.try_scheduled(&crm, &Job::sync()).await.unwrap_err();
+                let contacts = if failing == optional { 30 } else { 0 };
+                assert_eq!(mirror.count(&format!("contacts WHERE name = '{name}'")), contacts, "{fault:?} {failing:?}");
+                assert_eq!(mirror.count("companies"), 1, "{fault:?} {failing:?}");
+            }
+        }
+    }
+}
+
+/// A serializer that throws at one record.
+#[tokio::test]
+async fn record_at_which_every_page_fails_affects_only_itself() {
+    let crm = Crm::serve(world(250)).await;
+    crm.sandbox.faults().add(Rule::new(bodies::fails_at("c00069")).forever());
+    let mut mirror = Mirror::empty();
+    (mirror.tries, mirror.settings.details) = (3, false);
+    _ = mirror.run(&crm, &Job::sync()).await;
+    assert_eq!(mirror.count("contacts"), 249);
+    assert_eq!(claimed(&mirror, crm.clock.now())[0], None, "one record is not known");
+    crm.wait(600);
+    edit(&crm, 69..70, "Bad");
+    crm.wait(1);
+    edit(&crm, 100..130, "Changed");
+    crm.wait(600);
+    crm.sandbox.clear_log();
+    _ = mirror.run(&crm, &Job::sync()).await;
+    assert_eq!(mirror.count("contacts WHERE name = 'Changed'"), 30);
+    assert!(crm.charged() < 140, "{} RU", crm.charged());
+    crm.wait(600);
+    crm.sandbox.clear_log();
+    _ = mirror.scheduled(&crm, &Job::sync()).await;
+    assert!(crm.charged() <= 6, "{} RU", crm.charged());
+    crm.sandbox.faults().clear();
+    crm.wait(90_000);
+    mirror.run(&crm, &Job::resync()).await.unwrap();
+    mirror.assert_exact_lists(&crm);
+}
+
+/// A gateway that ends what takes long: half a page is answered.
+#[tokio::test]
+async fn pages_that_take_too_long_are_read_in_parts() {
+    let crm = Crm::serve(world(250)).await;
+    let long = |body: &str, _: &str| if body.matches("\"etag\"").count() > 50 { String::new() } else { body.into() };
+    crm.sandbox.faults().add(Rule::new(Fault::Rewritten(long, String::new())).on(Resource::Contacts).forever());
+    let mut mirror = Mirror::empty();
+    (mirror.tries, mirror.settings.details) = (2, false);
+    mirror.sync(&crm).await;
+    mirror.assert_exact_lists(&crm);
+    assert!(crm.charged() < 25, "{} RU", crm.charged());
 }
 
 /// NaN is no JSON: no page with that record can be read, and every other record is.

@@ -43,6 +43,26 @@ pub fn clear(crm: &Crm, id: &str, key: &str) {
     crm.sandbox.with_world(|world| world.edit(Object::Contact, id, &json!({"customFields": {key: null}})));
 }
 
+/// The details that would show it are switched off while they wait.
+#[tokio::test]
+async fn value_that_was_cleared_while_details_were_on_is_cleared_when_they_are_off() {
+    let (crm, mut mirror) = mirrored().await;
+    mirror.settings.details = true;
+    mirror.sync(&crm).await;
+    clear(&crm, "ct1", "tier");
+    crm.wait(600);
+    mirror.tries = 1;
+    let fail = |id: &str| Rule::new(Fault::Status(500)).method("GET").record(id).forever();
+    crm.sandbox.faults().add(fail("ct1"));
+    mirror.sync(&crm).await;
+    assert_eq!(mirror.one("SELECT cf_tier FROM contacts WHERE id = 'ct1'"), "'a'");
+    crm.sandbox.faults().clear();
+    mirror.settings.details = false;
+    crm.wait(7_200);
+    mirror.sync(&crm).await;
+    mirror.assert_exact_lists(&crm);
+}
+
 #[tokio::test]
 async fn cleared_value_is_cleared_in_the_mirror_for_one_request() {
     let (crm, mirror) = mirrored().await;

@@ -41,6 +41,56 @@ async fn first_copy_that_is_shorter_than_announced_is_counted_and_completed() {
     }
 }
 
+/// Lists that are cut for ten minutes, as every page of them says: whoever asks again meanwhile, nothing is complete.
+#[tokio::test]
+async fn copy_whose_lists_are_cut_for_minutes_is_completed_when_they_are_whole() {
+    for contacts in [250, 1_300] {
+        let crm = Crm::serve(world_of(contacts)).await;
+        crm.sandbox.faults().add(lists(bodies::without_rows("60 100")).forever());
+        let mut mirror = Mirror::empty();
+        mirror.settings.details = false;
+        for _ in 0..3 {
+            mirror.sync(&crm).await;
+            assert_eq!(claimed(&mirror, crm.clock.now())[0], None, "{contacts}");
+            crm.wait(200);
+        }
+        assert!(mirror.count("contacts") < contacts as i64);
+        crm.sandbox.faults().clear();
+        crm.wait(600);
+        mirror.scheduled(&crm, &Job::sync()).await;
+        mirror.assert_exact_lists(&crm);
+        assert!(claimed(&mirror, crm.clock.now())[0].is_some(), "{contacts}");
+    }
+}
+
+/// Nothing can be done with it, and nothing is claimed until it has its id.
+#[tokio::test]
+async fn change_that_is_shown_without_an_id_is_not_claimed() {
+    let (crm, mirror) = mirrored(250).await;
+    crm.sandbox.faults().add(Rule::new(bodies::without_id("c000003")).lists().forever());
+    let before = crm.clock.now();
+    crm.sandbox.with_world(|world| world.edit(Object::Contact, "c000003", &json!({"name": "Changed"})));
+    crm.wait(600);
+    mirror.sync(&crm).await;
+    assert!(claimed(&mirror, crm.clock.now())[1] <= Some(before));
+    crm.sandbox.faults().clear();
+    crm.wait(1_200);
+    mirror.scheduled(&crm, &Job::sync()).await;
+    mirror.assert_exact_lists(&crm);
+    assert!(claimed(&mirror, crm.clock.now())[1] > Some(before));
+}
+
+/// A page without a next one is no proof that the records that it lacks are gone.
+#[tokio::test]
+async fn page_of_an_audit_that_was_cut_nominates_no_record_that_it_could_not_show() {
+    let (crm, mirror) = mirrored(3_000).await;
+    crm.sandbox.clear_log();
+    crm.sandbox.faults().add(lists(bodies::without_rows("60 100")).forever());
+    let report = mirror.scheduled(&crm, &Job::audit()).await;
+    assert_eq!((report.tally.removed, mirror.count("doubts")), (0, 0));
+    assert!(crm.charged() <= 16, "{} RU", crm.charged());
+}
+
 /// The slices that follow announce their own rows only, and some may never be read.
 #[tokio::test]
 async fn first_page_of_a_copy_in_slices_that_is_shorter_than_announced_is_completed() {
@@ -68,8 +118,14 @@ async fn total_that_is_always_too_large_costs_a_bounded_number_of_requests() {
         mirror.settings.details = false;
         mirror.sync(&crm).await;
         mirror.assert_exact_lists(&crm);
-        assert!(claimed(&mirror, crm.clock.now())[0].is_some(), "{total}");
         assert!(crm.charged() <= 40, "{total}: {}", crm.charged());
+        crm.wait(600);
+        mirror.scheduled(&crm, &Job::sync()).await;
+        assert_eq!(claimed(&mirror, crm.clock.now())[0], None, "{total}: not before a second moment");
+        crm.wait(600);
+        mirror.scheduled(&crm, &Job::sync()).await;
+        assert!(claimed(&mirror, crm.clock.now())[0].is_some(), "{total}");
+        assert!(crm.charged() <= 50, "{total}: {}", crm.charged());
         crm.wait(600);
         crm.sandbox.clear_log();
         mirror.sync(&crm).await;

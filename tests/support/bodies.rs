@@ -13,6 +13,12 @@ pub fn bad_number(ids: &str) -> Fault {
     Fault::Rewritten(with_bad_number, ids.into())
 }
 
+/// The service fails at every answer with this record.
+pub fn fails_at(id: &str) -> Fault {
+    let fail = |body: &str, id: &str| if body.contains(&format!("\"{id}\"")) { String::new() } else { body.into() };
+    Fault::Rewritten(fail, id.into())
+}
+
 /// `location` and `customFields` of every record are this source text.
 pub fn groups(source: &str) -> Fault {
     Fault::Rewritten(with_groups, source.into())
@@ -49,7 +55,8 @@ fn with_rows_cut_out(body: &str, places: &str) -> String {
     let (from, to): (usize, usize) = (from.parse().unwrap(), to.parse().unwrap());
     let rows = body["data"].as_array_mut().unwrap();
     let ends = to >= rows.len();
-    rows.drain(from..to.min(rows.len()));
+    let to = to.min(rows.len());
+    rows.drain(from.min(to)..to);
     if ends {
         body["nextCursor"] = Value::Null;
     }

@@ -151,18 +151,16 @@ impl Audit<'_> {
         let query = range.sorted(object.resource(), SortBy::UpdatedDesc);
         let fetched = match self.run.engine.page(&query, compare::purpose(self.run), "audit").await {
             // The counts are made all the same.
-            Err(error) if error.is_unreadable() => return Ok(HashSet::new()),
+            Err(error) if error.may_be_of_a_record() => return Ok(HashSet::new()),
             fetched => fetched?,
         };
         let page = &fetched.page;
         let oldest = page.records.iter().filter_map(|record| record.updated_at).min();
-        let (low, high) = range.bounds.dates();
-        // Older records are not all on the page.
-        let oldest =
-            oldest.map(|oldest| if page.next.is_some() { Some(oldest.whole_second().plus(SECOND)) } else { low });
         let mut unseen = match oldest {
-            Some(from) => {
-                let shown = TimeRange::dated(TimeField::UpdatedAt, from, high);
+            Some(oldest) => {
+                // Older records are not all on the page, and a page without a next one may have been cut.
+                let from = oldest.whole_second().plus(SECOND);
+                let shown = TimeRange::dated(TimeField::UpdatedAt, Some(from), range.bounds.dates().1);
                 self.run.read(move |tx| tx.ids_of_range(object, shown)).await?
             }
             None => HashSet::new(),
@@ -325,11 +323,13 @@ impl Audit<'_> {
             match self.list_once(range).await {
                 Ok((there, announced, _)) if there < announced && !was_short => was_short = true,
                 Ok((there, announced, unseen)) => {
-                    self.unseen.extend(unseen);
+                    if there >= announced {
+                        self.unseen.extend(unseen);
+                    }
                     self.not_shown += announced.saturating_sub(there);
                     return Ok(there.max(announced));
                 }
-                Err(error) if error.is_unreadable() && !error.is_too_large() => {
+                Err(error) if error.may_be_of_a_record() && !error.is_too_large() => {
                     // It stays open, and the others are compared.
                     self.run.note_anomaly(Anomaly::UnreadablePage, resource).await?;
                     self.unlisted += 1;

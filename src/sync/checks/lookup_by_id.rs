@@ -242,7 +242,9 @@ impl Confirmation<'_> {
         let (times, sweeps) = reading.await?;
         // A person who accepts removals says that the service is right.
         let accepted = self.run.job.accept_removals && (self.run.by_person || sweeps);
-        let is_as_new = |id: &RecordId| accepted || answer.is_as_new_as(times.get(id).copied().flatten());
+        // Without a count nothing shows that the answer is whole.
+        let is_counted = found.pages.first().is_some_and(|fetched| fetched.page.total.is_some());
+        let is_as_new = |id: &RecordId| accepted || is_counted && answer.is_as_new_as(times.get(id).copied().flatten());
         let (mut gone, newer): (Vec<RecordId>, Vec<RecordId>) = missing.into_iter().partition(is_as_new);
         let mut again = Vec::new();
         if !newer.is_empty() && self.repairs() {

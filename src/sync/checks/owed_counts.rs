@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::audit::DAY;
 use super::compare::Audit;
+use crate::model::answer_time::MOMENTS_APART;
 use crate::model::{Instant, Object, TimeField};
 use crate::store::UnprovenRanges;
 use crate::sync::error::SyncError;
@@ -32,11 +33,11 @@ pub(in crate::sync) async fn carry_out_count(run: &Run<'_>, object: Object, walk
     });
     let Some(mut owed) = known.await? else { return Ok(()) };
     let steady = run.steady_time();
-    let waits = owed.waits_until.is_some_and(|until| until > steady && until <= steady.plus(DAY));
-    if waits && !run.by_person {
+    let waited = owed.waits_until.take();
+    let waits = waited.filter(|until| *until > steady && *until <= steady.plus(DAY));
+    if waits.is_some() && !run.by_person {
         return Ok(());
     }
-    owed.waits_until = None;
     let begun = owed.clone();
     for range in owed.ranges.clone() {
         let mut audit = Audit::new(run, object);
@@ -48,8 +49,11 @@ pub(in crate::sync) async fn carry_out_count(run: &Run<'_>, object: Object, walk
             audit.compare_newest(range).await?;
         }
         audit.compare_or_list(range, is_sweep).await?;
-        if audit.unlisted > 0 {
-            let waiting = UnprovenRanges { waits_until: Some(steady.plus(DAY)), ..owed };
+        // A list that is shorter than announced is believed at a second moment.
+        let is_short = audit.not_shown > 0 && (waits.is_some() || waited.is_none());
+        if audit.unlisted > 0 || is_short {
+            let until = if audit.unlisted > 0 { steady.plus(DAY) } else { waits.unwrap_or(steady.plus(MOMENTS_APART)) };
+            let waiting = UnprovenRanges { waits_until: Some(until), ..owed };
             return run.write(move |tx| tx.claims().set_unproven(object, walk, &waiting)).await;
         }
         let differs = audit.findings.count() > 0 || !audit.unseen.is_empty();

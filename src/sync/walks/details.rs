@@ -351,6 +351,10 @@ impl DetailBatch<'_> {
 }
 
 pub(in crate::sync) async fn read_omitted(run: &Run<'_>, object: Object) -> Result<(), SyncError> {
+    if run.engine.reads_details(object) {
+        // They are read with the others.
+        return Ok(());
+    }
     let _reading = run.omitted_read.lock().await;
     let noted = run.read(move |tx| unread::omitted(tx, object)).await?;
     if noted.is_empty() {

@@ -37,8 +37,7 @@ pub(super) fn mark_unshown(
     ids: &[RecordId],
     details: bool,
 ) -> Result<(), StoreError> {
-    match details {
-        true => tx.knowledge().make_details_due(object, Some(ids)),
-        false => tx.unread().mark_unread(object, ids),
-    }
+    // Noted in both cases: details may be switched off while they wait.
+    tx.unread().mark_unread(object, ids)?;
+    if details { tx.knowledge().make_details_due(object, Some(ids)) } else { Ok(()) }
 }

@@ -256,9 +256,17 @@ impl Walker<'_> {
                 restarted => restarted,
             };
         }
-        if error.is_unreadable() {
-            let is_first = walk.seen.pages == 0 && walk.page_size() == PageSize::MAX && !error.is_too_large();
-            if is_first && self.answers_nothing().await? {
+        if walk.size.counted && error.allows_another() && !error.is_unreadable() {
+            self.run.mark_uncounted(self.job.object(), &error);
+            let mut uncounted = walk.clone();
+            uncounted.size.counted = false;
+            // The cursor is bound to the conditions of its page.
+            return if uncounted.cursor().is_some() { self.restart(&uncounted, None).await } else { Ok(uncounted) };
+        }
+        if error.may_be_of_a_record() {
+            // What is no JSON behind pages that were, is a matter of a record.
+            let is_sure = error.is_too_large() || error.is_unreadable() && walk.seen.pages > 0;
+            if !is_sure && walk.page_size() == PageSize::MAX && self.answers_nothing().await? {
                 return Err(error);
             }
             return match walk.with_smaller_pages() {
@@ -266,14 +274,7 @@ impl Walker<'_> {
                 None => self.pass_over_record(error).await,
             };
         }
-        if !walk.size.counted || !error.allows_another() {
-            return Err(error);
-        }
-        self.run.mark_uncounted(self.job.object(), &error);
-        let mut uncounted = walk.clone();
-        uncounted.size.counted = false;
-        // The cursor is bound to the conditions of its page.
-        if uncounted.cursor().is_some() { self.restart(&uncounted, None).await } else { Ok(uncounted) }
+        Err(error)
     }
 
     async fn fetch(&self, walk: &Walk) -> Result<FetchedPage, SyncError> {
@@ -322,7 +323,7 @@ impl Walker<'_> {
         let run = self.run;
         let (object, before, ends) = (self.job.object(), self.walk.frontier, *next == Next::End);
         // Whether no page of its range follows.
-        let is_last = ends || matches!(next, Next::Restart(_)) && arrived.page.next.is_none();
+        let is_last = (ends || matches!(next, Next::Restart(_)) && arrived.page.next.is_none()) && !walk.is_short();
         // Whether the checkpoint is stored even if the page changed nothing.
         let save = !goes_on || self.unsaved >= MAX_UNSAVED;
         let (service_time, resource) = (run.results().service_time, object.resource());
@@ -335,10 +336,13 @@ impl Walker<'_> {
             let mut noted = apply::apply_page(tx, object, &page, &answer.asked, now)?;
             noted.omitted = apply::after_answer(tx, object, (details, overlap))?;
             anomalies.iter().try_for_each(|anomaly| anomaly.enter(tx, resource, now))?;
-            // A page that changes nothing must not count as one that has written.
-            if matches!(job, WalkPurpose::Slice(..)) && page.unusable > 0 {
+            match job {
+                // A page that changes nothing must not count as one that has written.
+                _ if page.unusable == 0 => {}
                 // Without an id they are in no count of what is missing.
-                tx.claims().leave_records_out(object, page.unusable)?;
+                WalkPurpose::Slice(..) => tx.claims().leave_records_out(object, page.unusable)?,
+                WalkPurpose::Changes(_) => closing_counts::owe_changes(tx, object, walk.origin, walk.seen.high)?,
+                WalkPurpose::Fill(..) => {}
             }
             job.remember_page(tx, &walk, before, (&page.records, &noted.older), (is_last, details))?;
             let saved = save || tx.has_written();

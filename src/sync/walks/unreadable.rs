@@ -233,7 +233,7 @@ impl Walker<'_> {
     async fn first_row(&self, query: ListQuery) -> Result<Option<Option<Record>>, SyncError> {
         match self.ask(query.limit(PageSize::ONE).once()).await {
             Ok(arrived) => Ok(Some(arrived.page.records.into_iter().next())),
-            Err(error) if error.is_unreadable() => Ok(None),
+            Err(error) if error.may_be_of_a_record() => Ok(None),
             Err(error) => Err(error),
         }
     }
