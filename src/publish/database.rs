@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use hyper::body::Bytes;
 use tokio::task::JoinHandle;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, CopyInSink, Row};
 
@@ -143,8 +144,8 @@ impl Database {
         Ok(TargetState::read(&cursor.unwrap_or_default(), generation, &details.unwrap_or_default()))
     }
 
-    /// Begins a transaction, and moves the cursor in it. If another publisher moved it first, this fails; a later one
-    /// waits for the end of this transaction.
+    /// Begins a transaction, and moves the cursor in it. If another publisher moved it first, or is in a transaction, this
+    /// fails.
     pub(super) async fn begin(&self, state: &mut TargetState) -> Result<(), PublishError> {
         self.start(MOVING).await?;
         if self.checks_at_once.load(Ordering::Relaxed) {
@@ -156,12 +157,14 @@ impl Database {
     pub(super) async fn advance(&self, state: &mut TargetState) -> Result<(), PublishError> {
         let (cursor, details) = (state.cursor_text(), state.details_text());
         let params: [Param<'_>; 3] = [(&cursor, Type::TEXT), (&details, Type::TEXT), (&state.generation, Type::INT8)];
-        let moved = self.execute(MOVING, &sql::private(&self.schema, sql::ADVANCE), &params).await?;
-        if moved != 1 {
-            return Err(PublishError::Busy { schema: self.schema.clone() });
+        match self.execute(MOVING, &sql::private(&self.schema, sql::ADVANCE), &params).await {
+            Ok(1) => {
+                state.generation += 1;
+                Ok(())
+            }
+            Err(error) if error.code() != Some(&SqlState::LOCK_NOT_AVAILABLE) => Err(error),
+            _ => Err(PublishError::Busy { schema: self.schema.clone() }),
         }
-        state.generation += 1;
-        Ok(())
     }
 
     /// Begins a transaction. A lock that somebody holds is waited for two seconds, so that readers do not queue behind

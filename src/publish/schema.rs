@@ -147,7 +147,15 @@ impl Sides<'_> {
         for table in publication.open_tables() {
             let there = existing.get(table.name).map_or(&[][..], |there| &there.indexes);
             let statements = sql::appearance(&database.schema, table, there);
-            let done = database.transaction("make indexes and comments", &statements).await;
+            let mut next = self.state.clone();
+            let make = async {
+                database.advance(&mut next).await?;
+                database.run("make indexes and comments", &statements).await
+            };
+            let done = database.in_transaction("make indexes and comments", make).await;
+            if done.is_ok() {
+                self.state = next;
+            }
             self.report_refused(table.name, done)?;
         }
         if self.refused.len() == refused {

@@ -96,6 +96,16 @@ async fn read_only_database_is_retried_and_an_overtaken_publisher_changes_nothin
     mirror.sync(&crm).await;
     postgres.publish(&mirror).await;
     assert_equal(&mirror, &postgres).await;
+    // Another publisher is in a transaction: that is no failure.
+    postgres.run("BEGIN; UPDATE crm.publish_state SET generation = generation + 1").await;
+    let (code, _, err) = verb(&mirror, &postgres.url(), &["publish"]);
+    assert_eq!(code, Some(75), "{err}");
+    assert!(mirror.one("SELECT value FROM state WHERE name = 'publish'").contains("\"failures\":0"));
+    postgres.run("COMMIT").await;
+    let publish = || async { postgres.try_publish(&Postgres::settings(&mirror)).await };
+    let both = tokio::join!(publish(), publish());
+    assert!(<[_; 2]>::from(both).iter().all(|ended| matches!(ended, Ok(_) | Err(PublishError::Busy { .. }))));
+    assert_equal(&mirror, &postgres).await;
 }
 
 #[tokio::test]
