@@ -28,8 +28,6 @@ const SHOWN: usize = 20;
 /// How often in a row the mirror may have changed when a page is compared.
 const UNSETTLED: u32 = 10;
 
-const COMPARING: &str = "compare rows";
-
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Comparison {
     pub rows: u64,
@@ -175,7 +173,7 @@ async fn note_differing(
         let of_column = |n: &usize| rows[part.clone()].iter().map(|row| row[*n].as_deref()).collect();
         let arrays: Vec<Vec<Option<&str>>> = compared.iter().map(of_column).collect();
         let params = arrays.iter().map(|array| (array as &(dyn ToSql + Sync), Type::TEXT_ARRAY));
-        database.query(COMPARING, statement, &params.collect::<Vec<_>>()).await
+        database.query(statement, &params.collect::<Vec<_>>()).await
     };
     let (parts, refused) = in_parts(rows.len(), compare_part).await?;
     for (place, _) in refused {

@@ -36,8 +36,8 @@ pub(super) type Param<'a> = (&'a (dyn ToSql + Sync), Type);
 
 pub(super) type RowSink = Pin<Box<CopyInSink<Bytes>>>;
 
-pub(super) const COPYING: &str = "copy rows";
-const MOVING: &str = "move the cursor";
+/// What failed, in a message: the server says the rest.
+const PUBLISHING: &str = "publish";
 
 /// How long the database may take for one statement, or to take the next rows.
 const ANSWER: Duration = Duration::from_secs(300);
@@ -64,7 +64,7 @@ impl Database {
         let (client, connection, place) = url.connect().await?;
         let (schema, checks_at_once) = (schema.into(), AtomicBool::new(false));
         let database = Database { client, connection, place, schema, checks_at_once };
-        let encoding = database.query("read the encoding", "SHOW server_encoding", &[]).await?;
+        let encoding = database.query("SHOW server_encoding", &[]).await?;
         match encoding.into_iter().flatten().flatten().next() {
             Some(encoding) if encoding != "UTF8" => {
                 Err(PublishError::Encoding { place: database.place.clone(), encoding })
@@ -76,49 +76,38 @@ impl Database {
     /// Waits for an answer, and gives up the connection if there is none: what follows fails at once.
     pub(super) async fn in_time<T>(
         &self,
-        doing: &'static str,
         answer: impl Future<Output = Result<T, tokio_postgres::Error>>,
     ) -> Result<T, PublishError> {
         match tokio::time::timeout(ANSWER, answer).await {
-            Ok(answer) => answer.map_err(|error| PublishError::of(doing, &self.place, &error)),
+            Ok(answer) => answer.map_err(|error| PublishError::of(PUBLISHING, &self.place, &error)),
             Err(_) => {
                 self.connection.abort();
-                Err(PublishError::no_answer(doing, &self.place, &format!("no answer within {} s", ANSWER.as_secs())))
+                let why = format!("no answer within {} s", ANSWER.as_secs());
+                Err(PublishError::no_answer(PUBLISHING, &self.place, &why))
             }
         }
     }
 
-    pub(super) async fn run(&self, doing: &'static str, statements: &str) -> Result<(), PublishError> {
-        self.in_time(doing, self.client.batch_execute(statements)).await
+    pub(super) async fn run(&self, statements: &str) -> Result<(), PublishError> {
+        self.in_time(self.client.batch_execute(statements)).await
     }
 
-    pub(super) async fn execute(
-        &self,
-        doing: &'static str,
-        statement: &str,
-        params: &[Param<'_>],
-    ) -> Result<u64, PublishError> {
-        self.in_time(doing, self.client.execute_typed(statement, params)).await
+    pub(super) async fn execute(&self, statement: &str, params: &[Param<'_>]) -> Result<u64, PublishError> {
+        self.in_time(self.client.execute_typed(statement, params)).await
     }
 
     /// Every column of every row, each of type `text`.
-    pub(super) async fn query(
-        &self,
-        doing: &'static str,
-        statement: &str,
-        params: &[Param<'_>],
-    ) -> Result<Vec<PgRow>, PublishError> {
-        let rows = self.in_time(doing, self.client.query_typed(statement, params)).await?;
+    pub(super) async fn query(&self, statement: &str, params: &[Param<'_>]) -> Result<Vec<PgRow>, PublishError> {
+        let rows = self.in_time(self.client.query_typed(statement, params)).await?;
         let read = |row: &Row| (0..row.len()).map(|n| row.try_get(n)).collect::<Result<PgRow, _>>();
         let rows = rows.iter().map(read).collect::<Result<_, _>>();
-        rows.map_err(|error| PublishError::of(doing, &self.place, &error))
+        rows.map_err(|error| PublishError::of(PUBLISHING, &self.place, &error))
     }
 
     pub(super) async fn prepare(&self, tables: &BTreeSet<&str>) -> Result<(), PublishError> {
-        let doing = "create the schema";
         let named = "SELECT nspname::text FROM pg_catalog.pg_namespace WHERE nspname = $1";
-        if self.query(doing, named, &[(&self.schema, Type::TEXT)]).await?.is_empty() {
-            self.transaction(doing, &format!("CREATE SCHEMA IF NOT EXISTS {}", sql::ident(&self.schema))).await?;
+        if self.query(named, &[(&self.schema, Type::TEXT)]).await?.is_empty() {
+            self.transaction(&format!("CREATE SCHEMA IF NOT EXISTS {}", sql::ident(&self.schema))).await?;
         }
         let there = self.tables().await?;
         // Without the private table, some of these names belong to another program.
@@ -128,16 +117,15 @@ impl Database {
         }
         for (name, statement) in [(STATE_TABLE, sql::CREATE_STATE), (REFUSED_TABLE, sql::CREATE_REFUSED)] {
             if !there.contains_key(name) {
-                self.transaction(doing, &sql::private(&self.schema, statement)).await?;
+                self.transaction(&sql::private(&self.schema, statement)).await?;
             }
         }
         Ok(())
     }
 
     pub(super) async fn state(&self) -> Result<TargetState, PublishError> {
-        let doing = "read the cursor";
-        self.run(doing, &sql::private(&self.schema, sql::INSERT_STATE)).await?;
-        let rows = self.query(doing, &sql::private(&self.schema, sql::SELECT_STATE), &[]).await?;
+        self.run(&sql::private(&self.schema, sql::INSERT_STATE)).await?;
+        let rows = self.query(&sql::private(&self.schema, sql::SELECT_STATE), &[]).await?;
         let [cursor, generation, details] =
             rows.into_iter().next().and_then(|row| row.try_into().ok()).unwrap_or_default();
         let generation = generation.and_then(|text| text.parse().ok()).unwrap_or_default();
@@ -147,9 +135,9 @@ impl Database {
     /// Begins a transaction, and moves the cursor in it. If another publisher moved it first, or is in a transaction, this
     /// fails.
     pub(super) async fn begin(&self, state: &mut TargetState) -> Result<(), PublishError> {
-        self.start(MOVING).await?;
+        self.start().await?;
         if self.checks_at_once.load(Ordering::Relaxed) {
-            self.run(MOVING, "SET CONSTRAINTS ALL IMMEDIATE").await?;
+            self.run("SET CONSTRAINTS ALL IMMEDIATE").await?;
         }
         self.advance(state).await
     }
@@ -157,7 +145,7 @@ impl Database {
     pub(super) async fn advance(&self, state: &mut TargetState) -> Result<(), PublishError> {
         let (cursor, details) = (state.cursor_text(), state.details_text());
         let params: [Param<'_>; 3] = [(&cursor, Type::TEXT), (&details, Type::TEXT), (&state.generation, Type::INT8)];
-        match self.execute(MOVING, &sql::private(&self.schema, sql::ADVANCE), &params).await {
+        match self.execute(&sql::private(&self.schema, sql::ADVANCE), &params).await {
             Ok(1) => {
                 state.generation += 1;
                 Ok(())
@@ -171,22 +159,21 @@ impl Database {
     /// this connection. A load takes as long as it takes: cut short, it would begin again for ever. What others wrote until a
     /// lock was given is seen, and a publisher that stops keeps it for five minutes. The settings end with the transaction,
     /// because a pooler gives the connection to others.
-    pub(super) async fn start(&self, doing: &'static str) -> Result<(), PublishError> {
+    pub(super) async fn start(&self) -> Result<(), PublishError> {
         let settings = "SET LOCAL lock_timeout = '2s'; SET LOCAL statement_timeout = 0; \
                         SET LOCAL idle_in_transaction_session_timeout = '5min'";
-        self.run(doing, &format!("BEGIN ISOLATION LEVEL READ COMMITTED; {settings}")).await
+        self.run(&format!("BEGIN ISOLATION LEVEL READ COMMITTED; {settings}")).await
     }
 
-    pub(super) async fn transaction(&self, doing: &'static str, statements: &str) -> Result<(), PublishError> {
-        self.in_transaction(doing, self.run(doing, statements)).await
+    pub(super) async fn transaction(&self, statements: &str) -> Result<(), PublishError> {
+        self.in_transaction(self.run(statements)).await
     }
 
     pub(super) async fn in_transaction(
         &self,
-        doing: &'static str,
         work: impl Future<Output = Result<(), PublishError>>,
     ) -> Result<(), PublishError> {
-        self.start(doing).await?;
+        self.start().await?;
         match work.await {
             Ok(()) => self.commit().await.map_err(PublishError::of_statement),
             Err(error) => Err(self.give_up(error).await),
@@ -196,21 +183,20 @@ impl Database {
     /// Does something in a transaction that goes on if the database refuses it.
     pub(super) async fn in_savepoint(
         &self,
-        doing: &'static str,
         work: impl Future<Output = Result<(), PublishError>>,
     ) -> Result<Result<(), PublishError>, PublishError> {
-        self.run(doing, "SAVEPOINT crm_mirror_try").await?;
+        self.run("SAVEPOINT crm_mirror_try").await?;
         let done = work.await;
-        if done.is_err() && self.run(doing, "ROLLBACK TO SAVEPOINT crm_mirror_try").await.is_err() {
+        if done.is_err() && self.run("ROLLBACK TO SAVEPOINT crm_mirror_try").await.is_err() {
             // The connection is lost.
             return done.map(Ok);
         }
-        self.run(doing, "RELEASE SAVEPOINT crm_mirror_try").await?;
+        self.run("RELEASE SAVEPOINT crm_mirror_try").await?;
         Ok(done.map_err(PublishError::of_statement))
     }
 
     pub(super) async fn roll_back(&self) -> Result<(), PublishError> {
-        self.run("end a transaction", "ROLLBACK").await
+        self.run("ROLLBACK").await
     }
 
     /// Ends a transaction that failed. If that works, the session answers, and the error is one of a statement.
@@ -224,17 +210,17 @@ impl Database {
     }
 
     pub(super) async fn commit(&self) -> Result<(), PublishError> {
-        self.run("commit a batch", "COMMIT").await
+        self.run("COMMIT").await
     }
 
     pub(super) async fn copy_into(&self, table: &PublishedTable, name: &str) -> Result<RowSink, PublishError> {
         let statement = sql::copy_in(&self.schema, table, name);
-        self.in_time(COPYING, self.client.copy_in(&statement)).await.map(Box::pin)
+        self.in_time(self.client.copy_in(&statement)).await.map(Box::pin)
     }
 
     pub(super) async fn tables(&self) -> Result<BTreeMap<String, ExistingTable>, PublishError> {
         let params: [Param<'_>; 2] = [(&self.schema, Type::TEXT), (&LEFT_BEHIND, Type::TEXT)];
-        let rows = self.query("read the catalogue", TABLES, &params).await?;
+        let rows = self.query(TABLES, &params).await?;
         let table = |row: PgRow| {
             let [name, table] = <[Option<String>; 2]>::try_from(row).ok()?;
             Some((name?, serde_json::from_str(&table?).ok()?))
@@ -242,9 +228,6 @@ impl Database {
         Ok(rows.into_iter().filter_map(table).collect())
     }
 }
-
-const WRITING: &str = "write rows";
-const NOTING: &str = "note the refused rows";
 
 /// The maximum number of refused rows that a report names.
 const NAMED: i64 = 20;
@@ -304,7 +287,7 @@ impl Database {
     ) -> Result<(Vec<Vec<String>>, Option<Vec<String>>), PublishError> {
         let statement = sql::page_of_keys(&self.schema, table, after.is_some(), PAGE);
         let from: Vec<Param<'_>> = after.into_iter().flatten().map(|text| (text as _, Type::TEXT)).collect();
-        let page = self.query("read rows", &statement, &from).await?;
+        let page = self.query(&statement, &from).await?;
         let keys: Vec<Vec<String>> = page.into_iter().map(|row| row.into_iter().flatten().collect()).collect();
         let next = keys.last().filter(|_| keys.len() == PAGE).cloned();
         Ok((keys, next))
@@ -333,7 +316,7 @@ impl Database {
         statement: &str,
         params: &[Param<'_>],
     ) -> Result<(), PublishError> {
-        let written = self.patiently(WRITING, || async { self.execute(WRITING, statement, params).await.map(drop) });
+        let written = self.patiently(|| async { self.execute(statement, params).await.map(drop) });
         match written.await? {
             Err(error) if error.is_of_rows() => next.owed.insert(table.into()),
             done => return done.map_err(|error| error.of_table(table)),
@@ -348,8 +331,8 @@ impl Database {
             let arrays: Vec<&[Option<&str>]> = rows.arrays.iter().map(|array| &array[part.clone()]).collect();
             let params = arrays.iter().map(|array| (array as &(dyn ToSql + Sync), Type::TEXT_ARRAY));
             let params: Vec<Param<'_>> = params.collect();
-            let write = || async { self.execute(WRITING, &rows.statement, &params).await.map(drop) };
-            self.patiently(WRITING, write).await?.map_err(|error| error.of_table(rows.table))
+            let write = || async { self.execute(&rows.statement, &params).await.map(drop) };
+            self.patiently(write).await?.map_err(|error| error.of_table(rows.table))
         };
         let (_, refused) = in_parts(rows.names.len(), write_part).await?;
         if rows.names.is_empty() {
@@ -364,7 +347,7 @@ impl Database {
             next.owed.insert(rows.table.into());
             let insert = sql::private(&self.schema, sql::INSERT_REFUSED);
             let table: Param<'_> = (&rows.table, Type::TEXT);
-            self.execute(NOTING, &insert, &[table, (&names, Type::TEXT_ARRAY), (&reasons, Type::TEXT_ARRAY)]).await?;
+            self.execute(&insert, &[table, (&names, Type::TEXT_ARRAY), (&reasons, Type::TEXT_ARRAY)]).await?;
         }
         Ok(())
     }
@@ -379,13 +362,13 @@ impl Database {
         let delete = format!("DELETE FROM {{refused}} WHERE table_name = $1 AND {condition}");
         let mut params: Vec<Param<'_>> = vec![(&table, Type::TEXT)];
         params.extend(value.iter().cloned());
-        self.execute(NOTING, &sql::private(&self.schema, &delete), &params).await.map(drop)
+        self.execute(&sql::private(&self.schema, &delete), &params).await.map(drop)
     }
 
     /// The number of rows that are left out, and the first of them.
     pub(super) async fn refused(&self) -> Result<(u64, Vec<RefusedRow>), PublishError> {
         let select = sql::private(&self.schema, sql::SELECT_REFUSED);
-        let rows = self.query(NOTING, &select, &[(&NAMED, Type::INT8)]).await?;
+        let rows = self.query(&select, &[(&NAMED, Type::INT8)]).await?;
         let total = rows.first().and_then(|row| row.last()?.as_ref()?.parse().ok()).unwrap_or(0);
         let named = rows.into_iter().filter_map(|row| {
             let [table, name, reason, _] = <[Option<String>; 4]>::try_from(row).ok()?;

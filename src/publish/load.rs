@@ -17,7 +17,7 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 
 use super::compare::extra;
-use super::database::{COPYING, Database, Param};
+use super::database::{Database, Param};
 use super::ddl::{self, LEFT_BEHIND, LEFT_BEHIND_TABLE};
 use super::row::{PgRow, PublishedRows, copy_line};
 use super::schema::Reloads;
@@ -113,7 +113,7 @@ impl Sides<'_> {
     ) -> Result<u64, PublishError> {
         let (database, name) = (self.database, table.name);
         if replaces {
-            database.run(DOING, &sql::create_shadow(&database.schema, table)).await?;
+            database.run(&sql::create_shadow(&database.schema, table)).await?;
             if !self.state.is_loaded(table) {
                 return Ok(0);
             }
@@ -177,7 +177,7 @@ impl Sides<'_> {
                 Some(sink) => {
                     let mut lines = String::new();
                     rows.iter().for_each(|row| copy_line(row, &mut lines));
-                    database.in_time(COPYING, sink.send(lines.into())).await?;
+                    database.in_time(sink.send(lines.into())).await?;
                 }
                 None => database.upsert(next, table, shadow, &rows).await?,
             }
@@ -187,13 +187,11 @@ impl Sides<'_> {
             }
         }
         if let Some(mut sink) = sink {
-            database.in_time(COPYING, sink.as_mut().finish()).await?;
+            database.in_time(sink.as_mut().finish()).await?;
         }
         Ok(written)
     }
 }
-
-const DOING: &str = "replace a table";
 
 /// How often the locks of tables and rows are requested, each time for two seconds, and the delay in between: readers
 /// that wait behind the request get on meanwhile.
@@ -220,28 +218,27 @@ impl Database {
         let lock = || async {
             for name in names {
                 let statement = format!("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE", sql::qualified(&self.schema, name));
-                self.run(DOING, &statement).await.map_err(|error| error.of_table(name))?;
+                self.run(&statement).await.map_err(|error| error.of_table(name))?;
             }
             Ok(())
         };
-        self.patiently(DOING, lock).await?
+        self.patiently(lock).await?
     }
 
     /// As [`Database::in_savepoint`], and again while something is locked.
     pub(super) async fn patiently<W: Future<Output = Result<(), PublishError>>>(
         &self,
-        doing: &'static str,
         work: impl Fn() -> W,
     ) -> Result<Result<(), PublishError>, PublishError> {
         for _ in 1..LOCK_TRIES {
-            match self.in_savepoint(doing, work()).await? {
+            match self.in_savepoint(work()).await? {
                 Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
                     tokio::time::sleep(LOCK_DELAY).await;
                 }
                 done => return Ok(done),
             }
         }
-        self.in_savepoint(doing, work()).await
+        self.in_savepoint(work()).await
     }
 
     /// The new table takes the place of the old one, as that is now that it is locked.
@@ -262,7 +259,7 @@ impl Database {
             }
             let carried = ddl::carried(table, there, layout);
             if !carried.is_empty() {
-                self.run(DOING, &sql::carry(schema, table, &carried)).await?;
+                self.run(&sql::carry(schema, table, &carried)).await?;
             }
             for attachment in self.attachments(table).await?.into_iter().rev() {
                 match self.attempt(&attachment.remove).await? {
@@ -307,7 +304,7 @@ impl Database {
     /// Renames a table, and its key if PostgreSQL named it.
     async fn rename(&self, from: &str, to: &str) -> Result<(), PublishError> {
         let (table, new) = (sql::qualified(&self.schema, from), sql::qualified(&self.schema, to));
-        self.run(DOING, &format!("ALTER TABLE {table} RENAME TO {}", sql::ident(to))).await?;
+        self.run(&format!("ALTER TABLE {table} RENAME TO {}", sql::ident(to))).await?;
         let key = format!("ALTER TABLE {new} RENAME CONSTRAINT \"{from}_pkey\" TO \"{to}_pkey\"");
         self.attempt(&key).await.map(drop)
     }
@@ -316,9 +313,9 @@ impl Database {
     pub(super) async fn attachments(&self, table: &PublishedTable) -> Result<Vec<Attachment>, PublishError> {
         let ours: Vec<String> = table.indexes.iter().map(|index| sql::index_form(index)).collect();
         let params: [Param<'_>; 3] = [(&self.schema, Type::TEXT), (&table.name, Type::TEXT), (&ours, Type::TEXT_ARRAY)];
-        self.run(DOING, "SET LOCAL search_path = ''").await?;
-        let rows = self.query(DOING, ATTACHMENTS, &params).await?;
-        self.run(DOING, "SET LOCAL search_path = DEFAULT").await?;
+        self.run("SET LOCAL search_path = ''").await?;
+        let rows = self.query(ATTACHMENTS, &params).await?;
+        self.run("SET LOCAL search_path = DEFAULT").await?;
         Ok(rows
             .into_iter()
             .filter_map(|row| {
@@ -343,13 +340,13 @@ impl Database {
         self.rename(&sql::old_name(table.name), &name).await?;
         let kept = sql::qualified(&self.schema, &name);
         let about = format!("{LEFT_BEHIND}the rows of {} before it was replaced", table.name);
-        self.run(DOING, &format!("COMMENT ON TABLE {kept} IS {}", sql::literal(&about))).await
+        self.run(&format!("COMMENT ON TABLE {kept} IS {}", sql::literal(&about))).await
     }
 
     /// Executes a statement in a transaction that goes on if the database refuses it. What is only unavailable is an error,
     /// because it is possible later.
     async fn attempt(&self, statement: &str) -> Result<Result<(), PublishError>, PublishError> {
-        match self.in_savepoint(DOING, self.run(DOING, statement)).await? {
+        match self.in_savepoint(self.run(statement)).await? {
             Err(error) if !error.is_refusal() => Err(error),
             tried => Ok(tried),
         }

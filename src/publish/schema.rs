@@ -16,9 +16,6 @@ const MULTI_SELECTS: &str = "multi_selects";
 /// Why a table of the right shape is loaded.
 const OWED: &str = "it was not known to be equal";
 
-const DOING: &str = "change the columns";
-const CLEARING: &str = "empty what was left behind";
-
 /// The tables that are loaded.
 pub(super) type Reloads = BTreeMap<&'static str, Reload>;
 
@@ -38,7 +35,7 @@ impl Sides<'_> {
         let owed = self.state.owed.clone();
         self.owe_what_was_refilled().await?;
         for (name, _) in existing.iter().filter(|(_, table)| table.is_left_behind && table.users.is_empty()) {
-            match database.transaction(DOING, &format!("DROP TABLE {}", sql::qualified(&database.schema, name))).await {
+            match database.transaction(&format!("DROP TABLE {}", sql::qualified(&database.schema, name))).await {
                 // Something that is not a view needs it, or it has another owner: it is named as left behind.
                 Err(error) if error.is_refusal() => {}
                 done => done?,
@@ -75,9 +72,9 @@ impl Sides<'_> {
                 Some(_) if !statements.is_empty() => {
                     let change = async {
                         database.advance(&mut next).await?;
-                        database.run(DOING, &statements).await
+                        database.run(&statements).await
                     };
-                    database.in_transaction(DOING, change).await
+                    database.in_transaction(change).await
                 }
                 _ => Ok(()),
             };
@@ -150,9 +147,9 @@ impl Sides<'_> {
             let mut next = self.state.clone();
             let make = async {
                 database.advance(&mut next).await?;
-                database.run("make indexes and comments", &statements).await
+                database.run(&statements).await
             };
-            let done = database.in_transaction("make indexes and comments", make).await;
+            let done = database.in_transaction(make).await;
             if done.is_ok() {
                 self.state = next;
             }
@@ -199,7 +196,7 @@ impl Database {
         let columns: Vec<String> = columns.map(|column| sql::ident(&column.name)).collect();
         let has_values = columns.join(" IS NOT NULL OR ");
         let any = format!("SELECT 'x'::text FROM ONLY {place} WHERE {has_values} IS NOT NULL LIMIT 1");
-        if columns.is_empty() || self.query(CLEARING, &any, &[]).await?.is_empty() {
+        if columns.is_empty() || self.query(&any, &[]).await?.is_empty() {
             return Ok(());
         }
         let quiet = format!("ALTER TABLE {place} DISABLE TRIGGER USER");
@@ -207,8 +204,8 @@ impl Database {
         let of_table = sql::literal(&place);
         let references =
             format!("SELECT 'x'::text FROM pg_catalog.pg_constraint WHERE confrelid = {of_table}::regclass");
-        if self.query(CLEARING, &references, &[]).await?.is_empty() {
-            match self.transaction(CLEARING, &format!("{quiet}; DELETE FROM ONLY {place}")).await {
+        if self.query(&references, &[]).await?.is_empty() {
+            match self.transaction(&format!("{quiet}; DELETE FROM ONLY {place}")).await {
                 Err(error) if error.is_refusal() => {}
                 done => return done,
             }
@@ -218,6 +215,6 @@ impl Database {
             "{quiet}; ALTER TABLE ONLY {place} ALTER COLUMN {optional} DROP NOT NULL; \
              UPDATE ONLY {place} SET {nulls} = NULL WHERE {has_values} IS NOT NULL"
         );
-        self.transaction(CLEARING, &update).await
+        self.transaction(&update).await
     }
 }
