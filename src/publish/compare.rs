@@ -163,7 +163,7 @@ async fn note_differing(
     found: &mut Comparison,
 ) -> Result<(), PublishError> {
     let is_compared = |column: &str| !sql::STAMPS.contains(&column) && (has_names || column != "company_name");
-    let compared = (0..table.columns.len()).filter(|n| is_compared(&table.columns[*n].source));
+    let compared = (0..table.columns.len()).filter(|n| is_compared(&table.columns[*n].name));
     let compared: Vec<usize> = compared.collect();
     let statement = sql::compare(&sides.database.schema, table, &compared);
     let rows = sides.converted(table, rows);
@@ -231,7 +231,7 @@ pub(super) fn extra(
 ) -> Result<Vec<Vec<String>>, StoreError> {
     let Some(mut narrow) = publication.table(name).cloned() else { return Ok(Vec::new()) };
     // No columns but those that decide whether a row is published.
-    narrow.columns.retain(|column| column.is_key || ["object_type", "seq"].contains(&column.source.as_str()));
+    narrow.columns.retain(|column| column.is_key || ["object_type", "seq"].contains(&column.name.as_str()));
     let query = PageQuery { table: name.into(), ..narrow.query() };
     let as_value = |(text, column): (&String, &&str)| match (text.parse(), narrow.place(column)) {
         (Ok(number), Some(place)) if narrow.columns[place].pg_type == PgType::Bigint => SqlValue::Int(number),

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use serde::Deserialize;
 
-use super::tables::{PgType, PublishedColumn, PublishedTable, archived_name, hides_stored};
+use super::tables::{PgType, PublishedColumn, PublishedTable, hides_stored};
 use crate::model::Layout;
 
 /// The beginning of the comment on a table that is kept only because something of a person needs it.
@@ -78,7 +78,7 @@ pub(super) fn plan(table: &PublishedTable, existing: Option<&ExistingTable>, lay
             plan.replace(format!("{} is not published", old.name));
         } else if !is_wanted && PublishedTable::is_custom(&old.name) {
             // It keeps its last values, and views follow.
-            plan.renamed.push((old.name.clone(), free_name(&archived_name(&old.name), existing)));
+            plan.renamed.push((old.name.clone(), free_name(&format!("archived_{}", old.name), existing)));
         }
     }
     for column in &table.columns {
@@ -113,7 +113,7 @@ pub(super) fn carried<'e>(
 /// The name itself, or with a number behind a sign that no column of the mirror has.
 fn free_name(name: &str, existing: &ExistingTable) -> String {
     let is_free = |name: &String| existing.column(name).is_none();
-    let numbered = |n: u32| format!("{}${n}", name.chars().take(61).collect::<String>());
+    let numbered = |n: u32| format!("{name}${n}");
     // Terminates: a table has finitely many columns.
     std::iter::once(name.to_string()).chain((2..).map(numbered)).find(is_free).unwrap_or_default()
 }
@@ -126,7 +126,7 @@ impl SchemaPlan {
 
     /// If the archived column has the same type, it is renamed back, for the views that use it; its values may be old.
     fn restore_or_add(&mut self, column: &PublishedColumn, existing: &ExistingTable) {
-        let from = archived_name(&column.name);
+        let from = format!("archived_{}", column.name);
         let is_archived = existing.column(&from).is_some_and(|old| old.pg_type == Some(column.pg_type));
         match is_archived {
             true => self.renamed.push((from, column.name.clone())),
@@ -143,7 +143,6 @@ mod tests {
 
     fn column(name: &str, pg_type: PgType) -> PublishedColumn {
         PublishedColumn {
-            source: name.into(),
             name: name.into(),
             pg_type,
             wire: None,

@@ -74,8 +74,8 @@ impl<'a> PublishedRows<'a> {
         let mut escapes: Vec<(&str, String)> = Vec::new();
         let mut out: PgRow = Vec::with_capacity(row.len());
         for (column, value) in self.table.columns.iter().zip(row) {
-            let value = self.without_hidden(&column.source, value, row);
-            if column.is_key || is_pointer(&column.source) || self.extra.is_none() && column.pg_type == PgType::Text {
+            let value = self.without_hidden(&column.name, value, row);
+            if column.is_key || is_pointer(&column.name) || self.extra.is_none() && column.pg_type == PgType::Text {
                 out.push(match value.as_ref() {
                     SqlValue::Text(text) => Some(value::key(text)),
                     SqlValue::Int(i) => Some(i.to_string()),
@@ -85,8 +85,8 @@ impl<'a> PublishedRows<'a> {
             }
             let stored = value::stored(&value, column.pg_type, column.is_indexed).map(Cow::into_owned);
             // A joined name is kept with the record that has it.
-            if stored.is_none() && *value != SqlValue::Null && !is_joined(&column.source) {
-                escapes.push((column.wire.as_deref().unwrap_or(&column.source), value::source(&value)));
+            if stored.is_none() && *value != SqlValue::Null && !is_joined(&column.name) {
+                escapes.push((column.wire.as_deref().unwrap_or(&column.name), value::source(&value)));
             }
             out.push(stored);
         }
@@ -105,7 +105,7 @@ impl<'a> PublishedRows<'a> {
         if columns.len() * value::MAX_STORED <= MAX_ROW_BYTES {
             return;
         }
-        let is_custom = |place: &usize| PublishedTable::is_custom(&columns[*place].source);
+        let is_custom = |place: &usize| PublishedTable::is_custom(&columns[*place].name);
         let mut bytes = stored_bytes(columns, out);
         for place in (0..columns.len()).rev().filter(is_custom) {
             if bytes <= MAX_ROW_BYTES {
@@ -121,7 +121,7 @@ impl<'a> PublishedRows<'a> {
 
     pub(super) fn visible<'v>(&self, row: &'v [SqlValue]) -> Vec<Cow<'v, SqlValue>> {
         let columns = self.table.columns.iter().zip(row);
-        columns.map(|(column, value)| self.without_hidden(&column.source, value, row)).collect()
+        columns.map(|(column, value)| self.without_hidden(&column.name, value, row)).collect()
     }
 
     fn without_hidden<'v>(&self, column: &str, value: &'v SqlValue, row: &[SqlValue]) -> Cow<'v, SqlValue> {
@@ -207,7 +207,6 @@ mod tests {
 
     fn column(name: &str, pg_type: PgType, wire: Option<&str>) -> PublishedColumn {
         PublishedColumn {
-            source: name.into(),
             name: name.into(),
             pg_type,
             wire: wire.map(String::from),

@@ -164,7 +164,7 @@ pub(super) fn upsert(schema: &str, table: &PublishedTable, name: &str) -> String
     let sets = joined(others.map(|column| format!("{0} = excluded.{0}", ident(&column.name))), ", ");
     let conflict = if sets.is_empty() { "NOTHING".into() } else { format!("UPDATE SET {sets}") };
     let name = qualified(schema, name);
-    let compared = table.columns.iter().enumerate().filter(|(_, column)| !STAMPS.contains(&column.source.as_str()));
+    let compared = table.columns.iter().enumerate().filter(|(_, column)| !STAMPS.contains(&column.name.as_str()));
     let differ = compared.map(|(n, column)| differs(column, &format!("u.c{n}")));
     format!(
         "INSERT INTO {name} ({}) SELECT {values} FROM unnest({}) AS u({places}) \

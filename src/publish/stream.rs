@@ -155,12 +155,12 @@ impl MirrorStream {
     fn scene(&self, moment: &Moment<'_>) -> Result<Scene, PublishError> {
         let mut publication = tables::publication(moment, self.resources.as_deref(), &self.exclude)?;
         for table in &mut publication.tables {
-            table.columns.retain(|column| !row::is_joined(&column.source));
+            table.columns.retain(|column| !row::is_joined(&column.name));
         }
         let state = TargetState::default().after_load(&publication);
         let tables = publication.chosen_tables().filter(|table| !table.is_small() && state.is_loaded(table));
         let columns = |table: &PublishedTable| -> Vec<String> {
-            table.columns.iter().map(|column| format!("{} {}", column.source, column.data_type)).collect()
+            table.columns.iter().map(|column| format!("{} {}", column.name, column.data_type)).collect()
         };
         let columns: Vec<_> = tables.map(|table| (table.name, columns(table))).collect();
         let columns = value::digest(format!("{columns:?} {:?}", publication.multi_selects).as_bytes());
@@ -255,7 +255,7 @@ impl<W: Write> Lines<'_, W> {
     fn schema(&mut self, table: &PublishedTable, is_complete: bool) -> io::Result<()> {
         self.announced.insert(table.name);
         let columns = table.columns.iter().map(|column| {
-            let (name, comment) = (value::quoted(&column.source), json!(column.comment));
+            let (name, comment) = (value::quoted(&column.name), json!(column.comment));
             let pg_type = column.pg_type.as_sql();
             format!("{{\"name\":{name},\"type\":\"{pg_type}\",\"comment\":{comment}}}")
         });
@@ -272,7 +272,7 @@ impl<W: Write> Lines<'_, W> {
         self.announce(table)?;
         let members = table.columns.iter().zip(published.visible(row));
         let members = members
-            .map(|(column, value)| format!("{}:{}", value::quoted(&column.source), json_value(&value, column.pg_type)));
+            .map(|(column, value)| format!("{}:{}", value::quoted(&column.name), json_value(&value, column.pg_type)));
         let members = members.collect::<Vec<_>>().join(",");
         writeln!(self.out, "{{\"upsert\":\"{}\",\"row\":{{{members}}}}}", table.name)
     }

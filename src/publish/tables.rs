@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 
 use serde::Deserialize;
-use sha2::{Digest, Sha256};
 use strum::IntoStaticStr;
 
 use super::PublishError;
@@ -50,8 +49,6 @@ impl PgType {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PublishedColumn {
-    pub(super) source: String,
-    /// Its published name: the same, except for names that are too long for PostgreSQL.
     pub(super) name: String,
     pub(super) pg_type: PgType,
     /// The name in the service's answers, under which `extra` has values that cannot be stored.
@@ -80,13 +77,13 @@ impl PublishedTable {
     pub(super) fn query(&self) -> PageQuery {
         PageQuery {
             table: source(self.name).into(),
-            columns: self.columns.iter().map(|column| column.source.clone()).collect(),
+            columns: self.columns.iter().map(|column| column.name.clone()).collect(),
             key: self.key.iter().map(ToString::to_string).collect(),
         }
     }
 
-    pub(super) fn place(&self, source: &str) -> Option<usize> {
-        self.columns.iter().position(|column| column.source == source)
+    pub(super) fn place(&self, name: &str) -> Option<usize> {
+        self.columns.iter().position(|column| column.name == name)
     }
 
     pub(super) fn key_of<V: Clone>(&self, row: &[V]) -> Vec<V> {
@@ -230,14 +227,13 @@ fn table(
         .into_iter()
         .filter(|column| !hides(layout, name, &column.name))
         .map(|column| PublishedColumn {
-            name: pg_name(&column.name),
             pg_type: known_type(name, &column.name).unwrap_or_else(|| PgType::of_dictionary(&column.data_type)),
             comment: comment(&column, has_labels),
             is_key: key.contains(&column.name.as_str()),
             is_indexed: indexes.iter().any(|index| index.contains(&column.name.as_str())),
             wire: column.wire_name,
             data_type: column.data_type,
-            source: column.name,
+            name: column.name,
         })
         .collect();
     PublishedTable { name, key, columns, indexes, about: guide::about(source(name)), is_chosen }
@@ -251,24 +247,6 @@ fn comment(column: &ColumnLine, has_labels: bool) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("; "))
 }
 
-const MAX_NAME: usize = 63;
-
-/// A name that PostgreSQL accepts: a name that is too long is cut, and ends with a part of its digest.
-pub(super) fn pg_name(name: &str) -> String {
-    if name.len() <= MAX_NAME {
-        return name.into();
-    }
-    let digest = Sha256::digest(name.as_bytes());
-    let end: String = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
-    // The names of the mirror's columns are ASCII.
-    let kept: String = name.chars().take(MAX_NAME - end.len() - 1).collect();
-    format!("{kept}_{end}")
-}
-
-pub(super) fn archived_name(source: &str) -> String {
-    pg_name(&format!("archived_{source}"))
-}
-
 /// Whether a column of a published table is excluded. A name without a table hides no column that identifies rows: the
 /// position of a value in a list is no contact's position.
 pub(super) fn hides(layout: &Layout, table: &str, column: &str) -> bool {
@@ -277,11 +255,7 @@ pub(super) fn hides(layout: &Layout, table: &str, column: &str) -> bool {
 
 /// As [`hides`], of a column in the database: one that was set aside may have a number.
 pub(super) fn hides_stored(layout: &Layout, table: &str, column: &str) -> bool {
-    match column.split_once('$') {
-        // A name of this length may have been cut.
-        Some((name, _)) => hides(layout, table, name) || column.len() >= MAX_NAME && !layout.exclusions.is_empty(),
-        None => hides(layout, table, column),
-    }
+    hides(layout, table, column.split_once('$').map_or(column, |(name, _)| name))
 }
 
 fn is_key(table: &str, column: &str) -> bool {
@@ -311,15 +285,6 @@ mod tests {
     use crate::model::CustomFields;
     use std::collections::HashSet;
     use std::sync::Arc;
-
-    #[test]
-    fn long_names_are_cut_and_stay_different() {
-        let long = |end: &str| format!("cf_{}{end}", "k".repeat(62));
-        assert_eq!(pg_name("cf_tier"), "cf_tier");
-        assert_eq!(pg_name(&"x".repeat(63)), "x".repeat(63));
-        let (one, other) = (pg_name(&long("_num")), pg_name(&long("_2")));
-        assert!(one.len() <= 63 && other.len() <= 63 && one != other, "{one} {other}");
-    }
 
     #[test]
     fn what_is_made_from_a_column_follows_it() {
