@@ -5,9 +5,9 @@
 //!
 //! The owner of a database may add constraints, triggers and indexes to the published tables, and change the types of
 //! columns; some rows may be too large for it. Such a row stops no other: a statement that fails is repeated with half
-//! of its rows, down to one. The table `publish_refused` lists the rows that were left out. It is written in the same
-//! transaction, so it is exact whatever is killed; a row leaves it when it is written or deleted, or before a reload. What
-//! is refused whatever the rows are, the error of a statement names the table of: the others go on without it.
+//! of its rows, down to one. The state lists the rows that were left out. It is written in the same transaction, so the list
+//! is exact whatever is killed; a row leaves it when it is written or deleted, or before a reload. What is refused whatever
+//! the rows are, the error of a statement names the table of: the others go on without it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -24,11 +24,10 @@ use tokio_postgres::{Client, CopyInSink, Row};
 use super::PublishError;
 use super::ddl::{ExistingTable, LEFT_BEHIND};
 use super::row::PgRow;
-use super::sql::{self, REFUSED_TABLE, STATE_TABLE};
+use super::sql::{self, STATE_TABLE};
 use super::state::TargetState;
 use super::tables::PublishedTable;
 use super::target::PublishUrl;
-use crate::store::RefusedRow;
 use crate::store::publishing::source::PAGE;
 
 /// A parameter and its type: statements are sent unnamed, so that a connection pooler can be used.
@@ -115,16 +114,13 @@ impl Database {
         if let Some(table) = foreign {
             return Err(PublishError::ForeignTable { schema: self.schema.clone(), table: table.clone() });
         }
-        for (name, statement) in [(STATE_TABLE, sql::CREATE_STATE), (REFUSED_TABLE, sql::CREATE_REFUSED)] {
-            if !there.contains_key(name) {
-                self.transaction(&sql::private(&self.schema, statement)).await?;
-            }
+        match there.contains_key(STATE_TABLE) {
+            true => Ok(()),
+            false => self.transaction(&sql::private(&self.schema, sql::CREATE_STATE)).await,
         }
-        Ok(())
     }
 
     pub(super) async fn state(&self) -> Result<TargetState, PublishError> {
-        self.run(&sql::private(&self.schema, sql::INSERT_STATE)).await?;
         let rows = self.query(&sql::private(&self.schema, sql::SELECT_STATE), &[]).await?;
         let [cursor, generation, details] =
             rows.into_iter().next().and_then(|row| row.try_into().ok()).unwrap_or_default();
@@ -229,9 +225,6 @@ impl Database {
     }
 }
 
-/// The maximum number of refused rows that a report names.
-const NAMED: i64 = 20;
-
 /// What was done of some rows, by the first of each part, and the rows that are the reason for an error.
 type InParts<T> = (Vec<(usize, T)>, Vec<(usize, PublishError)>);
 
@@ -253,16 +246,6 @@ pub(super) async fn in_parts<T, W: Future<Output = Result<T, PublishError>>>(
     Ok((done, refused))
 }
 
-/// A statement for many rows, which can be executed for some of them.
-pub(super) struct RowStatement<'a> {
-    pub(super) statement: String,
-    pub(super) table: &'static str,
-    /// The name of each row, under which it is listed if it is refused.
-    pub(super) names: Vec<String>,
-    /// The parameters: arrays with an element per row.
-    pub(super) arrays: Vec<Vec<Option<&'a str>>>,
-}
-
 impl Database {
     /// Inserts rows, or replaces those with the same key if they differ, in the table itself or its shadow `name`.
     pub(super) async fn upsert(
@@ -273,10 +256,9 @@ impl Database {
         rows: &[PgRow],
     ) -> Result<(), PublishError> {
         let of_column = |place: usize| rows.iter().map(|row| row[place].as_deref()).collect();
-        let arrays = (0..table.columns.len()).map(of_column).collect();
-        let names = rows.iter().map(|row| row_name(table, row)).collect();
-        let statement = sql::upsert(&self.schema, table, name);
-        self.write(next, &RowStatement { statement, table: table.name, names, arrays }).await
+        let arrays: Vec<_> = (0..table.columns.len()).map(of_column).collect();
+        let names: Vec<String> = rows.iter().map(|row| row_name(table, row)).collect();
+        self.write(next, table.name, &sql::upsert(&self.schema, table, name), &names, &arrays).await
     }
 
     /// Reads the keys of the next rows after one, and the key to go on after; `None` after the last page.
@@ -300,12 +282,11 @@ impl Database {
         keys: &[Vec<String>],
     ) -> Result<(), PublishError> {
         let of_column = |place: usize| keys.iter().map(|key| Some(key[place].as_str())).collect();
-        let arrays = (0..table.key.len()).map(of_column).collect();
+        let arrays: Vec<_> = (0..table.key.len()).map(of_column).collect();
         // As `row_name` has it.
         let named = if table.name == "custom_multi_values" { 2 } else { table.key.len() };
-        let names = keys.iter().map(|key| key[..named].join(" ")).collect();
-        let statement = sql::delete_keys(&self.schema, table);
-        self.write(next, &RowStatement { statement, table: table.name, names, arrays }).await
+        let names: Vec<String> = keys.iter().map(|key| key[..named].join(" ")).collect();
+        self.write(next, table.name, &sql::delete_keys(&self.schema, table), &names, &arrays).await
     }
 
     /// Executes a statement for any rows of a table. If the database refuses one of them, the table is owed.
@@ -324,57 +305,34 @@ impl Database {
         Ok(())
     }
 
-    /// Executes a statement, lists the rows that the database refuses, and removes the others from the list. Their table is
-    /// owed: they may refer to what is written later.
-    pub(super) async fn write(&self, next: &mut TargetState, rows: &RowStatement<'_>) -> Result<(), PublishError> {
+    /// Executes a statement, whose parameters are arrays with an element for each row. Lists the rows that the database
+    /// refuses, by their names, and removes the others from the list. Their table is owed: they may refer to what is written
+    /// later.
+    pub(super) async fn write(
+        &self,
+        next: &mut TargetState,
+        table: &'static str,
+        statement: &str,
+        names: &[String],
+        arrays: &[Vec<Option<&str>>],
+    ) -> Result<(), PublishError> {
         let write_part = |part: Range<usize>| async move {
-            let arrays: Vec<&[Option<&str>]> = rows.arrays.iter().map(|array| &array[part.clone()]).collect();
+            let arrays: Vec<&[Option<&str>]> = arrays.iter().map(|array| &array[part.clone()]).collect();
             let params = arrays.iter().map(|array| (array as &(dyn ToSql + Sync), Type::TEXT_ARRAY));
             let params: Vec<Param<'_>> = params.collect();
-            let write = || async { self.execute(&rows.statement, &params).await.map(drop) };
-            self.patiently(write).await?.map_err(|error| error.of_table(rows.table))
+            let write = || async { self.execute(statement, &params).await.map(drop) };
+            self.patiently(write).await?.map_err(|error| error.of_table(table))
         };
-        let (_, refused) = in_parts(rows.names.len(), write_part).await?;
-        if rows.names.is_empty() {
-            return Ok(());
+        let (_, refused) = in_parts(names.len(), write_part).await?;
+        let listed = next.refused.entry(table.into()).or_default();
+        names.iter().for_each(|name| _ = listed.remove(name));
+        for (place, error) in refused {
+            // The rows of a record have one name.
+            listed.insert(names[place].clone(), error.server_message());
+            next.owed.insert(table.into());
         }
-        self.forget_refused(rows.table, "row_name = ANY($2::text[])", &[(&rows.names, Type::TEXT_ARRAY)]).await?;
-        // The rows of a record have one name.
-        let refused: BTreeMap<&str, String> =
-            refused.iter().map(|(place, error)| (rows.names[*place].as_str(), error.server_message())).collect();
-        let (names, reasons): (Vec<&str>, Vec<&str>) = refused.iter().map(|(name, why)| (*name, why.as_str())).unzip();
-        if !names.is_empty() {
-            next.owed.insert(rows.table.into());
-            let insert = sql::private(&self.schema, sql::INSERT_REFUSED);
-            let table: Param<'_> = (&rows.table, Type::TEXT);
-            self.execute(&insert, &[table, (&names, Type::TEXT_ARRAY), (&reasons, Type::TEXT_ARRAY)]).await?;
-        }
+        next.refused.retain(|_, rows| !rows.is_empty());
         Ok(())
-    }
-
-    /// Removes a table's rows from the list that a condition chooses, of which `$2` is the value.
-    pub(super) async fn forget_refused(
-        &self,
-        table: &str,
-        condition: &str,
-        value: &[Param<'_>],
-    ) -> Result<(), PublishError> {
-        let delete = format!("DELETE FROM {{refused}} WHERE table_name = $1 AND {condition}");
-        let mut params: Vec<Param<'_>> = vec![(&table, Type::TEXT)];
-        params.extend(value.iter().cloned());
-        self.execute(&sql::private(&self.schema, &delete), &params).await.map(drop)
-    }
-
-    /// The number of rows that are left out, and the first of them.
-    pub(super) async fn refused(&self) -> Result<(u64, Vec<RefusedRow>), PublishError> {
-        let select = sql::private(&self.schema, sql::SELECT_REFUSED);
-        let rows = self.query(&select, &[(&NAMED, Type::INT8)]).await?;
-        let total = rows.first().and_then(|row| row.last()?.as_ref()?.parse().ok()).unwrap_or(0);
-        let named = rows.into_iter().filter_map(|row| {
-            let [table, name, reason, _] = <[Option<String>; 4]>::try_from(row).ok()?;
-            Some(RefusedRow { table: table?, name: name?, reason: reason? })
-        });
-        Ok((total, named.collect()))
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use tokio_postgres::types::Type;
 
-use super::database::{Param, RowStatement};
+use super::database::Param;
 use super::sides::{self, ChangedRows, Sides, Unsent};
 use super::state::{PRUNED, TargetState};
 use super::tables::Publication;
@@ -71,15 +71,15 @@ impl Sides<'_> {
         if let Some((_, digest)) = &batch.owners {
             next.digests.insert("owner_names".into(), digest.clone());
         }
-        let owed = next.owed.clone();
         self.database.begin(&mut next).await?;
+        let begun = next.clone();
         self.send_records(&mut next, &batch).await?;
         self.send_names(&mut next, ("company_id", "company_name"), &batch.companies, false).await?;
         self.send_changes(&mut next, &batch).await?;
         if let Some((owners, _)) = &batch.owners {
             self.send_names(&mut next, ("owner_id", "owner_name"), owners, true).await?;
         }
-        if next.owed != owed {
+        if next != begun {
             self.database.advance(&mut next).await?;
         }
         self.database.commit().await?;
@@ -93,17 +93,17 @@ impl Sides<'_> {
         for ChangedRows { table, key, object, gone, rows } in batch.changes.changes.values() {
             let Some(of) = self.publication.table(table) else { continue };
             let gone: Vec<String> = gone.iter().map(|id| value::key(id)).collect();
-            let names = match object {
+            let names: Vec<String> = match object {
                 Some(object) => gone.iter().map(|id| format!("{object} {id}")).collect(),
                 None => gone.clone(),
             };
-            if *table == "changes" {
-                let of_record = "substring(row_name from '^[0-9]+ (.*)$') = ANY($2::text[])";
-                database.forget_refused(table, of_record, &[(&names, Type::TEXT_ARRAY)]).await?;
+            if let Some(listed) = next.refused.get_mut(*table).filter(|_| *table == "changes") {
+                let of_record = |name: &str| name.split_once(' ').is_some_and(|(_, of)| names.iter().any(|n| n == of));
+                listed.retain(|name, _| !of_record(name));
             }
-            let arrays = vec![gone.iter().map(|id| Some(id.as_str())).collect()];
+            let ids = [gone.iter().map(|id| Some(id.as_str())).collect()];
             let statement = sql::delete_records(&database.schema, table, key, *object);
-            database.write(next, &RowStatement { statement, table, names, arrays }).await?;
+            database.write(next, table, &statement, &names, &ids).await?;
             database.upsert(next, of, table, &self.converted(of, rows)).await?;
         }
         Ok(())
@@ -117,8 +117,10 @@ impl Sides<'_> {
         }
         let statement = format!("DELETE FROM {} WHERE seq <= $1", sql::only(&database.schema, table.name));
         let params: [Param<'_>; 1] = [(&batch.forgotten, Type::INT8)];
-        let listed = "substring(row_name from '^[0-9]+')::bigint <= $2";
-        database.forget_refused(table.name, listed, &params).await?;
+        if let Some(listed) = next.refused.get_mut(table.name) {
+            let seq = |name: &str| name.split(' ').next().and_then(|seq| seq.parse::<i64>().ok());
+            listed.retain(|name, _| seq(name).is_none_or(|seq| seq > batch.forgotten));
+        }
         database.write_any(next, table.name, &statement, &params).await
     }
 

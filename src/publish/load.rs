@@ -65,7 +65,6 @@ impl Sides<'_> {
         let existing = database.tables().await?;
         let (mut rows, mut replaced) = (BTreeMap::new(), Vec::new());
         for &(table, reload) in &tables {
-            database.forget_refused(table.name, "true", &[]).await?;
             // Row-level security refuses COPY into the table itself.
             let has_policies = existing.get(table.name).is_some_and(|there| there.has_row_security);
             let how = (reload.replaces, by_copy && (reload.replaces || !has_policies));
@@ -91,7 +90,6 @@ impl Sides<'_> {
         }
         for (table, _) in &tables {
             if next.owed.contains(table.name) {
-                database.forget_refused(table.name, "true", &[]).await?;
                 self.fill(&mut next, table, (false, false)).await.map_err(|error| error.of_table(table.name))?;
                 next.owed.remove(table.name);
             }
@@ -112,6 +110,7 @@ impl Sides<'_> {
         (replaces, mut by_copy): (bool, bool),
     ) -> Result<u64, PublishError> {
         let (database, name) = (self.database, table.name);
+        next.refused.remove(name);
         if replaces {
             database.run(&sql::create_shadow(&database.schema, table)).await?;
             if !self.state.is_loaded(table) {

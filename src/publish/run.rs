@@ -169,7 +169,7 @@ async fn run(
     let Sides { state, refused, left_behind, .. } = sides;
     report.blocked = refused.iter().map(|(table, error)| BlockedTable { table, reason: error_chain(error) }).collect();
     report.left_behind = left_behind;
-    (report.refused, report.refused_rows) = database.refused().await?;
+    (report.refused, report.refused_rows) = state.refused_rows();
     Ok((report, state))
 }
 

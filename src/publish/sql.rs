@@ -10,9 +10,6 @@ pub(super) const STAMPS: [&str; 2] = ["synced_at", "fetched_at"];
 /// The private table with the cursor.
 pub(super) const STATE_TABLE: &str = "publish_state";
 
-/// The private table with the rows that the database refused.
-pub(super) const REFUSED_TABLE: &str = "publish_refused";
-
 pub(super) fn ident(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
@@ -74,31 +71,15 @@ pub(super) fn create_shadow(schema: &str, table: &PublishedTable) -> String {
 pub(super) const CREATE_STATE: &str = "CREATE TABLE IF NOT EXISTS {state} (id bigint PRIMARY KEY, \
     \"cursor\" text NOT NULL, generation bigint NOT NULL, details text NOT NULL, published_at timestamptz NOT NULL)";
 
-/// A name may be longer than an entry of a B-tree, and it may be the reason for the refusal: its digest is indexed.
-pub(super) const CREATE_REFUSED: &str = "CREATE TABLE IF NOT EXISTS {refused} (table_name text NOT NULL, \
-    row_name text NOT NULL, reason text NOT NULL, refused_at timestamptz NOT NULL, \
-    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY); CREATE INDEX ON {refused} USING hash (row_name)";
-
-/// Lists refused rows, which are not listed yet: `$1` the table, `$2` the rows' names, `$3` the reasons.
-pub(super) const INSERT_REFUSED: &str = "INSERT INTO {refused} (table_name, row_name, reason, refused_at) \
-    SELECT $1, u.name, u.reason, now() FROM unnest($2::text[], $3::text[]) AS u(name, reason)";
-
-/// Reads the first `$1` refused rows, each with the number of all.
-pub(super) const SELECT_REFUSED: &str = "SELECT table_name, row_name, reason, \
-    (SELECT count(*) FROM {refused})::text FROM {refused} ORDER BY table_name, row_name LIMIT $1";
-
-pub(super) const INSERT_STATE: &str = "INSERT INTO {state} (id, \"cursor\", generation, details, published_at) \
-    VALUES (1, '', 0, '{}', now()) ON CONFLICT (id) DO NOTHING";
-
 pub(super) const SELECT_STATE: &str = "SELECT \"cursor\", generation::text, details FROM {state} WHERE id = 1";
 
 /// Moves the cursor: `$1` cursor, `$2` details, `$3` the generation that this publisher has seen.
-pub(super) const ADVANCE: &str = "UPDATE {state} SET \"cursor\" = $1, details = $2, generation = generation + 1, \
-    published_at = now() WHERE id = 1 AND generation = $3";
+pub(super) const ADVANCE: &str = "INSERT INTO {state} AS s (id, \"cursor\", generation, details, published_at) \
+    VALUES (1, $1, $3 + 1, $2, now()) ON CONFLICT (id) DO UPDATE SET \"cursor\" = $1, details = $2, \
+    generation = $3 + 1, published_at = now() WHERE s.generation = $3";
 
 pub(super) fn private(schema: &str, statement: &str) -> String {
-    let (state, refused) = (qualified(schema, STATE_TABLE), qualified(schema, REFUSED_TABLE));
-    statement.replace("{state}", &state).replace("{refused}", &refused)
+    statement.replace("{state}", &qualified(schema, STATE_TABLE))
 }
 
 pub(super) fn rename_and_add(

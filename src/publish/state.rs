@@ -7,10 +7,13 @@ use serde::{Deserialize, Serialize};
 use super::tables::{Publication, PublishedTable};
 use super::{sql, value};
 use crate::model::Object;
-use crate::store::CopyProof;
+use crate::store::{CopyProof, RefusedRow};
 
 pub(super) const APPEARANCE: &str = "appearance";
 pub(super) const PRUNED: &str = "pruned";
+
+/// The maximum number of refused rows that a report names.
+const NAMED: usize = 20;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -31,6 +34,8 @@ pub(super) struct TargetState {
     /// the database refused something. It is stored in the transaction that makes it so, and only that of a load ends it.
     /// Of tables that are not published, the rows are to be removed.
     pub(super) owed: BTreeSet<String>,
+    /// The rows that the database refuses, by table: the name of each, and why.
+    pub(super) refused: BTreeMap<String, BTreeMap<String, String>>,
     pub(super) lost: Vec<Lost>,
     /// What the last comparison proved. It is stored with what it is about: a database that is restored from a backup has
     /// the proof of that time.
@@ -77,6 +82,17 @@ impl TargetState {
         serde_json::to_string(self).unwrap_or_default()
     }
 
+    /// The number of rows that are left out, and the first of them.
+    pub(super) fn refused_rows(&self) -> (u64, Vec<RefusedRow>) {
+        let rows = self.refused.iter().flat_map(|(table, rows)| rows.iter().map(move |row| (table, row)));
+        let named = rows.clone().take(NAMED).map(|(table, (name, why))| RefusedRow {
+            table: table.clone(),
+            name: name.clone(),
+            reason: why.clone(),
+        });
+        (rows.count() as u64, named.collect())
+    }
+
     /// Why everything has to be loaded again; `None` if the feed can be continued from the cursor.
     pub(super) fn why_reload(&self, publication: &Publication) -> Option<&'static str> {
         let Some((mirror, seq)) = &self.cursor else { return Some("nothing was published yet") };
@@ -99,6 +115,7 @@ impl TargetState {
             changed: publication.end.changed,
             loaded: publication.copied.clone(),
             digests: self.digests.clone(),
+            refused: self.refused.clone(),
             lost: self.lost.clone(),
             owed: publication.tables.iter().map(|table| table.name.into()).collect(),
             ..TargetState::default()
