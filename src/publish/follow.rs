@@ -8,26 +8,23 @@ use tokio_postgres::types::Type;
 use super::database::Param;
 use super::sides::{self, ChangedRows, Sides, Unsent};
 use super::state::{PRUNED, TargetState};
-use super::tables::Publication;
+use super::tables::{Publication, PublishedTable};
 use super::{PublishError, sql, value};
 use crate::model::Object;
 use crate::store::{Moment, SourceRow, StoreError, feed};
 
 /// The contents of one batch, read in one snapshot.
 struct Batch {
-    /// What changed, and the small tables that differ from the published ones.
     changes: Unsent,
     /// The position in the feed after this batch.
     seq: i64,
     /// The entries of the feed up to this one were pruned.
     forgotten: i64,
-    companies: JoinedNames,
-    /// The names of all owners, with their digest, if one changed.
-    owners: Option<(JoinedNames, String)>,
+    /// The names of the companies among the records, by id; `None` for one that has none or does not exist.
+    companies: BTreeMap<String, Option<String>>,
+    /// The tables that show something else than they were loaded with.
+    owed: Vec<String>,
 }
-
-/// The names of records that others point to, by id; `None` for one that has none or does not exist.
-pub(super) type JoinedNames = BTreeMap<String, Option<String>>;
 
 impl Sides<'_> {
     /// Returns the number of records that were sent, and of entries of the feed.
@@ -64,21 +61,15 @@ impl Sides<'_> {
         if let Some(last) = batch.changes.records.last() {
             next.changed = last.seq;
         }
-        next.owed.extend(batch.changes.small.keys().map(|table| (*table).into()));
+        next.owed.extend(batch.owed.iter().cloned());
         if publication.table("changes").is_some() {
             next.digests.insert(PRUNED.into(), batch.forgotten.to_string());
-        }
-        if let Some((_, digest)) = &batch.owners {
-            next.digests.insert("owner_names".into(), digest.clone());
         }
         self.database.begin(&mut next).await?;
         let begun = next.clone();
         self.send_records(&mut next, &batch).await?;
-        self.send_names(&mut next, ("company_id", "company_name"), &batch.companies, false).await?;
+        self.send_company_names(&mut next, &batch).await?;
         self.send_changes(&mut next, &batch).await?;
-        if let Some((owners, _)) = &batch.owners {
-            self.send_names(&mut next, ("owner_id", "owner_name"), owners, true).await?;
-        }
         if next != begun {
             self.database.advance(&mut next).await?;
         }
@@ -124,25 +115,16 @@ impl Sides<'_> {
         database.write_any(next, table.name, &statement, &params).await
     }
 
-    /// Updates a joined name where it differs, in the tables that have it: the feed has no entry for the name of another
-    /// record. Where the names are all that there are, others are cleared.
-    pub(super) async fn send_names(
-        &self,
-        next: &mut TargetState,
-        (pointer, column): (&str, &str),
-        names: &JoinedNames,
-        are_all: bool,
-    ) -> Result<(), PublishError> {
-        let (database, schema) = (self.database, &self.database.schema);
-        let ids: Vec<String> = names.keys().map(|id| value::key(id)).collect();
-        let names: Vec<Option<&str>> = names.values().map(Option::as_deref).collect();
+    /// Updates the names of companies where they differ: the feed has no entry for the name of another record.
+    async fn send_company_names(&self, next: &mut TargetState, batch: &Batch) -> Result<(), PublishError> {
+        let ids: Vec<String> = batch.companies.keys().map(|id| value::key(id)).collect();
+        let names: Vec<Option<&str>> = batch.companies.values().map(Option::as_deref).collect();
         let params: [Param<'_>; 2] = [(&ids, Type::TEXT_ARRAY), (&names, Type::TEXT_ARRAY)];
-        for table in self.publication.open_tables().filter(|table| table.object().is_some()) {
-            if table.place(column).is_none() || table.place(pointer).is_none() || ids.is_empty() && !are_all {
-                continue;
-            }
-            let statement = sql::set_names(schema, table.name, pointer, column, are_all);
-            database.write_any(next, table.name, &statement, &params).await?;
+        let is_shown =
+            |of: &&PublishedTable| ["company_id", "company_name"].iter().all(|name| of.place(name).is_some());
+        for table in self.publication.open_tables().filter(is_shown).filter(|_| !ids.is_empty()) {
+            let statement = sql::set_company_names(&self.database.schema, table.name);
+            self.database.write_any(next, table.name, &statement, &params).await?;
         }
         Ok(())
     }
@@ -154,42 +136,33 @@ pub(super) fn is_waiting(
     publication: &Publication,
     state: &TargetState,
 ) -> Result<bool, StoreError> {
-    Ok(moment.others_follow(state.changed)?
-        || read_owners(moment, state)?.is_some()
-        || sides::small(moment, publication)?.iter().any(|(name, small)| differs(state, name, small)))
+    Ok(moment.others_follow(state.changed)? || !differing(moment, publication, state)?.is_empty())
 }
 
 fn read(moment: &Moment<'_>, publication: &Publication, state: &TargetState) -> Result<Batch, PublishError> {
     let span = feed::span(moment.tx)?;
-    let mut changes = Unsent::read(moment, publication, state)?;
-    changes.small.retain(|name, small| differs(state, name, small));
+    let changes = Unsent::read(moment, publication, state)?;
     let seq = changes.last.filter(|_| !changes.is_end).unwrap_or(span.newest);
-    let owners = read_owners(moment, state)?;
     let ids = changes.records.iter().filter(|record| record.object == Object::Company).map(|record| record.id.as_str());
     let ids: Vec<&str> = ids.collect();
     let found = moment.company_names(&ids)?;
-    // Those that are gone have no name.
-    let companies = ids.iter().map(|id| (id.to_string(), None)).chain(names_of(&found)).collect();
-    Ok(Batch { changes, seq, forgotten: span.forgotten, owners, companies })
-}
-
-fn differs(state: &TargetState, name: &str, (_, digest): &(Vec<SourceRow>, String)) -> bool {
-    state.digests.get(name) != Some(digest)
-}
-
-/// The names of all owners, with their digest, if it is not that of the published ones.
-pub(super) fn read_owners(
-    moment: &Moment<'_>,
-    state: &TargetState,
-) -> Result<Option<(JoinedNames, String)>, StoreError> {
-    let owners = moment.owner_names()?;
-    let digest = value::digest(format!("{owners:?}").as_bytes());
-    let has_changed = state.digests.get("owner_names") != Some(&digest);
-    Ok(has_changed.then(|| (names_of(&owners).collect(), digest)))
-}
-
-/// The names in rows of an id and a name, as far as PostgreSQL can store them.
-fn names_of(rows: &[SourceRow]) -> impl Iterator<Item = (String, Option<String>)> {
+    // As far as PostgreSQL can store them.
     let name = |row: &SourceRow| row[1].as_text().filter(|name| !name.contains('\0')).map(String::from);
-    rows.iter().filter_map(move |row| Some((row[0].as_text()?.to_string(), name(row))))
+    let named = found.iter().filter_map(|row| Some((row[0].as_text()?.to_string(), name(row))));
+    // Those that are gone have no name.
+    let companies = ids.iter().map(|id| (id.to_string(), None)).chain(named).collect();
+    let owed = differing(moment, publication, state)?;
+    Ok(Batch { changes, seq, forgotten: span.forgotten, companies, owed })
+}
+
+/// The tables that show something else than they were loaded with.
+fn differing(moment: &Moment<'_>, publication: &Publication, state: &TargetState) -> Result<Vec<String>, StoreError> {
+    let mut differing = Vec::new();
+    for table in publication.open_tables().filter(|table| state.is_loaded(table)) {
+        let digest = sides::digest(moment, publication, table)?;
+        if digest.is_some() && state.digests.get(table.name) != digest.as_ref() {
+            differing.push(table.name.into());
+        }
+    }
+    Ok(differing)
 }

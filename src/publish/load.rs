@@ -9,7 +9,7 @@
 //! columns, indexes, constraints, triggers and views that people built, as far as they can be built again. If a view cannot follow,
 //! or something else needs the old table, it stays under another name.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures_util::SinkExt as _;
@@ -19,12 +19,12 @@ use tokio_postgres::types::Type;
 use super::compare::extra;
 use super::database::{Database, Param};
 use super::ddl::{self, LEFT_BEHIND, LEFT_BEHIND_TABLE};
-use super::row::{PgRow, PublishedRows, copy_line};
+use super::row::{PublishedRows, copy_line};
 use super::schema::Reloads;
 use super::sides::{self, Sides};
 use super::state::{APPEARANCE, Lost, TargetState};
 use super::tables::PublishedTable;
-use super::{PublishError, follow, sql};
+use super::{PublishError, sql};
 use crate::model::{Layout, SqlValue};
 
 impl Sides<'_> {
@@ -84,10 +84,6 @@ impl Sides<'_> {
             next.lost.retain(|lost| lost.table != table.name);
             next.lost.extend(lost);
         }
-        if let Some((owners, digest)) = self.read(|moment, _, state| Ok(follow::read_owners(moment, state)?)).await? {
-            next.digests.insert("owner_names".into(), digest);
-            self.send_names(&mut next, ("owner_id", "owner_name"), &owners, true).await?;
-        }
         for (table, _) in &tables {
             if next.owed.contains(table.name) {
                 self.fill(&mut next, table, (false, false)).await.map_err(|error| error.of_table(table.name))?;
@@ -117,45 +113,30 @@ impl Sides<'_> {
                 return Ok(0);
             }
         }
-        let (whole, mut after, mut is_clean) = (self.whole(next, table).await?, None, replaces);
+        // Before the rows: what changes meanwhile is noticed.
+        let read = table.clone();
+        let digest = self.read(move |moment, publication, _| Ok(sides::digest(moment, publication, &read)?)).await?;
+        next.digests.extend(digest.map(|digest| (name.into(), digest)));
+        let (mut after, mut is_clean) = (None, replaces);
         while !is_clean {
-            let (mut keys, following) = database.page_of_keys(table, after.as_deref()).await?;
+            let (keys, following) = database.page_of_keys(table, after.as_deref()).await?;
             by_copy &= keys.is_empty() && after.is_none();
-            if let Some(rows) = &whole {
-                let here: BTreeSet<PgRow> = rows.iter().map(|row| table.key_of(row)).collect();
-                keys.retain(|key| !here.contains(&key.iter().cloned().map(Some).collect::<PgRow>()));
-            } else {
-                let extra =
-                    self.read(move |moment, publication, state| Ok(extra(moment, publication, state, name, keys)?));
-                keys = extra.await?;
-            }
-            database.delete_keys(next, table, &keys).await?;
+            let extra = self.read(move |moment, publication, state| Ok(extra(moment, publication, state, name, keys)?));
+            database.delete_keys(next, table, &extra.await?).await?;
             after = following;
             is_clean = after.is_none();
         }
         let place = if replaces { sql::shadow_name(name) } else { name.into() };
-        self.copy(next, table, &place, by_copy, whole).await
+        self.copy(next, table, &place, by_copy).await
     }
 
-    /// The rows of a small table, of which the state gets the digest.
-    async fn whole(&self, next: &mut TargetState, table: &PublishedTable) -> Result<Option<Vec<PgRow>>, PublishError> {
-        if !table.is_small() {
-            return Ok(None);
-        }
-        let read = table.clone();
-        let (rows, digest) = self.read(move |moment, _, _| Ok(sides::whole(moment, &read)?)).await?;
-        next.digests.insert(table.name.into(), digest);
-        Ok(Some(self.converted(table, &rows)))
-    }
-
-    /// Writes all rows of the mirror, those of `whole` or of all pages, to a table, or to its shadow.
+    /// Writes all rows of the mirror to a table, or to its shadow.
     async fn copy(
         &self,
         next: &mut TargetState,
         table: &PublishedTable,
         shadow: &str,
         by_copy: bool,
-        mut whole: Option<Vec<PgRow>>,
     ) -> Result<u64, PublishError> {
         let (database, name) = (self.database, table.name);
         let mut sink = if by_copy { Some(database.copy_into(table, shadow).await?) } else { None };
@@ -167,10 +148,7 @@ impl Sides<'_> {
                 let (rows, next) = published.page(moment, after.as_deref())?;
                 Ok((published.converted(&rows), next))
             });
-            let (rows, following) = match whole.take() {
-                Some(rows) => (rows, None),
-                None => page.await?,
-            };
+            let (rows, following) = page.await?;
             written += rows.len() as u64;
             match &mut sink {
                 Some(sink) => {

@@ -7,11 +7,8 @@ use super::database::Database;
 use super::ddl::{self, ExistingColumn, ExistingTable, LEFT_BEHIND_TABLE};
 use super::sides::Sides;
 use super::state::{self, APPEARANCE, Lost};
-use super::{PublishError, sql, tables, value};
+use super::{PublishError, sql, tables};
 use crate::store::feed;
-
-/// The name of the digest of the multi-selects that have values in the database.
-const MULTI_SELECTS: &str = "multi_selects";
 
 /// Why a table of the right shape is loaded.
 const OWED: &str = "it was not known to be equal";
@@ -91,8 +88,8 @@ impl Sides<'_> {
         Ok(reloads)
     }
 
-    /// Owes the tables of which a column got other values since the cursor, and that of the multi-selects if these are others.
-    /// An added column is noticed anyway, and a removed one needs no values.
+    /// Owes the tables of which a column got other values since the cursor. An added column is noticed anyway, and a removed one
+    /// needs no values.
     async fn owe_what_was_refilled(&mut self) -> Result<(), PublishError> {
         let publication = self.publication.clone();
         let events = self.read(|moment, _, state| Ok(feed::column_events(moment.tx, state.seq())?)).await?;
@@ -100,11 +97,6 @@ impl Sides<'_> {
         let is_published = |table: &str, column| publication.table(table).is_some_and(|of| of.place(column).is_some());
         let refilled = refilled.filter(|event| is_published(event.object.table(), &event.column));
         self.state.owed.extend(refilled.map(|event| event.object.table().into()));
-        let multi_selects = value::digest(format!("{:?}", publication.multi_selects).as_bytes());
-        let known = self.state.digests.insert(MULTI_SELECTS.into(), multi_selects.clone());
-        if known != Some(multi_selects) {
-            self.state.owed.insert("custom_multi_values".into());
-        }
         Ok(())
     }
 

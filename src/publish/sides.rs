@@ -98,9 +98,6 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
     tokio::task::spawn_blocking(work).await.map_err(|_| StoreError::Closed)
 }
 
-/// The rows of small tables, each with a digest.
-pub(super) type SmallTables = BTreeMap<&'static str, (Vec<SourceRow>, String)>;
-
 /// What changed after the position of a state.
 pub(super) struct Unsent {
     pub(super) records: Vec<ChangedRecord>,
@@ -110,7 +107,6 @@ pub(super) struct Unsent {
     pub(super) last: Option<i64>,
     /// Whether nothing is left to be read.
     pub(super) is_end: bool,
-    pub(super) small: SmallTables,
 }
 
 impl Unsent {
@@ -161,7 +157,7 @@ impl Unsent {
             let published = PublishedRows::new(table, publication, state);
             entries = page.into_iter().filter(|row| published.is_chosen(row)).collect();
         }
-        Ok(Unsent { records, changes, entries, last, is_end, small: small(moment, publication)? })
+        Ok(Unsent { records, changes, entries, last, is_end })
     }
 }
 
@@ -182,16 +178,28 @@ pub(super) fn expect_layout(moment: &Moment<'_>, layout: u64) -> Result<(), Publ
     if moment.layout()? == layout { Ok(()) } else { Err(PublishError::Unsettled) }
 }
 
-pub(super) fn small(moment: &Moment<'_>, publication: &Publication) -> Result<SmallTables, StoreError> {
-    let tables = publication.open_tables().filter(|table| table.is_small());
-    tables.map(|table| Ok((table.name, whole(moment, table)?))).collect()
-}
-
+/// The rows of a small table, with their digest.
 pub(super) fn whole(moment: &Moment<'_>, table: &PublishedTable) -> Result<(Vec<SourceRow>, String), StoreError> {
     let query = table.query();
     let rows = moment.whole(&query)?;
     let digest = value::digest(format!("{:?} {rows:?}", query.columns).as_bytes());
     Ok((rows, digest))
+}
+
+/// The digest of what a table shows and changed records do not tell: the rows of a small table, the names of owners, or which
+/// fields are multi-selects; `None` if there is nothing. The table is owed if it was loaded with another one.
+pub(super) fn digest(
+    moment: &Moment<'_>,
+    publication: &Publication,
+    table: &PublishedTable,
+) -> Result<Option<String>, StoreError> {
+    let shown = match table.name {
+        _ if table.is_small() => return Ok(Some(whole(moment, table)?.1)),
+        "custom_multi_values" => format!("{:?}", publication.multi_selects),
+        _ if table.place("owner_name").is_some() => format!("{:?}", moment.owner_names()?),
+        _ => return Ok(None),
+    };
+    Ok(Some(value::digest(shown.as_bytes())))
 }
 
 /// The tables with rows of a record, the column with its id, and whether they contain both objects.

@@ -226,14 +226,11 @@ pub(super) fn delete_records(schema: &str, table: &str, key: &str, of: Option<Ob
     format!("DELETE FROM {} WHERE {} = ANY($1::text[]){object}", only(schema, table), ident(key))
 }
 
-/// Sets a joined name if it differs: `$1` the referenced ids, `$2` their names. If these are all, it clears others.
-pub(super) fn set_names(schema: &str, table: &str, pointer: &str, name: &str, are_all: bool) -> String {
-    let (table, pointer, name) = (only(schema, table), ident(pointer), ident(name));
-    let clear =
-        format!("UPDATE {table} SET {name} = NULL WHERE {name} IS NOT NULL AND NOT ({pointer} = ANY($1::text[]))");
-    let clear = if are_all { format!("WITH cleared AS ({clear}) ") } else { String::new() };
+/// Sets the names of companies where they differ: `$1` their ids, `$2` their names.
+pub(super) fn set_company_names(schema: &str, table: &str) -> String {
     format!(
-        "{clear}UPDATE {table} AS t SET {name} = v.name FROM unnest($1::text[], $2::text[]) AS v(id, name) \
-         WHERE t.{pointer} = v.id AND t.{name} IS DISTINCT FROM v.name"
+        "UPDATE {} AS t SET company_name = v.name FROM unnest($1::text[], $2::text[]) AS v(id, name) \
+         WHERE t.company_id = v.id AND t.company_name IS DISTINCT FROM v.name",
+        only(schema, table)
     )
 }

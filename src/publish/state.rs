@@ -28,7 +28,8 @@ pub(super) struct TargetState {
     /// The number of the newest changed record that was sent.
     pub(super) changed: i64,
     pub(super) loaded: Vec<Object>,
-    /// Digests of the small tables, and of the input for comments and indexes; and up to where the history was pruned.
+    /// Digests of what tables show and changed records do not tell, by table, and of the input for comments and indexes; and up
+    /// to where the history was pruned.
     pub(super) digests: BTreeMap<String, String>,
     /// The tables that are not known to be equal: everything is to be loaded, a column was added, a small table changed, or
     /// the database refused something. It is stored in the transaction that makes it so, and only that of a load ends it.

@@ -14,7 +14,7 @@ use std::str::FromStr;
 use serde_json::{Map, Value, json};
 
 use super::row::{self, PublishedRows};
-use super::sides::{Unsent, expect_layout};
+use super::sides::{self, Unsent, expect_layout};
 use super::state::TargetState;
 use super::tables::{self, PgType, Publication, PublishedTable};
 use super::{PublishError, value};
@@ -212,22 +212,24 @@ impl MirrorStream {
         lines: &mut Lines<'_, impl Write>,
     ) -> Result<Option<StreamCursor>, PublishError> {
         let Scene { publication, state, .. } = scene;
-        let group = self.source.moment(|moment| {
+        let (group, small) = self.source.moment(|moment| {
             expect_layout(moment, publication.layout.version)?;
             cursor.continues(moment)?;
-            Unsent::read(moment, publication, state).map_err(PublishError::from)
+            let small = publication.open_tables().filter(|table| table.is_small());
+            let small = small.map(|table| Ok((table, sides::whole(moment, table)?)));
+            let small = small.collect::<Result<Vec<_>, StoreError>>()?;
+            Ok::<_, PublishError>((Unsent::read(moment, publication, state)?, small))
         })?;
         let changed = group.records.last().map_or(cursor.changed, |record| record.seq);
         let seq = group.last.unwrap_or(cursor.seq);
         let mut is_news = (changed, seq) != (cursor.changed, cursor.seq);
-        for (name, (rows, digest)) in &group.small {
-            let Some(table) = publication.table(name).filter(|_| self.small.get(name) != Some(digest)) else {
-                continue;
-            };
-            is_news = true;
-            lines.schema(table, true)?;
-            lines.rows(scene, table, rows)?;
-            self.small.insert(name, digest.clone());
+        for (table, (rows, digest)) in small {
+            if self.small.get(table.name) != Some(&digest) {
+                is_news = true;
+                lines.schema(table, true)?;
+                lines.rows(scene, table, &rows)?;
+                self.small.insert(table.name, digest);
+            }
         }
         for change in group.changes.values() {
             let Some(table) = publication.table(change.table) else { continue };

@@ -173,11 +173,6 @@ async fn missing_and_extra_rows_are_named_and_repaired_and_what_is_on_its_way_is
         world.remove(Object::Contact, &ids[21]);
         let company = world.ids(Resource::Companies)[1].clone();
         world.edit(Object::Company, &company, &json!({"name": "Renamed"}));
-        world.edit(
-            Resource::TeamMembers,
-            &world.ids(Resource::TeamMembers)[0].clone(),
-            &json!({"firstName": "Renamed"}),
-        );
     });
     crm.wait(7 * 3600);
     mirror.resync(&crm).await;
@@ -190,6 +185,15 @@ async fn missing_and_extra_rows_are_named_and_repaired_and_what_is_on_its_way_is
     expected.insert(seq);
     assert_eq!(texts, expected);
     assert_eq!((found.differences, found.repaired), (6, 6));
+    assert_equal(&mirror, &postgres).await;
+    // The name of an owner loads the tables that show it.
+    crm.sandbox.with_world(|world| {
+        let member = world.ids(Resource::TeamMembers)[0].clone();
+        world.edit(Resource::TeamMembers, &member, &json!({"firstName": "Renamed"}));
+    });
+    crm.wait(7 * 3600);
+    mirror.resync(&crm).await;
+    assert_eq!(checked(&mirror, &postgres, Check::Compare).await.unwrap().differences, 0);
     assert_equal(&mirror, &postgres).await;
 }
 
