@@ -33,8 +33,6 @@ use crate::store::publishing::source::PAGE;
 /// A parameter and its type: statements are sent unnamed, so that a connection pooler can be used.
 pub(super) type Param<'a> = (&'a (dyn ToSql + Sync), Type);
 
-pub(super) type RowSink = Pin<Box<CopyInSink<Bytes>>>;
-
 /// What failed, in a message: the server says the rest.
 const PUBLISHING: &str = "publish";
 
@@ -191,13 +189,9 @@ impl Database {
         Ok(done.map_err(PublishError::of_statement))
     }
 
-    pub(super) async fn roll_back(&self) -> Result<(), PublishError> {
-        self.run("ROLLBACK").await
-    }
-
     /// Ends a transaction that failed. If that works, the session answers, and the error is one of a statement.
     pub(super) async fn give_up(&self, error: PublishError) -> PublishError {
-        if self.roll_back().await.is_ok() { error.of_statement() } else { error }
+        if self.run("ROLLBACK").await.is_ok() { error.of_statement() } else { error }
     }
 
     /// Makes the next transactions check deferred constraints at once. Returns whether that is new.
@@ -209,7 +203,11 @@ impl Database {
         self.run("COMMIT").await
     }
 
-    pub(super) async fn copy_into(&self, table: &PublishedTable, name: &str) -> Result<RowSink, PublishError> {
+    pub(super) async fn copy_into(
+        &self,
+        table: &PublishedTable,
+        name: &str,
+    ) -> Result<Pin<Box<CopyInSink<Bytes>>>, PublishError> {
         let statement = sql::copy_in(&self.schema, table, name);
         self.in_time(self.client.copy_in(&statement)).await.map(Box::pin)
     }

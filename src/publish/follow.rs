@@ -34,12 +34,7 @@ impl Sides<'_> {
             let sent = match self.send_batch().await {
                 Ok(sent) => sent,
                 Err(error) => {
-                    let error = self.database.give_up(error).await;
-                    // A deferred constraint or trigger failed the commit.
-                    let is_late = error.is_refusal() && error.table().is_none();
-                    if !is_late || !self.database.check_at_once() {
-                        self.go_on_without(error)?;
-                    }
+                    self.go_on_without(error).await?;
                     continue;
                 }
             };

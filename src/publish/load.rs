@@ -19,7 +19,7 @@ use tokio_postgres::types::Type;
 use super::compare::extra;
 use super::database::{Database, Param};
 use super::ddl::{self, LEFT_BEHIND, LEFT_BEHIND_TABLE};
-use super::row::{PublishedRows, copy_line};
+use super::row::{PgRow, PublishedRows, copy_line};
 use super::schema::Reloads;
 use super::sides::{self, Sides};
 use super::state::{APPEARANCE, Lost, TargetState};
@@ -31,29 +31,20 @@ impl Sides<'_> {
     /// Loads tables; those that are not published get no rows. The state is that of the database afterwards; its sequence
     /// number bounds the feed. Returns the number of rows by table.
     ///
-    /// COPY takes all rows or none: if the database refuses a row, everything is loaded once more with statements that
-    /// leave it out. A table that the database does not let be loaded is left as it is, and the others are loaded.
+    /// A table that the database does not let be loaded is left as it is, and the others are loaded.
     pub(super) async fn load(&mut self, reloads: &Reloads) -> Result<BTreeMap<&'static str, u64>, PublishError> {
-        let mut by_copy = true;
         while !reloads.is_empty() {
-            let error = match self.load_by(reloads, by_copy).await {
+            match self.load_once(reloads).await {
                 Ok(rows) => return Ok(rows),
-                Err(error) => self.database.give_up(error).await,
-            };
-            // A row, or a deferred constraint or trigger when that is committed.
-            if by_copy && error.is_refusal() && (error.is_of_rows() || error.table().is_none()) {
-                self.database.check_at_once();
-                by_copy = false;
-            } else {
-                self.go_on_without(error)?;
+                Err(error) => self.go_on_without(error).await?,
             }
         }
         Ok(BTreeMap::new())
     }
 
-    /// One attempt, by COPY or by statements that can leave out a row. What is refused is tried once more after everything
-    /// else, which it may refer to, and only listed then. Returns the rows by table.
-    async fn load_by(&mut self, reloads: &Reloads, by_copy: bool) -> Result<BTreeMap<&'static str, u64>, PublishError> {
+    /// One attempt. What is refused is tried once more after everything else, which it may refer to, and only listed then.
+    /// Returns the rows by table.
+    async fn load_once(&mut self, reloads: &Reloads) -> Result<BTreeMap<&'static str, u64>, PublishError> {
         let (database, publication) = (self.database, self.publication.clone());
         let tables = publication.tables.iter().filter(|table| !publication.blocked.contains(table.name));
         let mut tables: Vec<_> = tables.filter_map(|table| Some((table, reloads.get(table.name)?))).collect();
@@ -65,11 +56,9 @@ impl Sides<'_> {
         let existing = database.tables().await?;
         let (mut rows, mut replaced) = (BTreeMap::new(), Vec::new());
         for &(table, reload) in &tables {
-            // Row-level security refuses COPY into the table itself.
-            let has_policies = existing.get(table.name).is_some_and(|there| there.has_row_security);
-            let how = (reload.replaces, by_copy && (reload.replaces || !has_policies));
             replaced.extend(reload.replaces.then_some(table));
-            let loaded = self.fill(&mut next, table, how).await.map_err(|error| error.of_table(table.name))?;
+            let loaded = self.fill(&mut next, table, reload.replaces).await;
+            let loaded = loaded.map_err(|error| error.of_table(table.name))?;
             if table.is_chosen {
                 rows.insert(table.name, loaded);
             }
@@ -86,7 +75,7 @@ impl Sides<'_> {
         }
         for (table, _) in &tables {
             if next.owed.contains(table.name) {
-                self.fill(&mut next, table, (false, false)).await.map_err(|error| error.of_table(table.name))?;
+                self.fill(&mut next, table, false).await.map_err(|error| error.of_table(table.name))?;
                 next.owed.remove(table.name);
             }
         }
@@ -99,12 +88,7 @@ impl Sides<'_> {
 
     /// Brings a table, or the one that takes its place, to the mirror's rows: deletes those that the mirror does not have, and
     /// writes those that differ. An empty one is copied. Returns the number of rows.
-    async fn fill(
-        &self,
-        next: &mut TargetState,
-        table: &PublishedTable,
-        (replaces, mut by_copy): (bool, bool),
-    ) -> Result<u64, PublishError> {
+    async fn fill(&self, next: &mut TargetState, table: &PublishedTable, replaces: bool) -> Result<u64, PublishError> {
         let (database, name) = (self.database, table.name);
         next.refused.remove(name);
         if replaces {
@@ -117,31 +101,18 @@ impl Sides<'_> {
         let read = table.clone();
         let digest = self.read(move |moment, publication, _| Ok(sides::digest(moment, publication, &read)?)).await?;
         next.digests.extend(digest.map(|digest| (name.into(), digest)));
-        let (mut after, mut is_clean) = (None, replaces);
+        let (mut after, mut is_clean, mut is_empty) = (None, replaces, true);
         while !is_clean {
             let (keys, following) = database.page_of_keys(table, after.as_deref()).await?;
-            by_copy &= keys.is_empty() && after.is_none();
+            is_empty &= keys.is_empty();
             let extra = self.read(move |moment, publication, state| Ok(extra(moment, publication, state, name, keys)?));
             database.delete_keys(next, table, &extra.await?).await?;
             after = following;
             is_clean = after.is_none();
         }
         let place = if replaces { sql::shadow_name(name) } else { name.into() };
-        self.copy(next, table, &place, by_copy).await
-    }
-
-    /// Writes all rows of the mirror to a table, or to its shadow.
-    async fn copy(
-        &self,
-        next: &mut TargetState,
-        table: &PublishedTable,
-        shadow: &str,
-        by_copy: bool,
-    ) -> Result<u64, PublishError> {
-        let (database, name) = (self.database, table.name);
-        let mut sink = if by_copy { Some(database.copy_into(table, shadow).await?) } else { None };
-        let (mut written, mut after) = (0, None::<Vec<SqlValue>>);
-        loop {
+        let (mut written, mut after, mut is_end) = (0, None::<Vec<SqlValue>>, false);
+        while !is_end {
             let page = self.read(move |moment, publication, state| {
                 let Some(table) = publication.table(name) else { return Ok((Vec::new(), None)) };
                 let published = PublishedRows::new(table, publication, state);
@@ -150,21 +121,11 @@ impl Sides<'_> {
             });
             let (rows, following) = page.await?;
             written += rows.len() as u64;
-            match &mut sink {
-                Some(sink) => {
-                    let mut lines = String::new();
-                    rows.iter().for_each(|row| copy_line(row, &mut lines));
-                    database.in_time(sink.send(lines.into())).await?;
-                }
-                None => database.upsert(next, table, shadow, &rows).await?,
+            if !is_empty || !database.copy(table, &place, &rows).await? {
+                database.upsert(next, table, &place, &rows).await?;
             }
+            is_end = following.is_none();
             after = following;
-            if after.is_none() {
-                break;
-            }
-        }
-        if let Some(mut sink) = sink {
-            database.in_time(sink.as_mut().finish()).await?;
         }
         Ok(written)
     }
@@ -190,6 +151,19 @@ pub(super) struct Attachment {
 type LeftBehind = (Vec<String>, Vec<Lost>);
 
 impl Database {
+    /// Copies rows; returns whether the database takes them: COPY takes all of them or none, and none of a table with row-level
+    /// security.
+    async fn copy(&self, table: &PublishedTable, name: &str, rows: &[PgRow]) -> Result<bool, PublishError> {
+        let copied = self.attempt(async {
+            let mut sink = self.copy_into(table, name).await?;
+            let mut lines = String::new();
+            rows.iter().for_each(|row| copy_line(row, &mut lines));
+            self.in_time(sink.send(lines.into())).await?;
+            self.in_time(sink.as_mut().finish()).await.map(drop)
+        });
+        Ok(copied.await?.is_ok())
+    }
+
     /// Locks all of them or none.
     async fn lock_tables(&self, names: &[&'static str]) -> Result<(), PublishError> {
         let lock = || async {
@@ -229,7 +203,7 @@ impl Database {
             if there.has_row_security {
                 let emptied = format!("TRUNCATE ONLY {new}; DROP TABLE {shadow}");
                 // Only its rows have to go, also those that its policies hide.
-                if !table.is_chosen && self.attempt(&emptied).await?.is_ok() {
+                if !table.is_chosen && self.attempt(self.run(&emptied)).await?.is_ok() {
                     return Ok((kept, lost));
                 }
                 return Err(PublishError::RowSecurity { schema: schema.into(), table: name });
@@ -239,7 +213,7 @@ impl Database {
                 self.run(&sql::carry(schema, table, &carried)).await?;
             }
             for attachment in self.attachments(table).await?.into_iter().rev() {
-                match self.attempt(&attachment.remove).await? {
+                match self.attempt(self.run(&attachment.remove)).await? {
                     Ok(()) => moved.push(attachment),
                     refused => {
                         // It would be dropped with it.
@@ -255,10 +229,10 @@ impl Database {
             let (kind, make) = (attachment.kind.as_str(), &attachment.make);
             // With a rule, rows could not be written.
             let is_made = kind != "5 rule";
-            let mut made = if is_made { self.attempt(make).await? } else { Ok(()) };
+            let mut made = if is_made { self.attempt(self.run(make)).await? } else { Ok(()) };
             // It is kept for later rows, although rows that are there break it.
             let is_checked = made.is_err() && ["2 constraint", "4 reference"].contains(&kind);
-            if is_checked && self.attempt(&format!("{make} NOT VALID")).await?.is_ok() {
+            if is_checked && self.attempt(self.run(&format!("{make} NOT VALID"))).await?.is_ok() {
                 made = Ok(());
             }
             match made {
@@ -272,7 +246,7 @@ impl Database {
                 }
             }
         }
-        if there.is_some() && (is_needed || self.attempt(&format!("DROP TABLE {old}")).await?.is_err()) {
+        if there.is_some() && (is_needed || self.attempt(self.run(&format!("DROP TABLE {old}"))).await?.is_err()) {
             self.leave_behind(table).await?;
         }
         Ok((kept, lost))
@@ -283,7 +257,7 @@ impl Database {
         let (table, new) = (sql::qualified(&self.schema, from), sql::qualified(&self.schema, to));
         self.run(&format!("ALTER TABLE {table} RENAME TO {}", sql::ident(to))).await?;
         let key = format!("ALTER TABLE {new} RENAME CONSTRAINT \"{from}_pkey\" TO \"{to}_pkey\"");
-        self.attempt(&key).await.map(drop)
+        self.attempt(self.run(&key)).await.map(drop)
     }
 
     /// All names are written with their schema.
@@ -320,10 +294,13 @@ impl Database {
         self.run(&format!("COMMENT ON TABLE {kept} IS {}", sql::literal(&about))).await
     }
 
-    /// Executes a statement in a transaction that goes on if the database refuses it. What is only unavailable is an error,
-    /// because it is possible later.
-    async fn attempt(&self, statement: &str) -> Result<Result<(), PublishError>, PublishError> {
-        match self.in_savepoint(self.run(statement)).await? {
+    /// Does something in a transaction that goes on if the database refuses it. What is only unavailable is an error, because
+    /// it is possible later.
+    async fn attempt(
+        &self,
+        work: impl Future<Output = Result<(), PublishError>>,
+    ) -> Result<Result<(), PublishError>, PublishError> {
+        match self.in_savepoint(work).await? {
             Err(error) if !error.is_refusal() => Err(error),
             tried => Ok(tried),
         }

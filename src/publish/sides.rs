@@ -34,10 +34,15 @@ impl Sides<'_> {
         self.state.owed.insert(table.into());
     }
 
-    /// The database refused to have rows of a table written: the others go on without it.
-    pub(super) fn go_on_without(&mut self, error: PublishError) -> Result<(), PublishError> {
-        let Some(table) = error.table().filter(|_| error.is_refusal()) else { return Err(error) };
-        self.refuse(table, error);
+    /// Ends a transaction that failed. If the database refused to have rows of a table written, the others go on without it.
+    pub(super) async fn go_on_without(&mut self, error: PublishError) -> Result<(), PublishError> {
+        let error = self.database.give_up(error).await;
+        match error.table() {
+            Some(table) if error.is_refusal() => self.refuse(table, error),
+            // A deferred constraint or trigger failed the commit.
+            None if error.is_refusal() && self.database.check_at_once() => {}
+            _ => return Err(error),
+        }
         Ok(())
     }
 
