@@ -22,7 +22,7 @@ use super::ddl::{self, LEFT_BEHIND, LEFT_BEHIND_TABLE};
 use super::row::{PgRow, PublishedRows, copy_line};
 use super::schema::Reloads;
 use super::sides::{self, Sides};
-use super::state::{APPEARANCE, Lost, TargetState};
+use super::state::{APPEARANCE, TargetState};
 use super::tables::PublishedTable;
 use super::{PublishError, sql};
 use crate::model::{Layout, SqlValue};
@@ -70,8 +70,7 @@ impl Sides<'_> {
             let swapped = database.swap(table, &publication.layout).await;
             let (kept, lost) = swapped.map_err(|error| error.of_table(table.name))?;
             left_behind.extend(kept);
-            next.lost.retain(|lost| lost.table != table.name);
-            next.lost.extend(lost);
+            next.lost.insert(table.name.into(), lost);
         }
         for (table, _) in &tables {
             if next.owed.contains(table.name) {
@@ -141,14 +140,14 @@ const LOCK_DELAY: Duration = Duration::from_secs(1);
 const ATTACHMENTS: &str = include_str!("attachments.sql");
 
 pub(super) struct Attachment {
-    pub(super) kind: String,
-    pub(super) name: String,
+    kind: String,
+    name: String,
     remove: String,
     make: String,
 }
 
-/// What could not follow: what stays at the old table, one sentence each, and what is lost.
-type LeftBehind = (Vec<String>, Vec<Lost>);
+/// What could not follow: what stays at the old table, and what is lost, one sentence each.
+type LeftBehind = (Vec<String>, BTreeMap<String, String>);
 
 impl Database {
     /// Copies rows; returns whether the database takes them: COPY takes all of them or none, and none of a table with row-level
@@ -197,7 +196,7 @@ impl Database {
         let (schema, name) = (self.schema.as_str(), table.name);
         let (new, old) = (sql::qualified(schema, name), sql::qualified(schema, &sql::old_name(name)));
         let shadow = sql::qualified(schema, &sql::shadow_name(name));
-        let (mut kept, mut lost, mut moved, mut is_needed) = (Vec::new(), Vec::new(), Vec::new(), false);
+        let (mut kept, mut lost, mut moved, mut is_needed) = (Vec::new(), BTreeMap::new(), Vec::new(), false);
         let there = self.tables().await?.remove(name);
         if let Some(there) = &there {
             if there.has_row_security {
@@ -241,8 +240,7 @@ impl Database {
                 Err(_) if kind == "6 view" => kept.push(attachment.sentence(name, made)),
                 // Its definition is known from nowhere else.
                 made => {
-                    let sentence = format!("{}; {make}", attachment.sentence(name, made));
-                    lost.push(Lost { table: name.into(), kind: kind.into(), name: attachment.name.clone(), sentence });
+                    lost.insert(attachment.label(), format!("{}; {make}", attachment.sentence(name, made)));
                 }
             }
         }
@@ -308,11 +306,14 @@ impl Database {
 }
 
 impl Attachment {
+    pub(super) fn label(&self) -> String {
+        format!("{} {}", self.kind.split_once(' ').map_or("", |(_, kind)| kind), self.name)
+    }
+
     /// Without an error, it is not made again.
     fn sentence(&self, table: &str, made: Result<(), PublishError>) -> String {
-        let kind = self.kind.split_once(' ').map_or("", |(_, kind)| kind);
         let why = made.err().map(|error| format!("could not follow: {}", error.server_message()));
         let why = why.unwrap_or_else(|| "was not made again".into());
-        format!("{table} was replaced, and the {kind} {} {why}", self.name)
+        format!("{table} was replaced, and the {} {why}", self.label())
     }
 }

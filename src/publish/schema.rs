@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::database::Database;
 use super::ddl::{self, ExistingColumn, ExistingTable, LEFT_BEHIND_TABLE};
 use super::sides::Sides;
-use super::state::{self, APPEARANCE, Lost};
+use super::state::{self, APPEARANCE};
 use super::{PublishError, sql, tables};
 use crate::store::feed;
 
@@ -122,10 +122,9 @@ impl Sides<'_> {
     pub(super) async fn finish(&mut self) -> Result<(), PublishError> {
         let (database, publication) = (self.database, self.publication.clone());
         for table in &publication.tables {
-            if self.state.lost.iter().any(|lost| lost.table == table.name) {
+            if let Some(lost) = self.state.lost.get_mut(table.name).filter(|lost| !lost.is_empty()) {
                 let there = database.attachments(table).await?;
-                let is_there = |lost: &Lost| there.iter().any(|of| of.kind == lost.kind && of.name == lost.name);
-                self.state.lost.retain(|lost| lost.table != table.name || !is_there(lost));
+                lost.retain(|lost, _| there.iter().all(|of| of.label() != *lost));
             }
         }
         let appearance = state::appearance(&publication);
@@ -158,7 +157,7 @@ impl Sides<'_> {
     /// no rows.
     pub(super) async fn name_left_behind(&mut self) -> Result<(), PublishError> {
         let (database, publication) = (self.database, self.publication.clone());
-        self.left_behind.extend(self.state.lost.iter().map(|lost| lost.sentence.clone()));
+        self.left_behind.extend(self.state.lost.values().flat_map(BTreeMap::values).cloned());
         let mut kept = database.tables().await?;
         kept.retain(|_, table| table.is_left_behind);
         let hides =

@@ -37,20 +37,12 @@ pub(super) struct TargetState {
     pub(super) owed: BTreeSet<String>,
     /// The rows that the database refuses, by table: the name of each, and why.
     pub(super) refused: BTreeMap<String, BTreeMap<String, String>>,
-    pub(super) lost: Vec<Lost>,
+    /// What a table had before it was replaced, and was not made again, by table: a sentence about each, until it is there, or
+    /// the table is replaced once more.
+    pub(super) lost: BTreeMap<String, BTreeMap<String, String>>,
     /// What the last comparison proved. It is stored with what it is about: a database that is restored from a backup has
     /// the proof of that time.
     pub(super) proof: CopyProof,
-}
-
-/// What a table had before it was replaced, and was not made again: it is named until it is there, or the table is replaced
-/// once more.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Lost {
-    pub(super) table: String,
-    pub(super) kind: String,
-    pub(super) name: String,
-    pub(super) sentence: String,
 }
 
 impl TargetState {
