@@ -84,7 +84,6 @@ impl Exit {
         match error {
             PublishError::Database { failure: DatabaseFailure::Unavailable, .. } => Exit::Unavailable,
             PublishError::Url { .. }
-            | PublishError::Certificates { .. }
             | PublishError::Database { .. }
             | PublishError::ForeignTable { .. }
             | PublishError::Encoding { .. }

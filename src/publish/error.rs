@@ -1,7 +1,5 @@
 //! Errors of publishing. No message shows the URL, because it contains a password.
 
-use std::path::PathBuf;
-
 use tokio_postgres::error::SqlState;
 
 use crate::error_chain::error_chain;
@@ -69,8 +67,6 @@ fn shown(text: &str) -> String {
 pub enum PublishError {
     #[error("the URL of the database cannot be used: {reason}")]
     Url { reason: String },
-    #[error("the certificates in {path} cannot be used: {reason}", path = path.display())]
-    Certificates { path: PathBuf, reason: String },
     /// `place` is host, port and database.
     #[error("could not {doing} at {place}")]
     Database { failure: DatabaseFailure, doing: &'static str, place: String, source: Box<DatabaseError> },
@@ -189,9 +185,8 @@ impl PublishError {
     pub fn hint(&self) -> Option<&'static str> {
         Some(match self {
             PublishError::Url { .. } => {
-                "the form is postgres://user:password@host:port/database, optionally with `?sslmode=…`"
+                "the form is postgres://user:password@host:port/database, optionally with `?sslmode=…&sslrootcert=FILE`"
             }
-            PublishError::Certificates { .. } => "`sslrootcert` must be a PEM file that the current user can read",
             PublishError::Database { .. } if self.code() == Some(&SqlState::TOO_MANY_COLUMNS) => {
                 "name columns that are not needed in `publish.exclude`"
             }

@@ -14,7 +14,7 @@ use super::state::TargetState;
 use super::tables::{self, Publication};
 use super::target::PublishUrl;
 use crate::error_chain::error_chain;
-use crate::model::{Instant, Resource};
+use crate::model::{Instant, Object, Resource};
 use crate::store::publishing::queue;
 use crate::store::{PublishProgress, RefusedRow, StateKey};
 
@@ -152,9 +152,8 @@ async fn run(
     let mut sides = Sides { database, mirror, publication, state, refused, left_behind };
     let reloads = sides.reconcile(settings.full).await?;
     let mut report = PublishReport { server: database.place.clone(), ..PublishReport::default() };
-    let Publication { objects, copied, .. } = &*sides.publication;
-    let not_copied = objects.iter().filter(|object| !copied.contains(object));
-    report.not_copied = not_copied.map(|object| object.resource()).collect();
+    let tables = sides.publication.chosen_tables().filter(|table| !sides.state.is_loaded(table));
+    report.not_copied = tables.filter_map(|table| table.object()).map(Object::resource).collect();
     report.loaded = sides.load(&reloads).await?;
     let reasons = reloads.iter().filter(|(table, _)| report.loaded.contains_key(*table));
     let reasons: Vec<String> = reasons.map(|(table, reload)| format!("{table}: {}", reload.why)).collect();

@@ -114,7 +114,6 @@ pub(super) struct Publication {
     /// The objects whose first copy is finished.
     pub(super) copied: Vec<Object>,
     pub(super) tables: Vec<PublishedTable>,
-    pub(super) objects: Vec<Object>,
     /// Object and field key of the multi-selects whose values are published.
     pub(super) multi_selects: Vec<(Object, String)>,
     /// The tables that the database does not let be brought to shape, or written: nothing is sent to them.
@@ -210,7 +209,6 @@ pub(super) fn publication(
         end: moment.end()?,
         copied,
         tables,
-        objects,
         multi_selects,
         blocked: BTreeSet::new(),
     })

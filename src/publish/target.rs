@@ -98,7 +98,9 @@ impl PublishUrl {
     fn tls(&self) -> Result<ClientConfig, PublishError> {
         let mut roots = RootCertStore::empty();
         if let Some(path) = &self.authority {
-            let wrong = |reason: String| PublishError::Certificates { path: path.clone(), reason };
+            let wrong = |why: String| PublishError::Url {
+                reason: format!("the certificates in {} cannot be used: {why}", path.display()),
+            };
             let found = CertificateDer::pem_file_iter(path).map_err(|error| wrong(error.to_string()))?;
             for certificate in found {
                 let certificate = certificate.map_err(|error| wrong(error.to_string()))?;
