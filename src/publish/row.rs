@@ -19,11 +19,6 @@ pub(super) struct PublishedRows<'a> {
     table: &'a PublishedTable,
     publication: &'a Publication,
     state: &'a TargetState,
-    /// The places of columns that decide about a row or its values.
-    extra: Option<usize>,
-    object: Option<usize>,
-    field_key: Option<usize>,
-    seq: Option<usize>,
 }
 
 impl<'a> PublishedRows<'a> {
@@ -32,14 +27,16 @@ impl<'a> PublishedRows<'a> {
         publication: &'a Publication,
         state: &'a TargetState,
     ) -> PublishedRows<'a> {
-        let [extra, object, field_key, seq] =
-            ["extra", "object_type", "field_key", "seq"].map(|name| table.place(name));
-        PublishedRows { table, publication, state, extra, object, field_key, seq }
+        PublishedRows { table, publication, state }
+    }
+
+    fn value<'r>(&self, row: &'r [SqlValue], name: &str) -> Option<&'r SqlValue> {
+        row.get(self.table.place(name)?)
     }
 
     /// Whether a row of the feed is after the cursor.
     fn is_beyond(&self, row: &SourceRow) -> bool {
-        matches!(self.seq.map(|place| &row[place]), Some(SqlValue::Int(seq)) if *seq > self.state.seq())
+        matches!(self.value(row, "seq"), Some(SqlValue::Int(seq)) if *seq > self.state.seq())
     }
 
     /// Whether a row is published, and not after the cursor.
@@ -49,11 +46,11 @@ impl<'a> PublishedRows<'a> {
 
     /// Whether a row belongs to an object, and to a field, that is published.
     pub(super) fn is_chosen(&self, row: &SourceRow) -> bool {
-        let Some(place) = self.object.filter(|_| !self.table.is_small()) else { return true };
-        let Some(object) = row[place].as_text().and_then(|object| object.parse::<Object>().ok()) else { return false };
+        let Some(object) = self.value(row, "object_type").filter(|_| !self.table.is_small()) else { return true };
+        let Some(object) = object.as_text().and_then(|object| object.parse::<Object>().ok()) else { return false };
         let multi_selects = &self.publication.multi_selects;
-        let of_field = self.field_key.is_none_or(|place| {
-            multi_selects.iter().any(|(of, key)| *of == object && Some(key.as_str()) == row[place].as_text())
+        let of_field = self.value(row, "field_key").is_none_or(|field| {
+            multi_selects.iter().any(|(of, key)| *of == object && Some(key.as_str()) == field.as_text())
         });
         self.state.loaded.contains(&object) && of_field
     }
@@ -71,11 +68,12 @@ impl<'a> PublishedRows<'a> {
     }
 
     pub(super) fn convert(&self, row: &[SqlValue]) -> PgRow {
+        let extra = self.table.place("extra");
         let mut escapes: Vec<(&str, String)> = Vec::new();
         let mut out: PgRow = Vec::with_capacity(row.len());
         for (column, value) in self.table.columns.iter().zip(row) {
             let value = self.without_hidden(&column.name, value, row);
-            if column.is_key || is_pointer(&column.name) || self.extra.is_none() && column.pg_type == PgType::Text {
+            if column.is_key || is_pointer(&column.name) || extra.is_none() && column.pg_type == PgType::Text {
                 out.push(match value.as_ref() {
                     SqlValue::Text(text) => Some(value::key(text)),
                     SqlValue::Int(i) => Some(i.to_string()),
@@ -90,10 +88,10 @@ impl<'a> PublishedRows<'a> {
             }
             out.push(stored);
         }
-        if self.extra.is_some() {
+        if extra.is_some() {
             self.shed(row, &mut out, &mut escapes);
         }
-        if let Some(extra) = self.extra.filter(|_| !escapes.is_empty()) {
+        if let Some(extra) = extra.filter(|_| !escapes.is_empty()) {
             out[extra] = Some(with_escapes(out[extra].as_deref(), &escapes));
         }
         out
@@ -130,10 +128,7 @@ impl<'a> PublishedRows<'a> {
         if layout.exclusions.is_empty() {
             return Cow::Borrowed(value);
         }
-        let object = self.table.object().or_else(|| {
-            let place = self.object?;
-            row.get(place)?.as_text()?.parse().ok()
-        });
+        let object = self.table.object().or_else(|| self.value(row, "object_type")?.as_text()?.parse().ok());
         let kept = match (column, object) {
             ("extra" | "detail_extra", object) => {
                 layout.extra_without(object.map_or(self.table.name, Object::table), text)

@@ -11,7 +11,7 @@ use super::compare::{self, Comparison};
 use super::database::Database;
 use super::sides::{PublishedMirror, Sides};
 use super::state::TargetState;
-use super::tables::{self, Publication};
+use super::tables;
 use super::target::PublishUrl;
 use crate::error_chain::error_chain;
 use crate::model::{Instant, Object, Resource};
@@ -142,7 +142,9 @@ async fn run(
     now: Instant,
 ) -> Result<(PublishReport, TargetState), PublishError> {
     // An invalid configuration is found before anything is sent.
-    let publication = Arc::new(mirror.publication(settings).await?);
+    let (resources, exclude) = (settings.objects.clone(), settings.exclude.clone());
+    let publication = mirror.moment(move |moment| tables::publication(moment, resources.as_deref(), &exclude)).await?;
+    let publication = Arc::new(publication);
     let database = &Database::connect(url, &settings.schema).await?;
     database.prepare(&tables::names()).await?;
     let state = database.state().await?;
@@ -170,11 +172,4 @@ async fn run(
     report.left_behind = left_behind;
     (report.refused, report.refused_rows) = state.refused_rows();
     Ok((report, state))
-}
-
-impl PublishedMirror {
-    async fn publication(&self, settings: &PublishSettings) -> Result<Publication, PublishError> {
-        let (resources, exclude) = (settings.objects.clone(), settings.exclude.clone());
-        self.moment(move |moment| tables::publication(moment, resources.as_deref(), &exclude)).await
-    }
 }
