@@ -273,18 +273,20 @@ impl Database {
         Ok((keys, next))
     }
 
+    /// Deletes the rows with these values of some columns: the key, or the object and the id of a record.
     pub(super) async fn delete_keys(
         &self,
         next: &mut TargetState,
         table: &PublishedTable,
+        columns: &[&str],
         keys: &[Vec<String>],
     ) -> Result<(), PublishError> {
         let of_column = |place: usize| keys.iter().map(|key| Some(key[place].as_str())).collect();
-        let arrays: Vec<_> = (0..table.key.len()).map(of_column).collect();
+        let arrays: Vec<_> = (0..columns.len()).map(of_column).collect();
         // As `row_name` has it.
-        let named = if table.name == "custom_multi_values" { 2 } else { table.key.len() };
+        let named = if table.name == "custom_multi_values" { 2 } else { columns.len() };
         let names: Vec<String> = keys.iter().map(|key| key[..named].join(" ")).collect();
-        self.write(next, table.name, &sql::delete_keys(&self.schema, table), &names, &arrays).await
+        self.write(next, table.name, &sql::delete_keys(&self.schema, table, columns), &names, &arrays).await
     }
 
     /// Executes a statement for any rows of a table. If the database refuses one of them, the table is owed.

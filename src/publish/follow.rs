@@ -78,18 +78,14 @@ impl Sides<'_> {
         let database = self.database;
         for ChangedRows { table, key, object, gone, rows } in batch.changes.changes.values() {
             let Some(of) = self.publication.table(table) else { continue };
-            let gone: Vec<String> = gone.iter().map(|id| value::key(id)).collect();
-            let names: Vec<String> = match object {
-                Some(object) => gone.iter().map(|id| format!("{object} {id}")).collect(),
-                None => gone.clone(),
-            };
+            let columns: Vec<&str> = object.iter().map(|_| "object_type").chain([*key]).collect();
+            let of_record = |id: &String| object.iter().map(ToString::to_string).chain([value::key(id)]).collect();
+            let gone: Vec<Vec<String>> = gone.iter().map(of_record).collect();
             if let Some(listed) = next.refused.get_mut(*table).filter(|_| *table == "changes") {
-                let of_record = |name: &str| name.split_once(' ').is_some_and(|(_, of)| names.iter().any(|n| n == of));
-                listed.retain(|name, _| !of_record(name));
+                let is_gone = |of: &str| gone.iter().any(|record| record.join(" ") == of);
+                listed.retain(|name, _| !name.split_once(' ').is_some_and(|(_, of)| is_gone(of)));
             }
-            let ids = [gone.iter().map(|id| Some(id.as_str())).collect()];
-            let statement = sql::delete_records(&database.schema, table, key, *object);
-            database.write(next, table, &statement, &names, &ids).await?;
+            database.delete_keys(next, of, &columns, &gone).await?;
             database.upsert(next, of, table, &self.converted(of, rows)).await?;
         }
         Ok(())

@@ -105,7 +105,7 @@ impl Sides<'_> {
             let (keys, following) = database.page_of_keys(table, after.as_deref()).await?;
             is_empty &= keys.is_empty();
             let extra = self.read(move |moment, publication, state| Ok(extra(moment, publication, state, name, keys)?));
-            database.delete_keys(next, table, &extra.await?).await?;
+            database.delete_keys(next, table, table.key, &extra.await?).await?;
             after = following;
             is_clean = after.is_none();
         }

@@ -2,7 +2,6 @@
 
 use super::ddl::ExistingColumn;
 use super::tables::{PgType, PublishedColumn, PublishedTable};
-use crate::model::Object;
 
 /// When the mirror was last written and when a detail was last read: not a part of the record.
 pub(super) const STAMPS: [&str; 2] = ["synced_at", "fetched_at"];
@@ -152,15 +151,15 @@ pub(super) fn upsert(schema: &str, table: &PublishedTable, name: &str) -> String
          WHERE NOT EXISTS (SELECT FROM ONLY {name} AS t WHERE {} AND NOT ({})) ON CONFLICT ({}) DO {conflict}",
         names(&table.columns),
         arrays(count),
-        has_key(table),
+        has_key(table, table.key),
         joined(differ, " OR "),
         key(table)
     )
 }
 
-/// Whether a row `t` of a table has the key of a row `u` of texts.
-fn has_key(table: &PublishedTable) -> String {
-    let places = table.key.iter().filter_map(|column| Some((column, table.place(column)?)));
+/// Whether a row `t` of a table has the key of a row `u` of texts, or its values in other columns.
+fn has_key(table: &PublishedTable, key: &[&str]) -> String {
+    let places = key.iter().filter_map(|column| Some((column, table.place(column)?)));
     let same = |(column, place): (&&str, usize)| {
         format!("t.{} = u.c{place}::{}", ident(column), table.columns[place].pg_type.as_sql())
     };
@@ -168,10 +167,10 @@ fn has_key(table: &PublishedTable) -> String {
 }
 
 /// Deletes the rows with these keys, of which each column is passed as one array of texts.
-pub(super) fn delete_keys(schema: &str, table: &PublishedTable) -> String {
-    let places = table.key.iter().filter_map(|column| table.place(column)).map(|place| format!("c{place}"));
-    let (name, places, arrays) = (only(schema, table.name), joined(places, ", "), arrays(table.key.len()));
-    let same = has_key(table);
+pub(super) fn delete_keys(schema: &str, table: &PublishedTable, key: &[&str]) -> String {
+    let places = key.iter().filter_map(|column| table.place(column)).map(|place| format!("c{place}"));
+    let (name, places, arrays) = (only(schema, table.name), joined(places, ", "), arrays(key.len()));
+    let same = has_key(table, key);
     format!("DELETE FROM {name} AS t WHERE EXISTS (SELECT FROM unnest({arrays}) AS u({places}) WHERE {same})")
 }
 
@@ -191,7 +190,7 @@ pub(super) fn compare(schema: &str, table: &PublishedTable, columns: &[usize]) -
         arrays(columns.len()),
         joined(columns.iter().map(|n| format!("c{n}")), ", "),
         only(schema, table.name),
-        has_key(table),
+        has_key(table, table.key),
         joined(columns.iter().map(differs), " OR ")
     )
 }
@@ -219,11 +218,6 @@ pub(super) fn page_of_keys(schema: &str, table: &PublishedTable, after: bool, mo
     let values = types.enumerate().map(|(n, of_type)| format!("${}::text::{of_type}", n + 1));
     let condition = if after { format!("({key}) > ({})", joined(values, ", ")) } else { "true".into() };
     format!("SELECT {columns} FROM {name} WHERE {condition} ORDER BY {key} LIMIT {most}")
-}
-
-pub(super) fn delete_records(schema: &str, table: &str, key: &str, of: Option<Object>) -> String {
-    let object = of.map(|object| format!(" AND object_type = '{object}'")).unwrap_or_default();
-    format!("DELETE FROM {} WHERE {} = ANY($1::text[]){object}", only(schema, table), ident(key))
 }
 
 /// Sets the names of companies where they differ: `$1` their ids, `$2` their names.
