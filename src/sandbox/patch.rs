@@ -32,9 +32,8 @@ pub(crate) type Replays = BTreeMap<String, StoredReplay>;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct StoredReplay {
     at: Instant,
-    path: String,
-    if_match: String,
-    body: Vec<u8>,
+    /// The path, the version and the body of the request.
+    asked: (String, String, Vec<u8>),
     answer: String,
     etag: Option<String>,
 }
@@ -71,21 +70,21 @@ pub(crate) fn patch(
         None => return Err(Answer::of_field(400, "Idempotency-Key", "is required")),
     };
     replays.retain(|_, stored| now.since(stored.at) < RETENTION);
+    let asked = (request.asked.path.clone(), if_match, request.body.clone());
     if let Some(stored) = replays.get(&key) {
-        if stored.path != request.asked.path || stored.if_match != if_match || stored.body != request.body {
+        if stored.asked != asked {
             return Err(Answer::refused(409, "The Idempotency-Key was used with a different request"));
         }
         return Ok(stored.answer(true));
     }
     let etag = etag.ok_or_else(missing)?;
     let changes = changes(world, custom, object, &body(request)?)?;
-    if etag != if_match {
+    if etag != asked.1 {
         let details = json!({"details": "If-Match does not match the current etag"});
         return Err(Answer::error(412, "The record has changed since", &details));
     }
     let answer = carry_out(changes, world, object, id);
-    let (path, body, etag) = (request.asked.path.clone(), request.body.clone(), world.etag(object, id));
-    let stored = StoredReplay { at: now, path, if_match, body, answer, etag };
+    let stored = StoredReplay { at: now, asked, answer, etag: world.etag(object, id) };
     let answer = stored.answer(false);
     replays.insert(key, stored);
     Ok(answer)
