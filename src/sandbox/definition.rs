@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::model::{Choice, DataType, Object, Op};
 
-/// A custom field in the form of its list. It is created with [`NewField`] and changed through the world.
+/// A custom field in the form of its list. It is changed through the world.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CustomDefinition {
@@ -35,6 +35,9 @@ pub struct CustomDefinition {
     pub extra: Map<String, Value>,
 }
 
+/// A field that is not defined yet; without an id, it gets one.
+pub type NewField = CustomDefinition;
+
 impl CustomDefinition {
     /// The type; [`DataType::Unknown`] for a name that is not in the reference.
     pub fn kind(&self) -> DataType {
@@ -60,23 +63,17 @@ impl CustomDefinition {
         let object = text("objectType")?.parse().map_err(|_| "`objectType` must be contact or company")?;
         let data_type = text("dataType")?;
         let mut whole =
-            NewField::new(object, text("key")?, DataType::from_name(data_type)).of_type(data_type).0.to_json();
+            CustomDefinition::new(object, text("key")?, DataType::from_name(data_type)).of_type(data_type).to_json();
         for (name, value) in members.iter().filter(|(name, value)| !(value.is_null() && *name == "options")) {
             whole[name] = value.clone();
             serde_json::from_value::<CustomDefinition>(whole.clone()).map_err(|error| format!("`{name}`: {error}"))?;
         }
         serde_json::from_value(whole).map_err(|error| error.to_string())
     }
-}
 
-#[must_use]
-#[derive(Clone, Debug)]
-pub struct NewField(pub(crate) CustomDefinition);
-
-impl NewField {
     /// An active field of a type, writable and filterable by all of the type's operators.
-    pub fn new(object: Object, key: &str, data_type: DataType) -> NewField {
-        NewField(CustomDefinition {
+    pub fn new(object: Object, key: &str, data_type: DataType) -> CustomDefinition {
+        CustomDefinition {
             id: String::new(),
             key: key.to_string(),
             label: key.to_string(),
@@ -95,31 +92,31 @@ impl NewField {
             allowed_operators: data_type.ops().iter().map(|op| op.as_str().to_string()).collect(),
             options: Vec::new(),
             extra: Map::new(),
-        })
+        }
     }
 
     /// Sets the options; an option without `value=label` is its own label.
-    pub fn options(mut self, options: &[&str]) -> NewField {
+    pub fn options(mut self, options: &[&str]) -> CustomDefinition {
         let parts = options.iter().map(|option| option.split_once('=').unwrap_or((option, option)));
         let choice = |(value, label): (&str, &str)| Choice { value: value.into(), label: Some(label.into()) };
-        self.0.options = parts.map(choice).collect();
+        self.options = parts.map(choice).collect();
         self
     }
 
-    pub fn of_type(mut self, name: &str) -> NewField {
-        self.0.data_type = name.to_string();
+    pub fn of_type(mut self, name: &str) -> CustomDefinition {
+        self.data_type = name.to_string();
         self
     }
 
     /// Sets the filter operators; without any, the field is not filterable.
-    pub fn operators(mut self, operators: &[Op]) -> NewField {
-        self.0.allowed_operators = operators.iter().map(|op| op.as_str().to_string()).collect();
-        self.0.filterable = !operators.is_empty();
+    pub fn operators(mut self, operators: &[Op]) -> CustomDefinition {
+        self.allowed_operators = operators.iter().map(|op| op.as_str().to_string()).collect();
+        self.filterable = !operators.is_empty();
         self
     }
 
-    pub fn id(mut self, id: &str) -> NewField {
-        self.0.id = id.to_string();
+    pub fn id(mut self, id: &str) -> CustomDefinition {
+        self.id = id.to_string();
         self
     }
 }

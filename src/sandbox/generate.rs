@@ -12,7 +12,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use serde_json::Value;
 
-use super::definition::{CustomDefinition, NewField};
+use super::definition::CustomDefinition;
 use super::world::World;
 use crate::model::editable::LONG_TEXT;
 use crate::model::{Instant, Resource};
@@ -87,7 +87,7 @@ impl Maker {
             let created = self.base.minus(Duration::from_secs(HISTORY + 90 * DAY)).plus(Duration::from_secs(n * DAY));
             (field.created_at, field.updated_at) = (Some(created.to_wire()), Some(created.to_wire()));
             field.archived_at = (!field.is_active()).then(|| self.base.minus(Duration::from_secs(DAY)).to_wire());
-            self.world.fields().define(NewField(field));
+            self.world.fields().define(field);
         }
     }
 

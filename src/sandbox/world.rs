@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::definition::{CustomDefinition, NewField};
+use super::definition::CustomDefinition;
 use super::table::{Id, JsonSource, ValueName, WorldRecord, WorldTable, custom_name, field};
 use crate::model::{Instant, Object, RecordId, Resource};
 
@@ -317,8 +317,7 @@ pub struct Fields<'w> {
 
 impl Fields<'_> {
     /// Its values are null until records get some.
-    pub fn define(&mut self, field: NewField) -> RecordId {
-        let mut definition = field.0;
+    pub fn define(&mut self, mut definition: CustomDefinition) -> RecordId {
         if definition.id.is_empty() {
             definition.id = self.world.new_id(Resource::CustomFields);
         }
@@ -330,7 +329,7 @@ impl Fields<'_> {
 
     /// Defines a field by the JSON of its list, or changes the one with its id.
     pub(crate) fn define_json(&mut self, json: &Value) -> Result<RecordId, String> {
-        CustomDefinition::from_json(json).map(|definition| self.define(NewField(definition)))
+        CustomDefinition::from_json(json).map(|definition| self.define(definition))
     }
 
     pub fn redefine(&mut self, object: Object, key: &str, change: impl FnOnce(&mut CustomDefinition)) -> bool {
