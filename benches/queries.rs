@@ -13,7 +13,7 @@ use std::time::Instant as Watch;
 
 use crm_mirror::api::decode;
 use crm_mirror::model::{Instant, Object, RequestStamp, Resource};
-use crm_mirror::outbox::user_decisions::{self, DecideError, Decision};
+use crm_mirror::outbox::user_decisions::{self, Decision};
 use crm_mirror::sandbox::{World, generate};
 use crm_mirror::store::{Reader, Store, outbox_report, report, write_beside};
 use rusqlite::config::DbConfig;
@@ -129,14 +129,14 @@ fn decisions(conn: &Connection, path: &Path, most: u32, finished: u32) -> Outcom
             for edit in outbox_report::edits(tx, false)? {
                 user_decisions::decide(tx, edit.id, decision, now)?;
             }
-            Ok::<_, DecideError>(())
+            Ok::<_, crm_mirror::store::StoreError>(())
         })?;
         let took = processor_seconds()? - began;
         write_beside(path, |tx| {
             for edit in outbox_report::edits(tx, false)? {
                 user_decisions::decide(tx, edit.id, Decision::Drop, now)?;
             }
-            Ok::<_, DecideError>(())
+            Ok::<_, crm_mirror::store::StoreError>(())
         })?;
         Ok(took)
     };

@@ -74,6 +74,7 @@ impl Exit {
     pub fn of_store(error: &StoreError) -> Exit {
         match error {
             busy if busy.is_busy() => Exit::Paused,
+            StoreError::Refused(_) | StoreError::Exists { .. } => Exit::Usage,
             StoreError::EditOfExcluded { .. } => Exit::Config,
             StoreError::StaleLayout | StoreError::Closed | StoreError::Interrupted => Exit::Internal,
             _ => Exit::Storage,

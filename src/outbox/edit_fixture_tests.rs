@@ -131,7 +131,7 @@ pub(super) fn open_edit(tx: &MirrorTx<'_>, id: i64) -> Edit {
 
 /// An edit's state and the reason of its last step.
 pub(super) fn ended(tx: &MirrorTx<'_>, edit: i64) -> (EditState, String) {
-    let (line, history) = outbox_report::edit(tx, edit).unwrap().unwrap();
+    let (line, history) = outbox_report::edit(tx, edit).unwrap();
     (line.state, history.last().unwrap().why.clone())
 }
 

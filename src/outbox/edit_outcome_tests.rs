@@ -68,7 +68,7 @@ async fn after(sent: Sent, take: impl FnOnce(&mut EditTx<'_, '_>, &StoredRequest
         take(&mut edits, &request);
         let delay = |scope| tx.edits().delay(CONTACT, scope, &record).unwrap();
         Ok(Became {
-            state: outbox_report::edit(tx, 1)?.unwrap().0.state,
+            state: outbox_report::edit(tx, 1)?.0.state,
             waits: delay(DelayScope::Record).map(|delay| delay.not_before.since(now()).as_secs()),
             object: delay(DelayScope::Object).map(|delay| delay.requests),
             custom: delay(DelayScope::CustomFields).map(|delay| delay.requests),
@@ -218,7 +218,7 @@ async fn read_back(edits: usize, known: Known, shown: Shown) -> (NextStep, EditS
             if let NextStep::Send(request) = &mut after {
                 request.key.clear();
             }
-            let (line, history) = outbox_report::edit(tx, 1)?.unwrap();
+            let (line, history) = outbox_report::edit(tx, 1)?;
             Ok((after, line.state, history.last().unwrap().why.clone()))
         });
         found.push(written.await.unwrap());
@@ -303,7 +303,7 @@ async fn decided(
             edit_of(tx, column, after);
         }
         let next = EditTx::open(tx, CONTACT, &record, &rules, now())?.next_request(false)?;
-        let edits = (1..=changes.len()).map(|id| outbox_report::edit(tx, id as i64).unwrap().unwrap());
+        let edits = (1..=changes.len()).map(|id| outbox_report::edit(tx, id as i64).unwrap());
         Ok((next, edits.map(|(line, history)| (line.state, history.last().unwrap().why.clone())).collect()))
     });
     written.await.unwrap()
@@ -356,7 +356,7 @@ async fn confirmation_is_stored_with_its_status_and_reason() {
             let (record, rules) = (RecordId::new("c"), rules(100));
             let (mut edits, request) = send(tx, &record, &rules, FIRST);
             edits.confirmed(&request, None, Some(replayed), &stamp()).unwrap();
-            let (line, _) = outbox_report::edit(tx, 1).unwrap().unwrap();
+            let (line, _) = outbox_report::edit(tx, 1).unwrap();
             (line.status, fixture::ended(tx, 1))
         })
         .await;

@@ -201,7 +201,7 @@ async fn a_conflict_and_a_last_status_are_those_of_the_edit_itself() {
         show(tx, &json!({ "id": "c", "etag": "\"v2\"", "position": "X", "language": "A" }));
         tx.edits().end_delay(CONTACT, DelayScope::Record, &contact()).unwrap();
         assert_eq!(with_edits(tx, 100, next), NextStep::Wait);
-        let (line, _) = crate::store::outbox_report::edit(tx, edit).unwrap().unwrap();
+        let (line, _) = crate::store::outbox_report::edit(tx, edit).unwrap();
         assert_eq!(line.state, Conflict);
         (line.theirs.unwrap(), request.last_status)
     })
@@ -290,7 +290,7 @@ async fn a_repeated_request_is_claimed_like_the_first() {
                 edits.repeat(request).unwrap()
             });
             let delays = [DelayScope::Record, DelayScope::Object, DelayScope::CustomFields];
-            let (line, _) = crate::store::outbox_report::edit(tx, edit).unwrap().unwrap();
+            let (line, _) = crate::store::outbox_report::edit(tx, edit).unwrap();
             (repeated, delays.map(|scope| requests(tx, scope)), line.attempts)
         })
         .await;

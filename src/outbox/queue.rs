@@ -57,33 +57,16 @@ fn columns<S: Serializer>(fields: &EditedFields, serializer: S) -> Result<S::Ok,
     serializer.collect_seq(fields.keys())
 }
 
-#[derive(Debug, thiserror::Error)]
-pub enum QueueError {
-    #[error("there is no {object} `{record}` in the mirror")]
-    NoRecord { object: Object, record: RecordId },
-    #[error("`{column}` is not a column of {}", object.full_view())]
-    NoColumn { object: Object, column: String },
-    #[error("`{0}` is given twice")]
-    Twice(String),
-    #[error("{0}")]
-    Refused(String),
-    /// A proposal must neither replace nor cancel an edit that a person queued.
-    #[error("the {object} `{record}` has pending edits: a person must send, release or drop them first")]
-    Waiting { object: Object, record: RecordId },
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
-
 /// Validates an edit against the current record and definitions.
-pub fn prepare(tx: &ReadTx<'_>, request: &EditRequest) -> Result<Prepared, QueueError> {
+pub fn prepare(tx: &ReadTx<'_>, request: &EditRequest) -> Result<Prepared, StoreError> {
     let (object, record) = (request.object, &request.record);
     let fields = fields(tx, request)?;
     let columns: Vec<&str> = fields.iter().map(|(field, _)| &*field.column).collect();
     let seen = editable::seen(tx, object, record, &columns)?;
-    let seen = seen.ok_or_else(|| QueueError::NoRecord { object, record: record.clone() })?;
+    let seen = seen.ok_or_else(|| StoreError::Refused(format!("there is no {object} `{record}` in the mirror")))?;
     // Every value is validated, even if it changes nothing.
     for (field, value) in &fields {
-        validate::field(field, value).map_err(QueueError::Refused)?;
+        validate::field(field, value).map_err(StoreError::Refused)?;
     }
     let pending = editable::pending_columns(tx, object, record, false)?;
     let (mut changes, mut taken_back, mut body) = (EditedFields::new(), EditedFields::new(), Map::new());
@@ -100,7 +83,7 @@ pub fn prepare(tx: &ReadTx<'_>, request: &EditRequest) -> Result<Prepared, Queue
     }
     if !changed.is_empty() {
         let values = changed.iter().map(|(field, after)| (*field, after));
-        body = validate::request(object, values).map_err(QueueError::Refused)?;
+        body = validate::request(object, values).map_err(StoreError::Refused)?;
     }
     let is_proven = changed.iter().all(|(field, _)| seen.proves(&field.column, false));
     Ok(Prepared { base_etag: seen.etag.filter(|_| is_proven), body, fields: changes, taken_back })
@@ -112,7 +95,7 @@ pub fn queue(
     request: &EditRequest,
     source: EditSource,
     now: Instant,
-) -> Result<QueuedValues, QueueError> {
+) -> Result<QueuedValues, StoreError> {
     let Prepared { base_etag, mut fields, taken_back, .. } = prepare(tx, request)?;
     fields.extend(taken_back);
     if fields.is_empty() {
@@ -121,13 +104,16 @@ pub fn queue(
     let (source, why) = source.texts();
     let (record, base_etag) = (&request.record, base_etag.as_ref());
     let edit = NewEdit { object: request.object, record, source, fields: &fields, base_etag, undoes: None };
-    Ok(stored::insert(tx, &edit, why, now)?)
+    stored::insert(tx, &edit, why, now)
 }
 
 /// Validates an edit of a program and queues it as held: it is never sent before a person releases it.
-pub fn propose(tx: &MirrorTx<'_>, request: &EditRequest, now: Instant) -> Result<QueuedValues, QueueError> {
-    if !tx.edits_of(request.object, &request.record)?.is_empty() {
-        return Err(QueueError::Waiting { object: request.object, record: request.record.clone() });
+pub fn propose(tx: &MirrorTx<'_>, request: &EditRequest, now: Instant) -> Result<QueuedValues, StoreError> {
+    let EditRequest { object, record, .. } = request;
+    // A proposal must neither replace nor cancel an edit that a person queued.
+    if !tx.edits_of(*object, record)?.is_empty() {
+        let why = format!("the {object} `{record}` has pending edits: a person must send, release or drop them first");
+        return Err(StoreError::Refused(why));
     }
     let queued = queue(tx, request, EditSource::Assistant, now)?;
     if let Some(id) = queued.edit {
@@ -138,16 +124,17 @@ pub fn propose(tx: &MirrorTx<'_>, request: &EditRequest, now: Instant) -> Result
 }
 
 /// The fields of a request, with their values in the form of the columns.
-fn fields(tx: &ReadTx<'_>, request: &EditRequest) -> Result<Vec<(Editable, Value)>, QueueError> {
+fn fields(tx: &ReadTx<'_>, request: &EditRequest) -> Result<Vec<(Editable, Value)>, StoreError> {
     let object = request.object;
     let mut columns: BTreeMap<String, Editability> = editable::editability(tx, object)?.into_iter().collect();
     let mut fields: Vec<(Editable, Value)> = Vec::new();
     for (name, given) in &request.changes {
         if fields.iter().any(|(other, _)| *other.column == **name) {
-            return Err(QueueError::Twice(name.clone()));
+            return Err(StoreError::Refused(format!("`{name}` is given twice")));
         }
-        let field = columns.remove(name).ok_or_else(|| QueueError::NoColumn { object, column: name.clone() })?;
-        let field = field.map_err(|why| QueueError::Refused(format!("`{name}` {why}")))?;
+        let unknown = || Err(format!("is not a column of {}", object.full_view()));
+        let field = columns.remove(name).unwrap_or_else(unknown);
+        let field = field.map_err(|why| StoreError::Refused(format!("`{name}` {why}")))?;
         let value = given.column(&field);
         fields.push((field, value));
     }

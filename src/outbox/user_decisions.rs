@@ -59,25 +59,10 @@ impl Decided {
     }
 }
 
-/// Why a decision was not possible; nothing was changed.
-#[derive(Debug, thiserror::Error)]
-pub enum DecideError {
-    #[error("there is no edit {0}")]
-    NoEdit(i64),
-    #[error("edit {edit} {why}")]
-    Wrong {
-        edit: i64,
-        /// The state, and why the decision does not apply.
-        why: &'static str,
-    },
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
-
-pub fn decide(tx: &MirrorTx<'_>, edit: i64, decision: Decision, now: Instant) -> Result<Decided, DecideError> {
+pub fn decide(tx: &MirrorTx<'_>, edit: i64, decision: Decision, now: Instant) -> Result<Decided, StoreError> {
     use EditState::{Applied, Conflict, Dropped, Held, Queued, Rejected, Replaced, Sending};
-    let line = outbox_report::edit_line(tx, edit)?.ok_or(DecideError::NoEdit(edit))?;
-    let wrong = |why| Err(DecideError::Wrong { edit, why });
+    let line = outbox_report::edit_line(tx, edit)?;
+    let wrong = |why| Err(StoreError::Refused(format!("edit {edit} {why}")));
     let record = RecordId::new(line.record.as_str());
     let of = DecidedEdit { tx, line: &line, record, now };
     match (decision, line.state) {
@@ -109,14 +94,10 @@ pub fn decide_all(
     shown: &[i64],
     decision: Decision,
     now: Instant,
-) -> Result<Vec<Decided>, DecideError> {
-    let mut still = Vec::new();
-    for edit in shown {
-        if outbox_report::edit_line(tx, *edit)?.is_some_and(|line| decision.means(line.state)) {
-            still.push(*edit);
-        }
-    }
-    still.into_iter().map(|edit| decide(tx, edit, decision, now)).collect()
+) -> Result<Vec<Decided>, StoreError> {
+    let (shown, open): (BTreeSet<&i64>, _) = (shown.iter().collect(), outbox_report::edits(tx, false)?);
+    let still = open.iter().filter(|line| shown.contains(&line.id) && decision.means(line.state));
+    still.map(|line| decide(tx, line.id, decision, now)).collect()
 }
 
 /// An edit that a person decides on.
@@ -128,7 +109,7 @@ struct DecidedEdit<'a, 'b> {
 }
 
 impl DecidedEdit<'_, '_> {
-    fn step(&self, to: EditState, why: &str, fields: EditedFields) -> Result<Decided, DecideError> {
+    fn step(&self, to: EditState, why: &str, fields: EditedFields) -> Result<Decided, StoreError> {
         self.tx.edits().take_step(self.line.id, &EditStep::new(self.line.state, to, why), self.now)?;
         Ok(Decided::new(self.line.id, to, fields))
     }
@@ -147,7 +128,7 @@ impl DecidedEdit<'_, '_> {
     }
 
     /// Drops it. If its request was sent, the outcome of the request's other edits is determined by reading the record.
-    fn discard(&self) -> Result<Decided, DecideError> {
+    fn discard(&self) -> Result<Decided, StoreError> {
         let is_sent = matches!(self.line.state, EditState::Sending | EditState::Held);
         let request = if is_sent { self.request()? } else { Vec::new() };
         let others: Vec<i64> = request.iter().map(|edit| edit.id).filter(|id| *id != self.line.id).collect();
@@ -159,7 +140,7 @@ impl DecidedEdit<'_, '_> {
 
     /// Releases it. One that the original of this copy sent, or may send, resumes with all of its request: it never begins
     /// anew.
-    fn release(&self) -> Result<Decided, DecideError> {
+    fn release(&self) -> Result<Decided, StoreError> {
         let (edits, fields) = (self.tx.edits(), self.line.fields.clone());
         let request = self.request()?;
         for edit in &request {
@@ -178,7 +159,7 @@ impl DecidedEdit<'_, '_> {
     }
 
     /// Rebases it on the service's values that the person saw.
-    fn mine(&self) -> Result<Decided, DecideError> {
+    fn mine(&self) -> Result<Decided, StoreError> {
         let editable = self.tx.edits().editable(self.line.object)?;
         let mut fields = self.line.fields.clone();
         for (column, there) in self.line.theirs.iter().flatten() {
@@ -197,11 +178,11 @@ impl DecidedEdit<'_, '_> {
 
     /// Queues a finished edit again, with the values before that its author was shown. The last edit of a field counts, so
     /// it does not take the place of one that waits.
-    fn again(&self) -> Result<Decided, DecideError> {
+    fn again(&self) -> Result<Decided, StoreError> {
         let pending = editable::pending_columns(self.tx, self.line.object, &self.record, true)?;
         if self.line.fields.keys().any(|column| pending.contains(column)) {
             let why = "has a field that a waiting edit changes: `crm-mirror outbox list` shows it";
-            return Err(DecideError::Wrong { edit: self.line.id, why });
+            return Err(StoreError::Refused(format!("edit {} {why}", self.line.id)));
         }
         self.step(EditState::Queued, "retried by a person", self.line.fields.clone())
     }
@@ -242,18 +223,10 @@ pub struct UndoEdit {
 
 /// Plans an undo: one edit per record, from the values of the last edit to the values before the first of those that
 /// followed each other. Nothing is queued.
-pub fn plan_undo(tx: &MirrorTx<'_>, edits: &[i64]) -> Result<Vec<UndoEdit>, DecideError> {
+pub fn plan_undo(tx: &MirrorTx<'_>, edits: &[i64]) -> Result<Vec<UndoEdit>, StoreError> {
     let mut applied: BTreeMap<(Object, RecordId), Vec<AppliedEdit>> = BTreeMap::new();
     for id in edits.iter().copied().collect::<BTreeSet<i64>>() {
-        let line = outbox_report::edit_line(tx, id)?.ok_or(DecideError::NoEdit(id))?;
-        let wrong = |why| DecideError::Wrong { edit: id, why };
-        if line.state != EditState::Applied {
-            return Err(wrong(match line.in_doubt {
-                true => "may have been applied, but not confirmed as it was made: set its fields with another edit",
-                false => "was not applied: there is nothing to undo",
-            }));
-        }
-        let edit = outbox_report::applied_by(tx, line)?.map_err(wrong)?;
+        let edit = outbox_report::applied_by(tx, outbox_report::edit_line(tx, id)?)?;
         applied.entry((edit.line.object, RecordId::new(edit.line.record.as_str()))).or_default().push(edit);
     }
     let mut undo = Vec::new();
@@ -310,7 +283,7 @@ fn reverting(edits: &[AppliedEdit], editable: &BTreeMap<String, Editable>) -> Ed
 }
 
 /// Queues the undo of applied edits. A person requested exactly these, so the limit on new edits does not apply.
-pub fn undo(tx: &MirrorTx<'_>, edits: &[i64], now: Instant) -> Result<Vec<UndoEdit>, DecideError> {
+pub fn undo(tx: &MirrorTx<'_>, edits: &[i64], now: Instant) -> Result<Vec<UndoEdit>, StoreError> {
     let mut undo = plan_undo(tx, edits)?;
     for of_record in &mut undo {
         // The record is compared with the values of the edits, whatever its version.

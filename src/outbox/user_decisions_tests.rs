@@ -141,7 +141,7 @@ async fn undo_is_one_edit_from_the_last_values_to_the_first() {
         }
         let undone = undo(tx, &[2, 1, 2], now()).unwrap();
         let id = undone[0].edit.unwrap();
-        let (line, _) = outbox_report::edit(tx, id).unwrap().unwrap();
+        let (line, _) = outbox_report::edit(tx, id).unwrap();
         (undone, line.undoes, open_edit(tx, id).base_etag, tx.edits().any_unreleased(&[id]).unwrap())
     })
     .await;

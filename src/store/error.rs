@@ -29,6 +29,14 @@ pub enum StoreError {
     Sqlite { doing: String, source: rusqlite::Error },
     #[error("the mirror's state `{name}` cannot be parsed")]
     State { name: String, source: serde_json::Error },
+    /// What a person asked for is not possible: nothing was changed.
+    #[error("{0}")]
+    Refused(String),
+    #[error("{path} exists", path = path.display())]
+    Exists { path: PathBuf },
+    /// A copy of the file is damaged, and therefore the file is too.
+    #[error("the copy failed SQLite's integrity check and was deleted: {found}")]
+    DamagedCopy { found: String },
     #[error("`sync.exclude` contains a field that edit {id} changes, and that edit is not finished")]
     EditOfExcluded { id: i64 },
     /// A page was decoded with columns that have changed since: it has to be decoded again.
@@ -82,6 +90,10 @@ impl StoreError {
                 "try again, as the disk may have failed to read it; if the file is damaged, restore a backup, or move it away and \
                  `crm-mirror sync` copies everything again; edits that were not sent are only in it",
             ),
+            StoreError::Exists { .. } => Some("choose another file, or pass `--force` to replace it"),
+            StoreError::DamagedCopy { .. } => {
+                Some("move the mirror away with its -wal and -shm; `crm-mirror sync` creates a new one")
+            }
             StoreError::NotAMirror { .. } => Some("set `database.path` to a different file; this one was not changed"),
             StoreError::NewerSchema { .. } => Some("install the newer crm-mirror again; the file was not changed"),
             StoreError::NotRecovered { .. } => Some("`crm-mirror status` by the mirror's owner recovers it"),

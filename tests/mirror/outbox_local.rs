@@ -398,9 +398,9 @@ async fn row_that_is_no_edit_hides_and_blocks_no_other() {
         // The last one has a time at which it finished.
         assert_eq!(ids(false), [1, 5, 6, 7, 8, 9, 10, 11]);
         assert_eq!(ids(true), [1, 5, 6, 7, 8, 9, 10, 11, 12], "a row that is no edit is not listed");
-        let (line, trail) = outbox_report::edit(&moment, 1).unwrap().unwrap();
+        let (line, trail) = outbox_report::edit(&moment, 1).unwrap();
         assert_eq!((line.attempts, trail.len()), (i64::MAX.unsigned_abs(), 2));
-        assert!(outbox_report::edit(&moment, 2).unwrap().is_none());
+        assert_eq!(outbox_report::edit(&moment, 2).unwrap_err().to_string(), "there is no edit 2");
         assert_eq!(outbox_report::counts(&moment).unwrap().queued, 10);
         assert_eq!(outbox::EditWatch::new(&mirror.path).next_due(now).unwrap(), Some(now));
     }

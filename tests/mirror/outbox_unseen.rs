@@ -16,10 +16,10 @@ use crate::support::{Crm, Mirror, bodies, noon};
 use crate::unseen_cases::{Author, Case, Column, CopyKind, Knowledge, Theirs, cases, columns_of};
 use crm_mirror::model::{DataType, EditState, Instant, Object, RecordId, is_unknown};
 use crm_mirror::outbox::typed_values::Given;
-use crm_mirror::outbox::user_decisions::{self, DecideError, Decision};
+use crm_mirror::outbox::user_decisions::{self, Decision};
 use crm_mirror::outbox::{EditRequest, EditSource, queue};
 use crm_mirror::sandbox::{NewField, RequestLine, Route, Rule, World};
-use crm_mirror::store::{ViewOptions, outbox_report, write_beside};
+use crm_mirror::store::{StoreError, ViewOptions, outbox_report, write_beside};
 use crm_mirror::sync::Job;
 use proptest::test_runner::TestCaseError;
 use serde_json::{Map, Value, json};
@@ -205,7 +205,7 @@ fn decide(mirror: &Mirror) {
             };
             user_decisions::decide(tx, edit.id, decision, now)?;
         }
-        Ok::<_, DecideError>(())
+        Ok::<_, StoreError>(())
     })
     .unwrap();
 }

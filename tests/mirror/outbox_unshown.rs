@@ -58,7 +58,7 @@ async fn field_that_no_answer_shows_is_unknown_until_one_does() {
         let queued = write_beside(&mirror.path, queue_it).unwrap();
         assert!(is_unknown(&queued.fields[column.name].0), "{}", column.name);
         mirror.run(&crm, &Job::push()).await.unwrap();
-        let line = write_beside(&mirror.path, |tx| outbox_report::edit(tx, queued.edit.unwrap())).unwrap().unwrap();
+        let line = write_beside(&mirror.path, |tx| outbox_report::edit(tx, queued.edit.unwrap())).unwrap();
         assert_eq!(line.0.state, EditState::Conflict, "{}", column.name);
         assert!(line.1.last().unwrap().why.contains("does not show what the field has"), "{:?}", line.1);
         assert_eq!(crm.sandbox.log().patches(Object::Contact), 0, "{}", column.name);

@@ -10,7 +10,7 @@ use crate::cli::{Failure, Global, logging, output};
 use crate::exit::Exit;
 use crate::format;
 use crate::model::Instant;
-use crate::store::backup::{self, BackupError, BackupReport};
+use crate::store::backup::{self, BackupReport};
 use crate::store::remove_database;
 
 #[derive(clap::Args, Clone, Debug)]
@@ -84,18 +84,4 @@ pub fn run(global: &Global, args: &BackupArgs) -> Result<Exit, Failure> {
     let BackupReport { bytes, held_edits } = report;
     let document = json!({"file": file, "bytes": bytes, "held_edits": held_edits, "removed": removed});
     Ok(output::report(global.json, &document, || text)?)
-}
-
-impl From<BackupError> for Failure {
-    fn from(error: BackupError) -> Failure {
-        match error {
-            BackupError::Store(error) => error.into(),
-            BackupError::IsTheMirror { .. } => Failure::new(Exit::Usage, error),
-            BackupError::Exists { .. } => {
-                Failure::new(Exit::Usage, error).hint("choose another file, or pass `--force` to replace it")
-            }
-            BackupError::Damaged { .. } => Failure::new(Exit::Storage, error)
-                .hint("move the mirror away with its -wal and -shm; `crm-mirror sync` creates a new one"),
-        }
-    }
 }

@@ -15,7 +15,7 @@ use crate::exit::Exit;
 use crate::format;
 use crate::model::{EditedFields, Instant, Object, RecordId, Ru, is_unknown, unfit_source};
 use crate::outbox::queue;
-use crate::outbox::{EditRequest, EditSource, Given, QueueError};
+use crate::outbox::{EditRequest, EditSource, Given};
 use crate::store::queue::QueuedValues;
 use crate::store::{Reader, StoreError, outbox_report, write_beside};
 
@@ -146,15 +146,6 @@ pub(super) fn given(change: &str) -> Result<(String, Given), Failure> {
     Ok((name.into(), Given::Text(value.into())))
 }
 
-impl From<QueueError> for Failure {
-    fn from(error: QueueError) -> Failure {
-        match error {
-            QueueError::Store(error) => error.into(),
-            error => Failure::new(Exit::Usage, error),
-        }
-    }
-}
-
 const NAMED: usize = 10;
 
 #[derive(Serialize)]
@@ -206,8 +197,8 @@ impl RowEdits {
                 }
                 match queue::queue(tx, request, EditSource::Edit, now) {
                     Ok(queued) => edits.push(EditReply { object: *object, id: record.clone(), queued }),
-                    Err(QueueError::Store(error)) => return Err(error.into()),
-                    Err(error) => refused.push(format!("line {line}: {error}")),
+                    Err(StoreError::Refused(why)) => refused.push(format!("line {line}: {why}")),
+                    Err(error) => return Err(error.into()),
                 }
             }
             if !refused.is_empty() {

@@ -15,7 +15,7 @@ use crate::config::Config;
 use crate::exit::Exit;
 use crate::format;
 use crate::model::{EditState, HELD_COMMANDS, Instant, Ru};
-use crate::outbox::user_decisions::{self, DecideError, Decided, Decision, UndoEdit};
+use crate::outbox::user_decisions::{self, Decided, Decision, UndoEdit};
 use crate::store::outbox_report::{self, EditLine, TrailLine};
 use crate::store::{Reader, write_beside};
 
@@ -152,8 +152,7 @@ fn named(database: &Path, which: &WhichEdits, decision: Decision) -> Result<Vec<
         edits.retain(|edit| decision.means(edit.state));
         return Ok(edits);
     }
-    let edit = |id: &i64| Ok(outbox_report::edit(&tx, *id)?.ok_or(DecideError::NoEdit(*id))?.0);
-    which.ids.iter().map(edit).collect()
+    which.ids.iter().map(|id| Ok(outbox_report::edit_line(&tx, *id)?)).collect()
 }
 
 const SHOWN: usize = 5;
@@ -247,15 +246,6 @@ fn decided_text(decided: &Decided, decision: Decision) -> String {
     format!("edit {} {what}\n{}", decided.edit, edit::lines(&decided.fields))
 }
 
-impl From<DecideError> for Failure {
-    fn from(error: DecideError) -> Failure {
-        match error {
-            DecideError::Store(error) => error.into(),
-            error => Failure::new(Exit::Usage, error),
-        }
-    }
-}
-
 #[derive(Serialize)]
 struct EditWithTrail<'a> {
     #[serde(flatten)]
@@ -310,7 +300,7 @@ pub(super) fn changes(edit: &EditLine) -> String {
 fn show(database: &Path, id: i64, json: bool) -> Result<Exit, Failure> {
     let reader = Reader::open(database)?;
     let tx = reader.begin()?;
-    let (edit, trail) = outbox_report::edit(&tx, id)?.ok_or(DecideError::NoEdit(id))?;
+    let (edit, trail) = outbox_report::edit(&tx, id)?;
     let titles = ["at", "from", "to", "who", "why"];
     let row = |TrailLine { at, from, to, who, why }: TrailLine| {
         vec![at, from.unwrap_or_default(), to, who.unwrap_or_default(), why]

@@ -9,7 +9,7 @@ use crate::exit::Exit;
 use crate::format::plain;
 use crate::model::{Instant, Object};
 use crate::store::Reader;
-use crate::store::record::{self, RecordError, RecordView};
+use crate::store::record::{self, RecordView};
 
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:\n  crm-mirror show contact ct_01h8x\n  \
@@ -70,14 +70,5 @@ fn value_text(value: &Value) -> String {
         Value::Null => "NULL".into(),
         Value::String(text) => text.clone(),
         other => other.to_string(),
-    }
-}
-
-impl From<RecordError> for Failure {
-    fn from(error: RecordError) -> Failure {
-        match error {
-            RecordError::Store(error) => error.into(),
-            error => Failure::new(Exit::Usage, error),
-        }
     }
 }

@@ -35,37 +35,24 @@ pub struct BackupReport {
     pub held_edits: u64,
 }
 
-#[derive(Debug, thiserror::Error)]
-pub enum BackupError {
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    #[error("{path} is the mirror itself or one of its files")]
-    IsTheMirror { path: PathBuf },
-    #[error("{path} exists")]
-    Exists { path: PathBuf },
-    /// The copy is damaged, and therefore the mirror is too.
-    #[error("the copy failed SQLite's integrity check and was deleted: {found}")]
-    Damaged { found: String },
-}
-
 /// After an error there is no copy, and the target is unchanged.
-pub fn backup(mirror: &Path, target: &Path, replace: bool, now: Instant) -> Result<BackupReport, BackupError> {
+pub fn backup(mirror: &Path, target: &Path, replace: bool, now: Instant) -> Result<BackupReport> {
     let source = Reader::open(mirror)?;
     refuse_the_mirror(mirror, target)?;
     let io = StoreError::using(target);
     match fs::metadata(target) {
-        Ok(found) if found.is_dir() => return Err(io(io::ErrorKind::IsADirectory.into()).into()),
-        Ok(_) if !replace => return Err(BackupError::Exists { path: target.into() }),
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(io(error).into()),
+        Ok(found) if found.is_dir() => return Err(io(io::ErrorKind::IsADirectory.into())),
+        Ok(_) if !replace => return Err(StoreError::Exists { path: target.into() }),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(io(error)),
         _ => {}
     }
     if let Some(pid) = lock::current_writer(target) {
-        return Err(StoreError::Locked { path: target.into(), pid }.into());
+        return Err(StoreError::Locked { path: target.into(), pid });
     }
     let unfinished = Unfinished::make(target).map_err(&io)?;
     let (held_edits, found) = fill(&source.conn, &unfinished.path, now)?;
     if found != "ok" {
-        return Err(BackupError::Damaged { found });
+        return Err(StoreError::DamagedCopy { found });
     }
     source.unchanged()?;
     let written = unfinished.file.sync_all().and_then(|()| unfinished.file.metadata());
@@ -75,14 +62,14 @@ pub fn backup(mirror: &Path, target: &Path, replace: bool, now: Instant) -> Resu
 }
 
 /// Compares by the file's identity, and by path if the file does not exist yet.
-fn refuse_the_mirror(mirror: &Path, target: &Path) -> Result<(), BackupError> {
+fn refuse_the_mirror(mirror: &Path, target: &Path) -> Result<()> {
     let place = |path: &Path| Some((fs::canonicalize(folder_of(path)).ok()?, path.file_name()?.to_owned()));
     let is_same = |path: &Path| {
         FileId::of(path).is_some_and(|id| FileId::of(target) == Some(id))
             || place(path).is_some_and(|there| place(target) == Some(there))
     };
     match ["", "-wal", "-shm", "-journal", ".lock", ".sock"].iter().any(|suffix| is_same(&beside(mirror, suffix))) {
-        true => Err(BackupError::IsTheMirror { path: target.into() }),
+        true => Err(StoreError::Refused(format!("{} is the mirror itself or one of its files", target.display()))),
         false => Ok(()),
     }
 }
@@ -100,23 +87,23 @@ impl Unfinished {
         Ok(Unfinished { path, file })
     }
 
-    fn finish(self, target: &Path, replace: bool) -> Result<(), BackupError> {
+    fn finish(self, target: &Path, replace: bool) -> Result<()> {
         let io = StoreError::using(target);
         if !replace && target.exists() {
-            return Err(BackupError::Exists { path: target.into() });
+            return Err(StoreError::Exists { path: target.into() });
         }
         remove_pages_beside(target).map_err(&io)?;
         let renamed = match replace {
             true => fs::rename(&self.path, target),
             false => match renameat_with(CWD, &self.path, CWD, target, RenameFlags::NOREPLACE) {
-                Err(Errno::EXIST) => return Err(BackupError::Exists { path: target.into() }),
+                Err(Errno::EXIST) => return Err(StoreError::Exists { path: target.into() }),
                 // The file system does not support an atomic check: the file did not exist a moment ago.
                 Err(Errno::INVAL | Errno::NOSYS) if !target.exists() => fs::rename(&self.path, target),
                 other => other.map_err(io::Error::from),
             },
         };
         renamed.map_err(&io)?;
-        Ok(File::open(folder_of(target)).and_then(|directory| directory.sync_all()).map_err(io)?)
+        File::open(folder_of(target)).and_then(|directory| directory.sync_all()).map_err(io)
     }
 }
 

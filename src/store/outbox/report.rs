@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use crate::model::{EditState, EditedFields, Instant, Object, Ru};
 use crate::store::outbox::delays::WAITS_FOR;
 use crate::store::outbox::steps;
-use crate::store::{OPEN, ReadTx, Result, Statements, StoredTime};
+use crate::store::{OPEN, ReadTx, Result, Statements, StoreError, StoredTime};
 
 #[derive(Clone, Debug, Serialize)]
 pub struct EditLine {
@@ -124,16 +124,17 @@ pub fn edits(tx: &ReadTx<'_>, all: bool) -> Result<Vec<EditLine>> {
     Ok(lines)
 }
 
-/// `None` if there is no such row, or it is not an edit.
-pub fn edit(tx: &ReadTx<'_>, id: i64) -> Result<Option<(EditLine, Vec<TrailLine>)>> {
-    let Some(edit) = edit_line(tx, id)? else { return Ok(None) };
+pub fn edit(tx: &ReadTx<'_>, id: i64) -> Result<(EditLine, Vec<TrailLine>)> {
+    let edit = edit_line(tx, id)?;
     let trail = "SELECT at, from_state AS \"from\", to_state AS \"to\", who, why FROM outbox_events
                  WHERE outbox_id = ?1 ORDER BY id";
-    Ok(Some((edit, tx.parsed(trail, [id])?)))
+    Ok((edit, tx.parsed(trail, [id])?))
 }
 
-pub fn edit_line(tx: &ReadTx<'_>, id: i64) -> Result<Option<EditLine>> {
-    Ok(tx.find(&format!("{} WHERE o.id = ?1", *SELECT), [id], line)?.flatten())
+/// Refused if there is no such row, or it is not an edit.
+pub fn edit_line(tx: &ReadTx<'_>, id: i64) -> Result<EditLine> {
+    let found = tx.find(&format!("{} WHERE o.id = ?1", *SELECT), [id], line)?.flatten();
+    found.ok_or_else(|| StoreError::Refused(format!("there is no edit {id}")))
 }
 
 pub fn counts(tx: &ReadTx<'_>) -> Result<EditCounts> {
@@ -161,18 +162,23 @@ pub struct AppliedEdit {
     pub has_changed: bool,
 }
 
-/// An edit as it was applied; or why it cannot be undone, to follow its number.
-pub fn applied_by(tx: &ReadTx<'_>, line: EditLine) -> Result<std::result::Result<AppliedEdit, &'static str>> {
+/// An edit as it was applied, unless it cannot be undone.
+pub fn applied_by(tx: &ReadTx<'_>, line: EditLine) -> Result<AppliedEdit> {
     let sql = "SELECT id, id <= ?2, why = ?3 FROM outbox_events WHERE outbox_id = ?1 AND to_state = 'applied'
          ORDER BY id DESC LIMIT 1";
     let found = tx.find_tuple(sql, params![line.id, tx.goals().accepted_after()?, SHOWN])?;
-    Ok(match found.unwrap_or_default() {
-        (_, _, true) if line.undoes.is_none() => {
-            Err("changed nothing, as the record had its values already: there is nothing to undo")
+    let why = match found.unwrap_or_default() {
+        _ if line.state != EditState::Applied && line.in_doubt => {
+            "may have been applied, but not confirmed as it was made: set its fields with another edit"
         }
-        (_, true, _) => Err("was applied in the workspace before the accepted one: it cannot be undone in this one"),
-        (step, false, shown) => Ok(AppliedEdit { line, step, has_changed: !shown }),
-    })
+        _ if line.state != EditState::Applied => "was not applied: there is nothing to undo",
+        (_, _, true) if line.undoes.is_none() => {
+            "changed nothing, as the record had its values already: there is nothing to undo"
+        }
+        (_, true, _) => "was applied in the workspace before the accepted one: it cannot be undone in this one",
+        (step, false, shown) => return Ok(AppliedEdit { line, step, has_changed: !shown }),
+    };
+    Err(StoreError::Refused(format!("edit {} {why}", line.id)))
 }
 
 /// Edits that were applied at an instant or later, in this workspace, with what has reverted some of them since.

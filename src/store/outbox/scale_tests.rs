@@ -18,7 +18,7 @@ use crate::model::{EditState, Etag, Instant, Object, RecordId};
 use crate::store::file::open;
 use crate::store::shapes_of;
 use crate::store::tx::RowOrder;
-use crate::store::{EditStep, MirrorTx, Result, Store};
+use crate::store::{EditStep, MirrorTx, Result, Store, StoreError};
 
 const CONTACT: Object = Object::Contact;
 
@@ -51,10 +51,17 @@ const OPERATIONS: [(&str, Operation); 20] = [
     ("show", |tx, _, _| report::edit(tx, 1).map(drop)),
     ("counts and undo", |tx, _, now| {
         report::counts(tx)?;
-        report::edit_line(tx, 1)?.map(|line| report::applied_by(tx, line)).transpose()?;
+        applied_by(tx)?;
         report::applied_since(tx, now).map(drop)
     }),
 ];
+
+fn applied_by(tx: &MirrorTx<'_>) -> Result<()> {
+    match report::applied_by(tx, report::edit_line(tx, 1)?) {
+        Ok(_) | Err(StoreError::Refused(_)) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
 
 fn queue(tx: &MirrorTx<'_>, record: &RecordId, now: Instant) -> Result<QueuedValues> {
     let fields = [("position".to_string(), (json!("A"), json!("B")))].into();
@@ -117,7 +124,7 @@ const DECISIONS: [(&str, Operation); 14] = [
     ("mark_released", |tx, _, now| tx.edits().mark_released(1, now)),
     ("fix_doubtful_request", |tx, _, _| tx.edits().fix_doubtful_request(1, "{}", "00ff")),
     ("set_edited_fields", |tx, _, _| tx.edits().set_edited_fields(1, &[].into(), None)),
-    ("applied_by", |tx, _, _| report::edit_line(tx, 1)?.map_or(Ok(()), |line| report::applied_by(tx, line).map(drop))),
+    ("applied_by", |tx, _, _| applied_by(tx)),
     ("applied_since", |tx, _, now| report::applied_since(tx, now).map(drop)),
     ("queue", |tx, id, now| queue(tx, id, now).map(drop)),
 ];

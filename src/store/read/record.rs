@@ -37,19 +37,7 @@ pub struct PendingEditLine {
     pub state: String,
 }
 
-#[derive(Debug, thiserror::Error)]
-pub enum RecordError {
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    #[error("there is no {object} {id}")]
-    Unknown { object: Object, id: String },
-    #[error("{object} {id} was not in the mirror at {at}")]
-    NotThen { object: Object, id: String, at: Instant },
-    #[error("the history begins at {begins}, after {at}")]
-    BeforeHistory { at: Instant, begins: String },
-}
-
-pub fn record(tx: &ReadTx<'_>, object: Object, id: &str, at: Option<Instant>) -> Result<RecordView, RecordError> {
+pub fn record(tx: &ReadTx<'_>, object: Object, id: &str, at: Option<Instant>) -> Result<RecordView> {
     let mut columns = columns(tx, object)?;
     let now = tx.objects(&format!("SELECT * FROM {} WHERE id = ?1", object.full_view()), [id])?.pop();
     let removed: Option<(String, String)> = tx.find_tuple(
@@ -60,7 +48,7 @@ pub fn record(tx: &ReadTx<'_>, object: Object, id: &str, at: Option<Instant>) ->
         let known = "SELECT EXISTS (SELECT 1 FROM changes WHERE object_type = ?1 AND record_id = ?2)";
         // Pruned, or never mirrored.
         if at.is_none() || !tx.value(known, params![object, id])? {
-            return Err(RecordError::Unknown { object, id: id.into() });
+            return Err(StoreError::Refused(format!("there is no {object} {id}")));
         }
     }
     let state = match at {
@@ -70,7 +58,7 @@ pub fn record(tx: &ReadTx<'_>, object: Object, id: &str, at: Option<Instant>) ->
     };
     let Some(mut state) = state else {
         let at = at.unwrap_or(Instant::EPOCH);
-        return Err(RecordError::NotThen { object, id: id.into(), at });
+        return Err(StoreError::Refused(format!("{object} {id} was not in the mirror at {at}")));
     };
     if at.is_some() {
         // Fields that were archived since are in no view.
@@ -94,14 +82,14 @@ fn columns(tx: &ReadTx<'_>, object: Object) -> Result<Vec<String>> {
 }
 
 /// Whether a record was mirrored at a time; `is_here` says whether it is now.
-fn was_here(tx: &ReadTx<'_>, object: Object, id: &str, is_here: bool, at: Instant) -> Result<bool, RecordError> {
+fn was_here(tx: &ReadTx<'_>, object: Object, id: &str, is_here: bool, at: Instant) -> Result<bool> {
     if !tx.is_copied(object)? {
         return Ok(false);
     }
     if let Some(begins) = horizon(tx, object)?
         && begins.as_str() > at.to_string().as_str()
     {
-        return Err(RecordError::BeforeHistory { at, begins });
+        return Err(StoreError::Refused(format!("the history begins at {begins}, after {at}")));
     }
     // The clock may have been set back between two entries: the first one that is later decides. An empty removal, and an
     // empty entry at the beginning, say that the history was erased; another one has lost its only fields to an exclusion.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crm_mirror::daemon::control::JobBody;
 use crm_mirror::model::{Clock, Object, RecordId, Resource};
-use crm_mirror::outbox::queue::{self, QueueError};
+use crm_mirror::outbox::queue;
 use crm_mirror::outbox::{EditRequest, EditSource, Given};
 use crm_mirror::store::StoreError;
 use crm_mirror::sync::Job;
@@ -65,7 +65,9 @@ fn edit(request: EditRequest) {
     let now = mirrored.crm.clock.now();
     let done = mirrored.runtime.block_on(mirrored.store.write(move |tx| {
         let first = queue::queue(tx, &request, EditSource::Edit, now);
-        if let Err(QueueError::Store(error)) = &first {
+        if let Err(error) = &first
+            && !matches!(error, StoreError::Refused(_))
+        {
             panic!("{request:?}: {error:?}");
         }
         if let Ok(queued) = first {

@@ -7,7 +7,7 @@ use crm_mirror::api::ApiKey;
 use crm_mirror::app::status;
 use crm_mirror::model::{Clock, Object, RecordId};
 use crm_mirror::outbox::EditWatch;
-use crm_mirror::outbox::user_decisions::{DecideError, Decision, decide, undo};
+use crm_mirror::outbox::user_decisions::{Decision, decide, undo};
 use crm_mirror::store::{Reader, StoreError, outbox_report};
 use crm_mirror::sync::Job;
 use rusqlite::types::Value;
@@ -130,6 +130,10 @@ fn shown(mirrored: &Mirrored, reader: &Reader) {
     EditWatch::new(&mirrored.mirror.path).next_due(now).expect("when the next edit is due");
 }
 
+fn unless_refused<T: std::fmt::Debug>(done: &Result<T, StoreError>) {
+    assert!(matches!(done, Ok(_) | Err(StoreError::Refused(_))), "{done:?}");
+}
+
 /// Every decision on every row; nothing is kept.
 fn decided(mirrored: &Mirrored) {
     let now = mirrored.crm.clock.now();
@@ -141,14 +145,10 @@ fn decided(mirrored: &Mirrored) {
         let ids: Vec<i64> = outbox_report::edits(tx, true)?.iter().map(|line| line.id).collect();
         for (number, id) in ids.iter().enumerate() {
             for decision in [Retry, Mine, Theirs, Release, Drop].into_iter().skip(number) {
-                if let Err(DecideError::Store(error)) = decide(tx, *id, decision, now) {
-                    panic!("{decision:?}: {error:?}");
-                }
+                unless_refused(&decide(tx, *id, decision, now));
             }
         }
-        if let Err(DecideError::Store(error)) = undo(tx, &ids, now) {
-            panic!("undo: {error:?}");
-        }
+        unless_refused(&undo(tx, &ids, now));
         tx.edits().hold_new_edits("held", now)?;
         tx.edits().reject_edits_of_removed(Object::Contact, &[RecordId::new("ct0")], now)?;
         Err::<(), _>(StoreError::Interrupted)
