@@ -4,49 +4,24 @@
 //! does not fit it and is kept in `extra`. Nor does any value of a column that the last answer should have shown and
 //! did not. The triggers of the views ask the same as SQL ([`unread`], [`unfit`]).
 
-use std::collections::BTreeMap;
-
 use serde_json::Value;
 
-use crate::model::{Editable, Etag, Extra, MirroredRecord, Object, RecordId, SqlValue, unfit_value, unknown_value};
+use crate::model::{Editable, Etag, Extra, MirroredRecord, Object, RecordId, unfit_value, unknown_value};
 use crate::store::claims;
 use crate::store::records::unread::unshown_columns;
-use crate::store::{Goal, ReadTx, Result, Shape, Shapes, Source, Statements, literal};
+use crate::store::{Goal, ReadTx, Result, Shapes, Source, Statements, literal};
 
 const CUSTOM: &str = "customFields";
 
-/// A row by its columns.
-struct FoundRow {
-    values: BTreeMap<String, SqlValue>,
-    read_at: Option<String>,
-    extra: Extra,
-}
-
-impl FoundRow {
-    fn read(tx: &ReadTx<'_>, object: Object, shape: &Shape, id: &RecordId) -> Result<Option<FoundRow>> {
-        let columns = || shape.columns.iter().map(|column| column.name.clone()).enumerate();
-        tx.find(&shape.select, [id], |row| {
-            let values: BTreeMap<String, SqlValue> =
-                columns().map(|(place, name)| Ok((name, row.get(place)?))).collect::<rusqlite::Result<_>>()?;
-            let extra = values.get("extra").and_then(SqlValue::as_text);
-            let extra = extra.map(|text| Extra::from_json(object, text)).unwrap_or_default();
-            Ok(FoundRow { values, read_at: row.get(shape.columns.len())?, extra })
-        })
-    }
-
-    fn value(&self, column: &str) -> Value {
-        self.values.get(column).map(Value::from).unwrap_or_default()
-    }
-
-    /// The source text of a value that its column cannot hold. `has_value`: whether the column has one.
-    fn unfit(&self, wire: &str, has_value: bool) -> Option<&str> {
-        let member = wire.split_once('.').and_then(|(group, name)| {
-            // A container of another shape hides what it has for the column, except in a list for those of details.
-            let container = self.extra.get("", group).filter(|_| !has_value);
-            container.or_else(|| self.extra.get(group, name))
-        });
-        member.or_else(|| self.extra.get("", wire)).map(String::as_str)
-    }
+/// The source text of a value that its column cannot hold, as far as this `extra` has it. `has_value`: whether the column
+/// has one.
+fn unfit_in<'e>(extra: &'e Extra, wire: &str, has_value: bool) -> Option<&'e str> {
+    let member = wire.split_once('.').and_then(|(group, name)| {
+        // A container of another shape hides what it has for the column, except in a list for those of details.
+        let container = extra.get("", group).filter(|_| !has_value);
+        container.or_else(|| extra.get(group, name))
+    });
+    member.or_else(|| extra.get("", wire)).map(String::as_str)
 }
 
 /// The record in the mirror, with those of the columns that exist; `None` if it is not mirrored.
@@ -57,20 +32,23 @@ pub(in crate::store) fn mirrored(
     id: &RecordId,
     columns: &[&str],
 ) -> Result<Option<MirroredRecord>> {
-    let (list, detail) = (shapes.list(object), shapes.detail(object));
-    let Some(record) = FoundRow::read(tx, object, &list, id)? else { return Ok(None) };
-    let of_detail = FoundRow::read(tx, object, &detail, id)?;
-    let version = record.value("etag");
-    let details_current = of_detail.as_ref().is_some_and(|detail| detail.value("etag") == version);
+    let there = columns.iter().filter_map(|column| Some((*column, shapes.source(object, column)?)));
+    let there: Vec<(&str, (Source, bool))> = there.collect();
+    let names: String = there.iter().map(|(column, _)| format!(", {column}")).collect();
+    let sql = format!(
+        "SELECT etag, details_current, fetched_at, extra, detail_extra{names} FROM {} WHERE id = ?1",
+        object.full_view()
+    );
+    let Some(row) = tx.objects(&sql, [id])?.pop() else { return Ok(None) };
+    let text = |column: &str| row.get(column).and_then(Value::as_str);
+    let extras = ["extra", "detail_extra"].map(|column| Extra::from_json(object, text(column).unwrap_or_default()));
+    let (details_current, read_at) = (row.get("details_current") == Some(&Value::from(1)), text("fetched_at"));
     let mut known =
-        MirroredRecord { etag: version.as_str().map(Etag::from), details_current, ..MirroredRecord::default() };
+        MirroredRecord { etag: text("etag").map(Etag::from), details_current, ..MirroredRecord::default() };
     let (filled, has_unread) = (tx.goals().filled_fields(object)?, tx.goals().is_set(Goal::UnreadFields(object))?);
     let unshown = unshown_columns(tx, object, id)?;
-    let read_at = of_detail.as_ref().and_then(|detail| detail.read_at.as_ref());
-    for column in columns {
-        let Some((source, is_of_detail)) = shapes.source(object, column) else { continue };
-        let row = if is_of_detail { of_detail.as_ref() } else { Some(&record) };
-        let value = row.map(|row| row.value(column)).unwrap_or_default();
+    for (column, (source, is_of_detail)) in there {
+        let value = row.get(column).cloned().unwrap_or_default();
         let (wire, filled_since) = match source {
             Source::Field(index) => (object.fields()[index].wire.to_string(), (!has_unread).then_some(&None)),
             Source::Slot(slot) => {
@@ -80,24 +58,24 @@ pub(in crate::store) fn mirrored(
             _ => continue,
         };
         let is_complete = filled_since.is_some();
-        if value.is_null() && !(row.is_some() && is_complete) {
-            known.unread.insert((*column).to_string());
+        if value.is_null() && !(is_complete && (!is_of_detail || read_at.is_some())) {
+            known.unread.insert(column.to_string());
         }
         // A list may omit custom values, so only a detail shows that they are of the record's version.
         let is_custom = matches!(source, Source::Slot(_));
-        let is_shown = filled_since.and_then(Option::as_ref).is_none_or(|since| read_at > Some(since));
+        let is_shown = filled_since.and_then(Option::as_deref).is_none_or(|since| read_at > Some(since));
         if !is_complete || (is_of_detail || is_custom) && !(details_current && is_shown) {
-            known.unproven.insert((*column).to_string());
+            known.unproven.insert(column.to_string());
         }
         let has_value = !value.is_null();
-        let unfit = record.unfit(&wire, has_value).or_else(|| of_detail.as_ref()?.unfit(&wire, has_value));
+        let unfit = extras.iter().find_map(|extra| unfit_in(extra, &wire, has_value));
         let mut value = unfit.map_or(value, unfit_value);
-        if unshown.contains(*column) {
+        if unshown.contains(column) {
             value = unknown_value();
-            known.unread.insert((*column).to_string());
-            known.unproven.insert((*column).to_string());
+            known.unread.insert(column.to_string());
+            known.unproven.insert(column.to_string());
         }
-        known.values.insert((*column).to_string(), value);
+        known.values.insert(column.to_string(), value);
     }
     Ok(Some(known))
 }
