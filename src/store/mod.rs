@@ -71,7 +71,7 @@ pub(in crate::store) use custom::rows::{physical, shapes_of};
 pub(in crate::store) use derived::options::BuiltFrom;
 pub(in crate::store) use derived::search_document::Document;
 pub(in crate::store) use file::lock::Lock;
-pub(in crate::store) use outbox::hold_edits::{Requests, hold_open_edits};
+pub(in crate::store) use outbox::hold_edits::hold_in_a_copy;
 pub(in crate::store) use outbox::{OPEN, accepted_values, known_values};
 pub(in crate::store) use program_objects::{GUARDED_TABLES, history_view};
 pub(in crate::store) use records::shape::{Column, Shape, Source, is_group_omitted, value_of};

@@ -21,10 +21,9 @@ use rusqlite::config::DbConfig;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
-use super::original::IN_A_COPY;
 use super::{folder_of, remove_database, remove_pages_beside, with_suffix};
 use crate::model::Instant;
-use crate::store::{FileId, Reader, Requests, Result, StateKey, Statements, StoreError, beside, hold_open_edits, lock};
+use crate::store::{FileId, Reader, Result, StateKey, Statements, StoreError, beside, hold_in_a_copy, lock};
 
 /// The retry interval while another process changes the file's schema.
 const RETRY: Duration = Duration::from_millis(50);
@@ -144,7 +143,7 @@ fn become_another_mirror(copy: &mut Connection, now: Instant) -> Result<u64> {
     let of_a_daemon = [StateKey::PausedSince, StateKey::Told].map(StateKey::as_str);
     tx.run("DELETE FROM state WHERE name IN (?1, ?2)", of_a_daemon)?;
     // A release that was given to the original does not apply to the copy.
-    let held = hold_open_edits(&tx, Requests::Keep, IN_A_COPY, now)?;
+    let held = hold_in_a_copy(&tx, now)?;
     tx.commit()?;
     Ok(held)
 }

@@ -25,9 +25,7 @@ use super::lock::LockedBy;
 use super::{remove_if_there, with_suffix};
 use crate::model::{HELD_COMMANDS, Instant};
 use crate::regular_file;
-use crate::store::{FileId, Lock, MirrorTx, Requests, Result, StateKey, StoreError, hold_open_edits, wal};
-
-pub(super) const IN_A_COPY: &str = "held in a copy of the mirror: the original may have sent it, or may still do so";
+use crate::store::{FileId, Lock, MirrorTx, Result, StateKey, StoreError, hold_in_a_copy, wal};
 
 fn is_copy(last: &LockedBy, locked: Option<&LockedBy>, here: &FileId) -> bool {
     let Some(locked) = locked.filter(|locked| last.file.is(here) && locked.file.is(here)) else { return true };
@@ -108,7 +106,7 @@ impl MirrorTx<'_> {
             self.renew_mirror_id()?;
         }
         if copied {
-            let held = hold_open_edits(&self.conn, Requests::Keep, IN_A_COPY, now)?;
+            let held = hold_in_a_copy(&self.conn, now)?;
             tracing::warn!(
                 held,
                 "This file is a copy of a mirror, or was restored: it is a mirror of its own from now on, with a new id. \

@@ -14,27 +14,21 @@ use crate::model::Instant;
 use crate::store::outbox::NEW;
 use crate::store::{EditsTx, OPEN, ReadTx, Result, Statements};
 
-/// What becomes of the requests of held edits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::store) enum Requests {
-    /// They are kept, to be resumed. An edit that was not sent is in doubt from now on, too: the original may send it.
-    /// If it does, the record gets another version than it has here.
-    Keep,
-    Discard,
-}
-
-/// Holds every edit that is queued or being sent. Returns their number.
-pub(in crate::store) fn hold_open_edits(conn: &Connection, requests: Requests, why: &str, now: Instant) -> Result<u64> {
+/// Holds every open edit of a copy, with its request, to be resumed. An edit that was not sent is in doubt from now on, too:
+/// the original may send it. If it does, the record gets another version than it has here. Returns the number of those
+/// that were queued or being sent.
+pub(in crate::store) fn hold_in_a_copy(conn: &Connection, now: Instant) -> Result<u64> {
+    let why = "held in a copy of the mirror: the original may have sent it, or may still do so";
     let doubted = "first_sent_at = coalesce(first_sent_at, queued_at), if_match = coalesce(if_match, CASE object_type
                WHEN 'contact' THEN (SELECT etag FROM contacts WHERE id = record_id)
                ELSE (SELECT etag FROM companies WHERE id = record_id) END, base_etag)";
-    let discarded = "body = NULL, if_match = NULL, idempotency_key = NULL, first_sent_at = NULL, merged_into = NULL";
-    let sets = if requests == Requests::Keep { doubted } else { discarded };
-    if requests == Requests::Keep {
-        // The original may release or resolve these too.
-        let others = format!("UPDATE outbox SET {doubted} WHERE {OPEN} AND state IN ('held', 'conflict')");
-        conn.run(&others, [])?;
-    }
+    // The original may release or resolve these too.
+    let others = format!("UPDATE outbox SET {doubted} WHERE {OPEN} AND state IN ('held', 'conflict')");
+    conn.run(&others, [])?;
+    hold_open_edits(conn, doubted, why, now)
+}
+
+fn hold_open_edits(conn: &Connection, sets: &str, why: &str, now: Instant) -> Result<u64> {
     let held = hold_where(conn, &format!("{OPEN} AND state IN ('queued', 'sending')"), sets, why, now)?;
     conn.run(&format!("UPDATE outbox SET released_at = NULL WHERE {OPEN} AND state = 'held'"), [])?;
     Ok(held)
@@ -77,7 +71,9 @@ impl EditsTx<'_> {
              SELECT '', 'accepted', coalesce(max(id), 0) FROM outbox_events";
         self.run(accepted, [])?;
         let why = "held because another workspace was accepted: the edit was made before";
-        hold_open_edits(&self.tx.conn, Requests::Discard, why, now)
+        let discarded =
+            "body = NULL, if_match = NULL, idempotency_key = NULL, first_sent_at = NULL, merged_into = NULL";
+        hold_open_edits(&self.tx.conn, discarded, why, now)
     }
 
     pub fn any_unreleased(&self, edits: &[i64]) -> Result<bool> {

@@ -43,8 +43,7 @@ pub(in crate::store) fn mirrored(
     let text = |column: &str| row.get(column).and_then(Value::as_str);
     let extras = ["extra", "detail_extra"].map(|column| Extra::from_json(object, text(column).unwrap_or_default()));
     let (details_current, read_at) = (row.get("details_current") == Some(&Value::from(1)), text("fetched_at"));
-    let mut known =
-        MirroredRecord { etag: text("etag").map(Etag::from), details_current, ..MirroredRecord::default() };
+    let mut known = MirroredRecord { etag: text("etag").map(Etag::from), details_current, ..MirroredRecord::default() };
     let (filled, has_unread) = (tx.goals().filled_fields(object)?, tx.goals().is_set(Goal::UnreadFields(object))?);
     let unshown = unshown_columns(tx, object, id)?;
     for (column, (source, is_of_detail)) in there {

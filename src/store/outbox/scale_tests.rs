@@ -10,7 +10,7 @@ use rusqlite::TransactionBehavior;
 use rusqlite::trace::{TraceEvent, TraceEventCodes};
 use serde_json::json;
 
-use super::hold_edits::{Requests, hold_open_edits};
+use super::hold_edits::hold_in_a_copy;
 use super::queue::{NewEdit, QueuedValues, insert};
 use super::{delays, editable, report};
 use crate::model::request_order::RequestRegister;
@@ -33,7 +33,7 @@ const OPERATIONS: [(&str, Operation); 20] = [
     ("new_edits", |tx, _, now| tx.holds_new_edits(now, 100).map(drop)),
     ("any_unreleased", |tx, _, _| tx.edits().any_unreleased(&[1]).map(drop)),
     ("hold_new_edits", |tx, _, now| tx.edits().hold_new_edits("a test", now).map(drop)),
-    ("hold_open_edits", |tx, _, now| hold_open_edits(&tx.conn, Requests::Keep, "a test", now).map(drop)),
+    ("hold_in_a_copy", |tx, _, now| hold_in_a_copy(&tx.conn, now).map(drop)),
     ("take_step", |tx, _, now| {
         tx.edits().take_step(1, &EditStep::new(EditState::Queued, EditState::Dropped, "a test"), now).map(drop)
     }),
