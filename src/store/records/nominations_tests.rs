@@ -5,7 +5,7 @@ use std::time::Duration;
 use rusqlite::params;
 
 use super::*;
-use crate::store::{MirrorTx, Store};
+use crate::store::{Store, StoreError};
 
 /// A mirror with a contact created at each of the seconds 1 to 3 and one without a date, and a company at second 2.
 async fn mirror() -> (tempfile::TempDir, Store) {
@@ -31,7 +31,9 @@ fn at(second: i64) -> Instant {
 
 /// The nominations: contacts, then companies.
 async fn nominated(store: &Store) -> Vec<String> {
-    let both = store.read(|tx| Ok([tx.nominated(Object::Contact)?, tx.nominated(Object::Company)?].concat()));
+    let missed =
+        |tx: &ReadTx<'_>, object| Ok::<_, StoreError>(tx.due_doubts(object, Instant::EPOCH, true, true)?.missed);
+    let both = store.read(move |tx| Ok([missed(tx, Object::Contact)?, missed(tx, Object::Company)?].concat()));
     both.await.unwrap().iter().map(|id| id.as_str().to_string()).collect()
 }
 
@@ -57,17 +59,4 @@ async fn records_of_a_range_that_were_not_seen_are_nominated() {
         assert_eq!(nominated(&store).await, expected, "{bounds:?} {seen}");
         store.close().await;
     }
-}
-
-#[tokio::test]
-async fn nominations_of_one_object_are_withdrawn_without_those_of_the_other() {
-    let (_dir, store) = mirror().await;
-    let nominate = |tx: &MirrorTx<'_>, object| {
-        tx.knowledge().nominate_unseen(object, TimeBounds::Dated { from: None, to: None }, "[]")
-    };
-    store.write(move |tx| Object::ALL.into_iter().try_for_each(|object| nominate(tx, object))).await.unwrap();
-    assert_eq!(nominated(&store).await, ["c1", "c2", "c3", "co"]);
-    store.write(|tx| tx.knowledge().clear_nominations(Object::Contact)).await.unwrap();
-    assert_eq!(nominated(&store).await, ["co"]);
-    store.close().await;
 }

@@ -20,9 +20,7 @@ use serde::Serialize;
 use crate::model::{Instant, Object, RecordId, RequestOrder, TimeBounds, TimeField};
 use crate::store::records::doubts::{DAY, Doubt};
 use crate::store::records::ranges::bounds_condition;
-use crate::store::{
-    ClaimsTx, Goal, KnowledgeTx, LastRead, ReadTx, RecordsTx, Result, Statements, Version, fits_a_list, json_list,
-};
+use crate::store::{ClaimsTx, Goal, KnowledgeTx, LastRead, ReadTx, RecordsTx, Result, Statements, Version, json_list};
 
 /// Smaller tables may lose all of their rows at once.
 const TINY_TABLE: u64 = 10;
@@ -106,15 +104,6 @@ impl ReadTx<'_> {
         Ok(RemovalShare { going: recent.saturating_add(more), of: self.count_rows(object)?.saturating_add(recent) })
     }
 
-    /// Those that fit a list first.
-    pub fn nominated(&self, object: Object) -> Result<Vec<RecordId>> {
-        let sql = format!(
-            "SELECT record_id FROM doubts WHERE object_type = ?1 AND why = 'missed' ORDER BY NOT {}, record_id",
-            fits_a_list("record_id")
-        );
-        self.column(&sql, [object])
-    }
-
     pub fn refused_removals(&self, object: Object) -> Result<Option<RefusedRemovals>> {
         let Some(refused) = self.goals().last_read(Goal::RefusedRemovals(object))? else { return Ok(None) };
         let (going, of) = (refused.open.unsigned_abs(), self.count_rows(object)?);
@@ -192,10 +181,6 @@ impl KnowledgeTx<'_> {
             self.tx.pending.doubts[object as usize].set(Some(true));
         }
         Ok(())
-    }
-
-    pub fn clear_nominations(&self, object: Object) -> Result<()> {
-        self.delete_doubts("object_type = ?1 AND why = 'missed'", [object])
     }
 
     /// Makes removals hide no answer any more: from now on, they only count. The condition may use `?2` and on.

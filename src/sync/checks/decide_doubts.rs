@@ -66,8 +66,8 @@ impl Audit<'_> {
         let at_once = retries_refusals(self.run.job, by_person);
         let accepts = self.run.job.accept_removals;
         let reading = self.run.read(move |tx| {
-            let nominated = tx.nominated(object)?;
-            let share = tx.removal_share(object, nominated.len() as u64, steady)?;
+            let nominated = tx.count_nominated(object)?;
+            let share = tx.removal_share(object, nominated, steady)?;
             let refusal = tx.refused_removals(object)?;
             let refusal = refusal.map(|refusal| Ok::<_, StoreError>((refusal, tx.count_rows(object)?))).transpose()?;
             // What goes on by itself after a suspension accepts only what the sweep under way finds.
@@ -76,22 +76,22 @@ impl Audit<'_> {
         });
         let (nominated, due, share, refusal, accepted) = reading.await?;
         // A total that has some of them again: a few lookups tell whether the outage is over.
-        let is_back = |rows: u64| self.total.is_some_and(|(there, _)| there + nominated.len() as u64 > rows);
+        let is_back = |rows: u64| self.total.is_some_and(|(there, _)| there + nominated > rows);
         let (is_refused, standing) = (refusal.is_some(), refusal.filter(|(_, rows)| !at_once && !is_back(*rows)));
         let guard = RemovalGuard { accepted, ..self.run.removal_guard() };
         self.look_at_older(due.older).await?;
         // It stands until a person decides, or lists show the records again.
-        if let Some((refusal, _)) = standing.filter(|_| !nominated.is_empty()) {
+        if let Some((refusal, _)) = standing.filter(|_| nominated > 0) {
             if matches!(self.run.job.kind, JobKind::Resync | JobKind::Verify) {
                 self.run.report_outage(object.resource(), refusal);
             }
             return Ok(Settlement { refused: true, ..Settlement::default() });
         }
-        if is_refused && nominated.is_empty() {
+        if is_refused && nominated == 0 {
             self.run.write(move |tx| tx.claims().unset(Goal::RefusedRemovals(object))).await?;
             self.run.withdraw_outage(object.resource());
         }
-        let settlement = Settlement { unproven: nominated.len() as u64, ..Settlement::default() };
+        let settlement = Settlement { unproven: nominated, ..Settlement::default() };
         if due.missed.is_empty() {
             return Ok(settlement);
         }
