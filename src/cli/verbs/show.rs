@@ -1,7 +1,5 @@
 //! `crm-mirror show`: one record, now or at an earlier time.
 
-use std::fmt::Write as _;
-
 use serde_json::Value;
 
 use crate::cli::{Failure, Global, objects, output};
@@ -55,13 +53,6 @@ fn text(view: &RecordView) -> String {
     text.push_str("\n\n");
     let rows = view.values.iter().map(|(name, value)| vec![name.clone(), value_text(value)]);
     text.push_str(&output::table(&["column", "value"], &[], rows));
-    if !view.pending_edits.is_empty() {
-        text.push_str("\npending edits\n");
-        for edit in &view.pending_edits {
-            let after = plain(&value_text(&edit.after));
-            let _ = writeln!(text, "  edit {} ({}): {} = {after}", edit.edit, edit.state, plain(&edit.column));
-        }
-    }
     text
 }
 

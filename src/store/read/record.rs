@@ -5,7 +5,7 @@
 //!   was not mirrored.
 
 use rusqlite::params;
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use crate::model::{Instant, Object};
@@ -21,20 +21,10 @@ pub struct RecordView {
     /// Its values by column, in the order of the view, without NULLs.
     #[serde(serialize_with = "by_column")]
     pub values: Vec<(String, Value)>,
-    pub pending_edits: Vec<PendingEditLine>,
 }
 
 fn by_column<S: Serializer>(values: &[(String, Value)], serializer: S) -> std::result::Result<S::Ok, S::Error> {
     serializer.collect_map(values.iter().map(|(column, value)| (column, value)))
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct PendingEditLine {
-    pub edit: i64,
-    pub column: String,
-    pub after: Value,
-    /// `queued`, `held`, `sending` or `conflict`.
-    pub state: String,
 }
 
 pub fn record(tx: &ReadTx<'_>, object: Object, id: &str, at: Option<Instant>) -> Result<RecordView> {
@@ -72,7 +62,6 @@ pub fn record(tx: &ReadTx<'_>, object: Object, id: &str, at: Option<Instant>) ->
         at: at.map(|at| at.to_string()),
         removed_at: removed.map(|(removed_at, _)| removed_at).filter(|_| at.is_none()),
         values: values.filter(|(_, value)| !value.is_null()).collect(),
-        pending_edits: if at.is_none() { pending(tx, object, id)? } else { Vec::new() },
     })
 }
 
@@ -122,12 +111,4 @@ pub fn horizon(tx: &ReadTx<'_>, object: Object) -> Result<Option<String>> {
     let copied = "(SELECT finished FROM goals WHERE object = ?1 AND kind = 'copied')";
     let first = "(SELECT started_at FROM sync_runs ORDER BY id LIMIT 1)";
     tx.value(&format!("SELECT coalesce({copied}, {first})"), [object])
-}
-
-fn pending(tx: &ReadTx<'_>, object: Object, id: &str) -> Result<Vec<PendingEditLine>> {
-    tx.parsed(
-        "SELECT edit_id AS edit, column_name AS \"column\", after, state FROM pending_edits
-             WHERE object_type = ?1 AND record_id = ?2 ORDER BY edit_id, column_name",
-        params![object, id],
-    )
 }
