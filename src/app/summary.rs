@@ -132,10 +132,9 @@ impl Summary {
         let fields = self.definitions;
         if fields != DefinitionChanges::default() {
             text.push_str(&format!(
-                "  fields     {} new, {} changed, {} archived\n",
+                "  fields     {} new, {} changed or archived\n",
                 n(fields.added),
                 n(fields.changed),
-                n(fields.archived),
             ));
         }
         let push = &self.push;

@@ -218,7 +218,6 @@ impl CustomTx<'_> {
         if out.changes == DefinitionChanges::default() {
             return Ok(out);
         }
-        out.changes.count_archived(&before, &rows(&self.tx.conn, object)?);
         self.reconcile(object, &before, now, &mut out)?;
         self.relayout()?;
         Ok(out)

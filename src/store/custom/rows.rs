@@ -148,25 +148,14 @@ pub(in crate::store) fn physical(conn: &Connection, table: &str) -> Result<BTree
 #[serde(default)]
 pub struct DefinitionChanges {
     pub added: u64,
-    /// Fields that were archived or are no longer on any list.
-    pub archived: u64,
-    /// Fields that changed otherwise, or whose options did.
+    /// Fields that changed, or whose options did, and those that were archived or are no longer on any list.
     pub changed: u64,
 }
 
 impl DefinitionChanges {
     pub fn add(&mut self, other: DefinitionChanges) {
         self.added += other.added;
-        self.archived += other.archived;
         self.changed += other.changed;
-    }
-
-    /// Separates archived fields from other changes.
-    pub(super) fn count_archived(&mut self, before: &[DefinitionRow], now: &[DefinitionRow]) {
-        let was_active = |id| definition_in(before, id).is_some_and(|known| known.active);
-        let archived = now.iter().filter(|row| !row.definition.active && was_active(&row.definition.id)).count() as u64;
-        self.archived += archived;
-        self.changed = self.changed.saturating_sub(archived);
     }
 }
 
