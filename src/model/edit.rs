@@ -1,4 +1,4 @@
-//! A local edit of one record, as stored in the mirror's `outbox`.
+//! What a local edit of one record may become, and what its columns hold.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,8 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use strum::{EnumString, IntoStaticStr, VariantNames};
 
-use super::catalogue::Object;
-use super::ids::{Etag, RecordId};
+use super::ids::Etag;
 use super::instant::Instant;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, EnumString, IntoStaticStr, VariantNames, Serialize)]
@@ -84,29 +83,6 @@ pub fn is_unknown(value: &Value) -> bool {
 
 pub fn unfit_source(value: &Value) -> Option<&str> {
     value.get(UNFIT)?.as_str()
-}
-
-/// An edit that is not finished.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Edit {
-    /// Edits of one record are sent in this order.
-    pub id: i64,
-    pub object: Object,
-    pub record: RecordId,
-    pub state: EditState,
-    pub fields: EditedFields,
-    /// The request's body, once it is fixed.
-    pub body: Option<String>,
-    pub if_match: Option<Etag>,
-    pub idempotency_key: Option<String>,
-    pub first_sent_at: Option<Instant>,
-    pub status: Option<u16>,
-    /// The edit that was merged with this one and is sent for both.
-    pub merged_into: Option<i64>,
-    /// The version that the edit was made on; `None` if it touches values that were never read.
-    pub base_etag: Option<Etag>,
-    /// Why it is no valid edit: its row was written by hand, or damaged.
-    pub unreadable: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, IntoStaticStr)]

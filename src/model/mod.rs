@@ -30,7 +30,7 @@ pub use column_name::ColumnName;
 pub use custom::{Choice, CustomField, CustomFields, DataType, Definition, Layout};
 pub use duration::{duration, growing};
 pub use edit::{
-    DelayScope, Edit, EditState, EditedFields, HELD_COMMANDS, MirroredRecord, RetryDelay, is_unknown, unfit_source,
+    DelayScope, EditState, EditedFields, HELD_COMMANDS, MirroredRecord, RetryDelay, is_unknown, unfit_source,
     unfit_value, unknown_value,
 };
 pub use editable::Editable;

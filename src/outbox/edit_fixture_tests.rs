@@ -7,10 +7,8 @@ use serde_json::{Value, json};
 use super::edit_tx::{EditTx, PushRules};
 use crate::api::{ServiceAnswer, decode};
 use crate::model::request_order::RequestRegister;
-use crate::model::{
-    DelayScope, Edit, EditState, EditedFields, Etag, Instant, Object, RecordId, RequestStamp, RetryDelay,
-};
-use crate::store::{EditStep, MirrorTx, Store, outbox_report, queue};
+use crate::model::{DelayScope, EditState, EditedFields, Etag, Instant, Object, RecordId, RequestStamp, RetryDelay};
+use crate::store::{Edit, EditStep, MirrorTx, Store, outbox_report, queue};
 
 pub(super) const CONTACT: Object = Object::Contact;
 pub(super) const KEY: &str = "key";

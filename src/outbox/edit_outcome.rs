@@ -8,8 +8,8 @@ use super::patch_answer::{self, AfterAnswer, PatchOutcome, StoredRequest};
 use super::patch_request::{self, RecordStep};
 use super::typed_values::Given;
 use super::{delay, trail};
-use crate::model::{DelayScope, Edit, EditState, Editable, Etag, FieldValue, MirroredRecord, Record, RequestStamp};
-use crate::store::{Applied, EditStep, StoreError, record_removed};
+use crate::model::{DelayScope, EditState, Editable, Etag, FieldValue, MirroredRecord, Record, RequestStamp};
+use crate::store::{Applied, Edit, EditStep, StoreError, record_removed};
 
 impl EditTx<'_, '_> {
     fn all(&mut self, edits: &[Edit], step: &EditStep<'_>) -> Result<(), StoreError> {

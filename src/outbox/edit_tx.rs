@@ -14,10 +14,10 @@ use super::push_progress::Pushed;
 use super::{delay, field_verdict, trail};
 use crate::format::counted;
 use crate::model::{
-    AnswerTime, DelayScope, Edit, EditState, Editable, Etag, HELD_COMMANDS, Instant, MirroredRecord, Object, RecordId,
+    AnswerTime, DelayScope, EditState, Editable, Etag, HELD_COMMANDS, Instant, MirroredRecord, Object, RecordId,
     RetryDelay, is_unknown,
 };
-use crate::store::{EditStep, MirrorTx, StoreError};
+use crate::store::{Edit, EditStep, MirrorTx, StoreError};
 
 /// What a record's edits need next.
 #[derive(Clone, Debug, PartialEq)]

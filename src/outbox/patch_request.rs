@@ -18,7 +18,8 @@ use super::field_verdict::{self, FieldState};
 use super::patch_answer;
 use super::validate;
 use crate::api::Client;
-use crate::model::{Edit, EditState, Editable, EditedFields, Etag, MirroredRecord, Object};
+use crate::model::{EditState, Editable, EditedFields, Etag, MirroredRecord, Object};
+use crate::store::Edit;
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum RecordStep {

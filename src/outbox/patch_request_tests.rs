@@ -46,18 +46,29 @@ fn edit(id: i64, fields: &[(&str, Value, Value)]) -> Edit {
         id,
         object: CONTACT,
         record: RecordId::new("c1"),
+        name: None,
         state: EditState::Queued,
+        source: "sql".into(),
         fields: fields
             .iter()
             .map(|(column, before, after)| (column.to_string(), (before.clone(), after.clone())))
             .collect(),
+        theirs: None,
+        attempts: 0,
+        status: None,
+        answer: None,
+        merged_into: None,
+        queued_at: String::new(),
+        last_sent_at: None,
+        finished_at: None,
+        not_before: None,
+        undoes: None,
+        behind: None,
+        base_etag: Some(Etag::new("\"v1\"")),
         body: None,
         if_match: None,
         idempotency_key: None,
         first_sent_at: None,
-        status: None,
-        merged_into: None,
-        base_etag: Some(Etag::new("\"v1\"")),
         unreadable: None,
     }
 }

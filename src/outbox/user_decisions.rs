@@ -16,10 +16,10 @@ use serde_json::Value;
 use super::edit_tx::idempotency_key;
 use super::field_verdict::{self, FieldState};
 use super::patch_request;
-use crate::model::{Edit, EditState, Editable, EditedFields, Instant, Object, RecordId, is_unknown};
-use crate::store::outbox_report::{self, AppliedEdit, EditLine};
+use crate::model::{EditState, Editable, EditedFields, Instant, Object, RecordId, is_unknown};
+use crate::store::outbox_report::{self, AppliedEdit};
 use crate::store::queue::{self as stored, NewEdit};
-use crate::store::{EditStep, MirrorTx, StoreError, editable};
+use crate::store::{Edit, EditStep, MirrorTx, StoreError, editable};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
@@ -63,8 +63,7 @@ pub fn decide(tx: &MirrorTx<'_>, edit: i64, decision: Decision, now: Instant) ->
     use EditState::{Applied, Conflict, Dropped, Held, Queued, Rejected, Replaced, Sending};
     let line = outbox_report::edit_line(tx, edit)?;
     let wrong = |why| Err(StoreError::Refused(format!("edit {edit} {why}")));
-    let record = RecordId::new(line.record.as_str());
-    let of = DecidedEdit { tx, line: &line, record, now };
+    let of = DecidedEdit { tx, line: &line, now };
     match (decision, line.state) {
         (Decision::Retry, Rejected | Dropped | Replaced) => of.again(),
         (Decision::Retry, Conflict) => of.step(Queued, "retried by a person", line.fields.clone()),
@@ -103,8 +102,7 @@ pub fn decide_all(
 /// An edit that a person decides on.
 struct DecidedEdit<'a, 'b> {
     tx: &'a MirrorTx<'b>,
-    line: &'a EditLine,
-    record: RecordId,
+    line: &'a Edit,
     now: Instant,
 }
 
@@ -117,7 +115,7 @@ impl DecidedEdit<'_, '_> {
     /// The edits of its request, if it was sent: they are being sent, or held in a copy.
     fn request(&self) -> Result<Vec<Edit>, StoreError> {
         let carrier = self.line.merged_into.unwrap_or(self.line.id);
-        let mut edits = self.tx.edits_of(self.line.object, &self.record)?;
+        let mut edits = self.tx.edits_of(self.line.object, &self.line.record)?;
         edits.retain(|edit| {
             edit.unreadable.is_none()
                 && edit.state == self.line.state
@@ -133,7 +131,7 @@ impl DecidedEdit<'_, '_> {
         let request = if is_sent { self.request()? } else { Vec::new() };
         let others: Vec<i64> = request.iter().map(|edit| edit.id).filter(|id| *id != self.line.id).collect();
         self.tx.edits().give_up_request(&others, true)?;
-        let in_doubt = self.line.in_doubt || request.iter().any(|edit| edit.first_sent_at.is_some());
+        let in_doubt = self.line.in_doubt() || request.iter().any(|edit| edit.first_sent_at.is_some());
         let why = if in_doubt { "dropped by a person: it may have been applied" } else { "dropped by a person" };
         Ok(Decided { in_doubt, ..self.step(EditState::Dropped, why, EditedFields::new())? })
     }
@@ -170,7 +168,7 @@ impl DecidedEdit<'_, '_> {
         // If both want the same value, nothing is left to send.
         let mut left = fields.clone();
         left.retain(|column, (before, after)| !field_verdict::same(editable.get(column), before, after));
-        let mirrored = self.tx.edits().mirrored(self.line.object, &self.record, &[])?;
+        let mirrored = self.tx.edits().mirrored(self.line.object, &self.line.record, &[])?;
         let kept = if left.is_empty() { &fields } else { &left };
         self.tx.edits().set_edited_fields(self.line.id, kept, mirrored.and_then(|record| record.etag).as_ref())?;
         self.step(EditState::Queued, "resolved by a person: it replaces the service's value", left)
@@ -179,7 +177,7 @@ impl DecidedEdit<'_, '_> {
     /// Queues a finished edit again, with the values before that its author was shown. The last edit of a field counts, so
     /// it does not take the place of one that waits.
     fn again(&self) -> Result<Decided, StoreError> {
-        let pending = editable::pending_columns(self.tx, self.line.object, &self.record, true)?;
+        let pending = editable::pending_columns(self.tx, self.line.object, &self.line.record, true)?;
         if self.line.fields.keys().any(|column| pending.contains(column)) {
             let why = "has a field that a waiting edit changes: `crm-mirror outbox list` shows it";
             return Err(StoreError::Refused(format!("edit {} {why}", self.line.id)));
@@ -227,7 +225,7 @@ pub fn plan_undo(tx: &MirrorTx<'_>, edits: &[i64]) -> Result<Vec<UndoEdit>, Stor
     let mut applied: BTreeMap<(Object, RecordId), Vec<AppliedEdit>> = BTreeMap::new();
     for id in edits.iter().copied().collect::<BTreeSet<i64>>() {
         let edit = outbox_report::applied_by(tx, outbox_report::edit_line(tx, id)?)?;
-        applied.entry((edit.line.object, RecordId::new(edit.line.record.as_str()))).or_default().push(edit);
+        applied.entry((edit.line.object, edit.line.record.clone())).or_default().push(edit);
     }
     let mut undo = Vec::new();
     for ((object, record), mut edits) in applied {

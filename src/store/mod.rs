@@ -39,6 +39,7 @@ pub use derived::options::ViewOptions;
 pub use error::{Result, StoreError};
 pub use file::lock::FileId;
 pub use file::{backup, beside, lock, migrate, open, remove_database, wal};
+pub use outbox::report::Edit;
 pub use outbox::steps::{EditStep, RECORD_REMOVED, record_removed};
 pub use outbox::{delays, editable, queue, report as outbox_report};
 pub use publishing::queue::{CopyDifference, CopyDifferenceKind, CopyProof, PublishLag, PublishProgress, RefusedRow};

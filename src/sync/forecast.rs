@@ -11,7 +11,7 @@ use super::plan::{self, Knowledge, Step};
 use super::run::Run;
 use crate::api::PageSize;
 use crate::model::{Object, Purpose, Resource, Ru, TimeField, TimeRange};
-use crate::store::outbox_report::EditLine;
+use crate::store::outbox_report::Edit;
 use crate::store::{ReadTx, StoreError, outbox_report, unread};
 use crate::sync::checks::lookup_by_id::AT_ONCE;
 use crate::sync::checks::{audit, identity};
@@ -162,13 +162,13 @@ impl Engine {
 
 fn of_edits(tx: &ReadTx<'_>, details: bool) -> Result<Ru, StoreError> {
     let mut edits = outbox_report::edits(tx, false)?;
-    edits.retain(EditLine::waits);
+    edits.retain(Edit::waits);
     // The answer does not show when such a field was changed, so the detail is read again.
-    let is_stamped = |edit: &EditLine, column: &str| {
+    let is_stamped = |edit: &Edit, column: &str| {
         let stamp = format!("{column}At");
         edit.object.fields().iter().any(|field| field.wire == stamp)
     };
-    let reads_again = |edit: &&EditLine| details && edit.fields.keys().any(|column| is_stamped(edit, column));
+    let reads_again = |edit: &&Edit| details && edit.fields.keys().any(|column| is_stamped(edit, column));
     let again: BTreeSet<(Object, &str)> =
         edits.iter().filter(reads_again).map(|edit| (edit.object, edit.record.as_str())).collect();
     Ok(outbox_report::price(&edits) + Ru::of_edits(0, again.len() as u64))

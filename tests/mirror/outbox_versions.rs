@@ -163,5 +163,5 @@ async fn edit_that_is_refused_after_a_lost_answer_may_have_been_applied() {
     assert!(why.contains("may have been applied"), "{why}");
     let reader = Reader::open(&mirror.path).unwrap();
     let line = outbox_report::edit_line(&reader.begin().unwrap(), 1).unwrap();
-    assert!(line.in_doubt, "a person is asked before it is carried out anew");
+    assert!(line.in_doubt(), "a person is asked before it is carried out anew");
 }

@@ -16,7 +16,7 @@ use crate::exit::Exit;
 use crate::format;
 use crate::model::{EditState, HELD_COMMANDS, Instant, Ru};
 use crate::outbox::user_decisions::{self, Decided, Decision, UndoEdit};
-use crate::store::outbox_report::{self, EditLine, TrailLine};
+use crate::store::outbox_report::{self, Edit, TrailLine};
 use crate::store::{Reader, write_beside};
 
 #[derive(clap::Args, Clone, Debug)]
@@ -118,7 +118,7 @@ pub fn run(global: &Global, args: &OutboxArgs) -> Result<Exit, Failure> {
         return Err(edit::off());
     }
     let edits = named(database, &which, decision)?;
-    let yes = which.yes || decision == Decision::Retry && !edits.iter().any(|edit| edit.in_doubt);
+    let yes = which.yes || decision == Decision::Retry && !edits.iter().any(|edit| edit.in_doubt());
     if !yes && !edits.is_empty() && !confirmed_edits(&config, &edits, decision)? {
         return Ok(Exit::Done);
     }
@@ -144,7 +144,7 @@ pub fn run(global: &Global, args: &OutboxArgs) -> Result<Exit, Failure> {
 }
 
 /// The edits to decide on. `--all` selects the edits that the decision applies to.
-fn named(database: &Path, which: &WhichEdits, decision: Decision) -> Result<Vec<EditLine>, Failure> {
+fn named(database: &Path, which: &WhichEdits, decision: Decision) -> Result<Vec<Edit>, Failure> {
     let reader = Reader::open(database)?;
     let tx = reader.begin()?;
     if which.all {
@@ -157,7 +157,7 @@ fn named(database: &Path, which: &WhichEdits, decision: Decision) -> Result<Vec<
 
 const SHOWN: usize = 5;
 
-fn confirmed_edits(config: &Config, edits: &[EditLine], decision: Decision) -> Result<bool, Failure> {
+fn confirmed_edits(config: &Config, edits: &[Edit], decision: Decision) -> Result<bool, Failure> {
     let what = format::counted(edits.len() as u64, "edit", "edits");
     let question = match decision {
         Decision::Mine => "Replace the service's value?".into(),
@@ -166,7 +166,7 @@ fn confirmed_edits(config: &Config, edits: &[EditLine], decision: Decision) -> R
         _ => format!("Discard {what}?"),
     };
     let mut text: String = edits.iter().take(SHOWN).map(edit_text).collect();
-    if decision == Decision::Release && edits.iter().any(|edit| edit.in_doubt) {
+    if decision == Decision::Release && edits.iter().any(|edit| edit.in_doubt()) {
         text.push_str(
             "this file is a copy: release its edits only if the original, which may send them too, is out of use\n",
         );
@@ -249,7 +249,7 @@ fn decided_text(decided: &Decided, decision: Decision) -> String {
 #[derive(Serialize)]
 struct EditWithTrail<'a> {
     #[serde(flatten)]
-    edit: &'a EditLine,
+    edit: &'a Edit,
     trail: &'a [TrailLine],
 }
 
@@ -267,7 +267,7 @@ pub(super) fn list(database: &Path, all: bool, json: bool) -> Result<Exit, Failu
         vec![
             edit.id.to_string(),
             edit.object.to_string(),
-            edit.record.clone(),
+            edit.record.to_string(),
             edit.name.clone().unwrap_or_default(),
             edit.state.as_str().into(),
             edit.queued_at.parse().map_or_else(|_| edit.queued_at.clone(), |at| format::when(at, now)),
@@ -290,7 +290,7 @@ pub(super) fn list(database: &Path, all: bool, json: bool) -> Result<Exit, Failu
     Ok(Exit::Done)
 }
 
-pub(super) fn changes(edit: &EditLine) -> String {
+pub(super) fn changes(edit: &Edit) -> String {
     let fields = edit.fields.iter();
     let changes: Vec<String> =
         fields.map(|(column, (_, after))| format!("{column} = {}", edit::shown(after))).collect();
@@ -309,13 +309,13 @@ fn show(database: &Path, id: i64, json: bool) -> Result<Exit, Failure> {
     Ok(output::report(json, &EditWithTrail { edit: &edit, trail: &trail }, text)?)
 }
 
-fn edit_text(edit: &EditLine) -> String {
+fn edit_text(edit: &Edit) -> String {
     let name = edit.name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
     let mut text = format!(
         "edit {} of {} {}{}: {}, made with {}\n",
         edit.id,
         edit.object,
-        output::plain(&edit.record),
+        output::plain(edit.record.as_str()),
         output::plain(&name),
         edit.state.as_str(),
         edit.source
@@ -345,7 +345,7 @@ fn edit_text(edit: &EditLine) -> String {
     text
 }
 
-fn answer_text(edit: &EditLine) -> Option<String> {
+fn answer_text(edit: &Edit) -> Option<String> {
     let answer: Value = serde_json::from_str(edit.answer.as_ref()?.get()).ok()?;
     let mut text = answer.get("message")?.as_str()?.to_string();
     let details = answer.get("details").and_then(Value::as_array);

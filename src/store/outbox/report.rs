@@ -1,23 +1,23 @@
-//! The outbox for display: all edits, and the history of one.
+//! The edits of the outbox: all of them, those of a record, and the history of one.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use rusqlite::{Row, params};
+use rusqlite::{Params, Row, params};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::model::{EditState, EditedFields, Instant, Object, Ru};
+use crate::model::{EditState, EditedFields, Etag, Instant, Object, RecordId, Ru, SqlValue};
 use crate::store::outbox::delays::WAITS_FOR;
-use crate::store::outbox::steps;
 use crate::store::{OPEN, ReadTx, Result, Statements, StoreError, StoredTime};
 
 #[derive(Clone, Debug, Serialize)]
-pub struct EditLine {
+pub struct Edit {
+    /// Edits of one record are sent in this order.
     pub id: i64,
     pub object: Object,
-    pub record: String,
+    pub record: RecordId,
     pub name: Option<String>,
     pub state: EditState,
     /// `sql`, `edit`, `undo` or `assistant`.
@@ -29,6 +29,7 @@ pub struct EditLine {
     pub status: Option<u16>,
     /// The service's answer, or why the edit was refused here.
     pub answer: Option<Box<RawValue>>,
+    /// The edit that was merged with this one and is sent for both.
     pub merged_into: Option<i64>,
     pub queued_at: String,
     pub last_sent_at: Option<String>,
@@ -38,18 +39,35 @@ pub struct EditLine {
     pub undoes: Option<i64>,
     /// The edit in conflict of the same record that has to be resolved before it is sent.
     pub behind: Option<i64>,
-    /// Whether its record is read before anything is sent.
+    /// The version that the edit was made on; `None` if it touches values that were never read.
     #[serde(skip)]
-    pub reads_first: bool,
-    /// Whether it ended, or waits for a decision, although its request may have been carried out, or may still be: by
-    /// the file of which this one is a copy.
+    pub base_etag: Option<Etag>,
+    /// The request's body, once it is fixed.
     #[serde(skip)]
-    pub in_doubt: bool,
-    /// Why it cannot be read, if this program did not write it.
+    pub body: Option<String>,
+    #[serde(skip)]
+    pub if_match: Option<Etag>,
+    #[serde(skip)]
+    pub idempotency_key: Option<String>,
+    #[serde(skip)]
+    pub first_sent_at: Option<Instant>,
+    /// Why it is no valid edit: its row was written by hand, or damaged.
     pub unreadable: Option<String>,
 }
 
-impl EditLine {
+impl Edit {
+    /// Whether its record is read before anything is sent.
+    fn reads_first(&self) -> bool {
+        self.base_etag.is_none() || self.first_sent_at.is_some() && self.state != EditState::Conflict
+    }
+
+    /// Whether it ended, or waits for a decision, although its request may have been carried out, or may still be: by
+    /// the file of which this one is a copy.
+    pub const fn in_doubt(&self) -> bool {
+        use EditState::{Conflict, Dropped, Held, Rejected};
+        self.first_sent_at.is_some() && matches!(self.state, Conflict | Dropped | Held | Rejected)
+    }
+
     /// Whether a push sends it, unless the limit on new edits holds it.
     pub const fn waits(&self) -> bool {
         matches!(self.state, EditState::Queued | EditState::Sending) && self.behind.is_none()
@@ -58,11 +76,11 @@ impl EditLine {
 
 /// What edits take at the most, if nothing fails. A record's edits are sent with one request; one that may have been sent
 /// already is settled by itself before.
-pub fn price<'a>(edits: impl IntoIterator<Item = &'a EditLine>) -> Ru {
-    let mut requests: BTreeMap<(Object, &str, bool), bool> = BTreeMap::new();
+pub fn price<'a>(edits: impl IntoIterator<Item = &'a Edit>) -> Ru {
+    let mut requests: BTreeMap<(Object, &RecordId, bool), bool> = BTreeMap::new();
     for edit in edits {
         let is_sent = edit.state == EditState::Sending;
-        *requests.entry((edit.object, &edit.record, is_sent)).or_default() |= edit.reads_first;
+        *requests.entry((edit.object, &edit.record, is_sent)).or_default() |= edit.reads_first();
     }
     Ru::of_edits(requests.len() as u64, requests.values().filter(|reads| **reads).count() as u64)
 }
@@ -96,8 +114,7 @@ static SELECT: LazyLock<String> = LazyLock::new(|| {
         "SELECT o.id, o.object_type, o.record_id, coalesce(c.name, k.name), o.state, o.source, o.fields,
         o.theirs, o.attempts, o.status, o.answer, o.merged_into, o.queued_at, o.last_sent_at, o.finished_at,
         CASE WHEN o.state IN ('queued', 'sending') THEN (SELECT max(w.not_before) FROM outbox_delays AS w WHERE {}) END,
-        o.undoes, o.base_etag IS NULL OR o.first_sent_at IS NOT NULL AND o.state <> 'conflict',
-        o.first_sent_at IS NOT NULL AND o.state IN ('conflict', 'dropped', 'held', 'rejected'),
+        o.undoes, o.base_etag, o.body, o.if_match, o.idempotency_key, o.first_sent_at,
         CASE WHEN o.state IN ('queued', 'sending') THEN (SELECT min(b.id) FROM outbox AS b
             WHERE b.object_type = o.object_type AND b.record_id = o.record_id AND b.{OPEN} AND b.state = 'conflict'
               AND b.merged_into IS NULL AND b.id < o.id) END
@@ -112,19 +129,23 @@ static SELECT: LazyLock<String> = LazyLock::new(|| {
 const REJECTED: &str = "o.state = 'rejected' AND o.finished_at IS NOT NULL";
 
 /// The edits in order: the open ones and those that were rejected, or all. Rows that are not edits are omitted.
-pub fn edits(tx: &ReadTx<'_>, all: bool) -> Result<Vec<EditLine>> {
+pub fn edits(tx: &ReadTx<'_>, all: bool) -> Result<Vec<Edit>> {
     // Sorted here: in the order of the ids, SQLite would go through the finished edits too.
     let conditions = if all { vec!["true".into()] } else { vec![format!("o.{OPEN}"), REJECTED.into()] };
-    let mut lines: Vec<EditLine> = Vec::new();
+    let mut edits: Vec<Edit> = Vec::new();
     for condition in conditions {
-        let found: Vec<Option<EditLine>> = tx.rows(&format!("{} WHERE {condition}", *SELECT), [], line)?;
-        lines.extend(found.into_iter().flatten());
+        edits.extend(edits_where(tx, &condition, [])?);
     }
-    lines.sort_unstable_by_key(|edit| edit.id);
-    Ok(lines)
+    edits.sort_unstable_by_key(|edit| edit.id);
+    Ok(edits)
 }
 
-pub fn edit(tx: &ReadTx<'_>, id: i64) -> Result<(EditLine, Vec<TrailLine>)> {
+pub(super) fn edits_where(tx: &ReadTx<'_>, condition: &str, values: impl Params) -> Result<Vec<Edit>> {
+    let found: Vec<Option<Edit>> = tx.rows(&format!("{} WHERE {condition}", *SELECT), values, parse)?;
+    Ok(found.into_iter().flatten().collect())
+}
+
+pub fn edit(tx: &ReadTx<'_>, id: i64) -> Result<(Edit, Vec<TrailLine>)> {
     let edit = edit_line(tx, id)?;
     let trail = "SELECT at, from_state AS \"from\", to_state AS \"to\", who, why FROM outbox_events
                  WHERE outbox_id = ?1 ORDER BY id";
@@ -132,8 +153,8 @@ pub fn edit(tx: &ReadTx<'_>, id: i64) -> Result<(EditLine, Vec<TrailLine>)> {
 }
 
 /// Refused if there is no such row, or it is not an edit.
-pub fn edit_line(tx: &ReadTx<'_>, id: i64) -> Result<EditLine> {
-    let found = tx.find(&format!("{} WHERE o.id = ?1", *SELECT), [id], line)?.flatten();
+pub fn edit_line(tx: &ReadTx<'_>, id: i64) -> Result<Edit> {
+    let found = edits_where(tx, "o.id = ?1", [id])?.pop();
     found.ok_or_else(|| StoreError::Refused(format!("there is no edit {id}")))
 }
 
@@ -155,7 +176,7 @@ pub const SHOWN: &str = "the record already has these values";
 /// An applied edit that can be undone.
 #[derive(Debug)]
 pub struct AppliedEdit {
-    pub line: EditLine,
+    pub line: Edit,
     /// The step that applied it.
     pub step: i64,
     /// False for an undo of values that the record had already.
@@ -163,12 +184,12 @@ pub struct AppliedEdit {
 }
 
 /// An edit as it was applied, unless it cannot be undone.
-pub fn applied_by(tx: &ReadTx<'_>, line: EditLine) -> Result<AppliedEdit> {
+pub fn applied_by(tx: &ReadTx<'_>, line: Edit) -> Result<AppliedEdit> {
     let sql = "SELECT id, id <= ?2, why = ?3 FROM outbox_events WHERE outbox_id = ?1 AND to_state = 'applied'
          ORDER BY id DESC LIMIT 1";
     let found = tx.find_tuple(sql, params![line.id, tx.goals().accepted_after()?, SHOWN])?;
     let why = match found.unwrap_or_default() {
-        _ if line.state != EditState::Applied && line.in_doubt => {
+        _ if line.state != EditState::Applied && line.in_doubt() => {
             "may have been applied, but not confirmed as it was made: set its fields with another edit"
         }
         _ if line.state != EditState::Applied => "was not applied: there is nothing to undo",
@@ -196,36 +217,53 @@ pub fn rejected(tx: &ReadTx<'_>) -> Result<u64> {
 
 /// An edit; `None` for a row that is not one, because its object or state does not exist. Anybody can write such a row,
 /// and it must not hide the others.
-fn line(row: &Row<'_>) -> rusqlite::Result<Option<EditLine>> {
-    let (object, state, fields) = (steps::text(row, 1)?, steps::text(row, 4)?, steps::text(row, 6)?);
-    let (Ok(object), Ok(state)) = (object.parse(), state.parse()) else { return Ok(None) };
-    let (theirs, answer) = (steps::optional_text(row, 7)?, steps::optional_text(row, 10)?);
-    let (fields, unreadable) = match serde_json::from_str(&fields) {
+fn parse(row: &Row<'_>) -> rusqlite::Result<Option<Edit>> {
+    let (text, optional) = (|place| text(row, place), |place| optional_text(row, place));
+    let (Ok(object), Ok(state)) = (text(1)?.parse(), text(4)?.parse::<EditState>()) else { return Ok(None) };
+    let (theirs, answer, first_sent_at) = (optional(7)?, optional(10)?, optional(21)?);
+    let (fields, unreadable) = match serde_json::from_str::<EditedFields>(&text(6)?) {
+        // A text that is not UTF-8 could not be sent unchanged.
+        _ if [6, 17, 18, 19, 20, 21].iter().any(|place| row.get::<_, Option<String>>(*place).is_err()) => {
+            (EditedFields::new(), Some("one of its texts is not UTF-8".into()))
+        }
+        Ok(fields) if fields.is_empty() && !state.is_final() => (fields, Some("it changes no field".into())),
         Ok(fields) => (fields, None),
         Err(error) => (EditedFields::new(), Some(format!("its fields cannot be parsed: {error}"))),
     };
     let status: Option<i64> = row.get(9)?;
-    Ok(Some(EditLine {
+    Ok(Some(Edit {
         id: row.get(0)?,
         object,
-        record: steps::text(row, 2)?,
-        name: steps::optional_text(row, 3)?,
+        record: RecordId::new(text(2)?),
+        name: optional(3)?,
         state,
-        source: steps::text(row, 5)?,
+        source: text(5)?,
         fields,
         theirs: theirs.and_then(|text| serde_json::from_str(&text).ok()),
         attempts: row.get::<_, i64>(8)?.unsigned_abs(),
         status: status.and_then(|status| u16::try_from(status).ok()),
         answer: answer.and_then(|text| RawValue::from_string(text).ok()),
         merged_into: row.get(11)?,
-        queued_at: steps::text(row, 12)?,
-        last_sent_at: steps::optional_text(row, 13)?,
-        finished_at: steps::optional_text(row, 14)?,
-        not_before: steps::optional_text(row, 15)?,
+        queued_at: text(12)?,
+        last_sent_at: optional(13)?,
+        finished_at: optional(14)?,
+        not_before: optional(15)?,
         undoes: row.get(16)?,
-        reads_first: row.get(17)?,
-        in_doubt: row.get(18)?,
-        behind: row.get(19)?,
+        base_etag: optional(17)?.map(Etag::new),
+        body: optional(18)?,
+        if_match: optional(19)?.map(Etag::new),
+        idempotency_key: optional(20)?,
+        first_sent_at: first_sent_at.and_then(|at| at.parse().ok()),
+        behind: row.get(22)?,
         unreadable,
     }))
+}
+
+/// A text for display: invalid UTF-8 must not hide the other rows.
+pub(super) fn text(row: &Row<'_>, place: usize) -> rusqlite::Result<String> {
+    Ok(optional_text(row, place)?.unwrap_or_default())
+}
+
+fn optional_text(row: &Row<'_>, place: usize) -> rusqlite::Result<Option<String>> {
+    Ok(row.get::<_, SqlValue>(place)?.as_text().map(Into::into))
 }

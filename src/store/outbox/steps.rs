@@ -6,11 +6,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::{
-    Edit, EditState, Editable, EditedFields, Etag, Instant, MirroredRecord, Object, RecordId, SqlValue,
-};
-use crate::store::{EditsTx, OPEN, ReadTx, Result, Statements, editable, json, json_list, known_values};
-use rusqlite::{Row, params};
+use crate::model::{EditState, Editable, EditedFields, Etag, Instant, MirroredRecord, Object, RecordId};
+use crate::store::outbox::report;
+use crate::store::{Edit, EditsTx, OPEN, ReadTx, Result, Statements, editable, json, json_list, known_values};
+use rusqlite::params;
 
 /// One more attempt. A number that was written by hand may be as large as an integer can be.
 const ONE_MORE_ATTEMPT: &str = "attempts = min(attempts, 9223372036854775806) + 1";
@@ -229,7 +228,7 @@ impl ReadTx<'_> {
                      GROUP BY object_type, record_id ORDER BY max(attempts), min(id)"
             ),
             [],
-            |row| Ok((text(row, 0)?, text(row, 1)?)),
+            |row| Ok((report::text(row, 0)?, report::text(row, 1)?)),
         )?;
         let named = rows.into_iter().filter_map(|(object, id)| Some((object.parse().ok()?, RecordId::new(id))));
         Ok(named.collect())
@@ -237,56 +236,10 @@ impl ReadTx<'_> {
 
     /// A record's unfinished edits, in order.
     pub fn edits_of(&self, object: Object, id: &RecordId) -> Result<Vec<Edit>> {
-        let sql = format!(
-            "SELECT id, state, fields, body, if_match, idempotency_key, first_sent_at, status, merged_into, base_etag
-             FROM outbox WHERE object_type = ?1 AND record_id = ?2 AND {OPEN}
-               AND state IN ('queued', 'held', 'sending', 'conflict') ORDER BY id"
+        let of_record = format!(
+            "o.object_type = ?1 AND o.record_id = ?2 AND o.{OPEN} AND o.state IN ('queued', 'held', 'sending', 'conflict')
+             ORDER BY o.id"
         );
-        let edits: Vec<Option<Edit>> = self.rows(&sql, params![object, id], |row| edit(object, id, row))?;
-        Ok(edits.into_iter().flatten().collect())
+        report::edits_where(self, &of_record, params![object, id])
     }
-}
-
-/// Reads a row as an edit; `None` if its state does not exist.
-fn edit(object: Object, id: &RecordId, row: &Row<'_>) -> rusqlite::Result<Option<Edit>> {
-    let Ok(state) = text(row, 1)?.parse() else { return Ok(None) };
-    let (mut fields, mut unreadable) = (EditedFields::new(), None);
-    // A text that is not UTF-8 could not be sent unchanged.
-    let mut column = |place| {
-        row.get::<_, Option<String>>(place).unwrap_or_else(|_| {
-            unreadable = Some("one of its texts is not UTF-8".to_string());
-            None
-        })
-    };
-    let [edited, body, if_match, idempotency_key, first_sent_at, base_etag] = [2, 3, 4, 5, 6, 9].map(&mut column);
-    match serde_json::from_str::<EditedFields>(&edited.unwrap_or_default()) {
-        Ok(known) if !known.is_empty() => fields = known,
-        Ok(_) => _ = unreadable.get_or_insert_with(|| "it changes no field".into()),
-        Err(error) => _ = unreadable.get_or_insert_with(|| format!("its fields cannot be parsed: {error}")),
-    }
-    let status: Option<i64> = row.get(7)?;
-    Ok(Some(Edit {
-        id: row.get(0)?,
-        object,
-        record: id.clone(),
-        state,
-        fields,
-        body,
-        if_match: if_match.map(Etag::new),
-        idempotency_key,
-        first_sent_at: first_sent_at.and_then(|at| at.parse().ok()),
-        status: status.and_then(|status| u16::try_from(status).ok()),
-        merged_into: row.get(8)?,
-        base_etag: base_etag.map(Etag::new),
-        unreadable,
-    }))
-}
-
-/// A text for display: invalid UTF-8 must not hide the other rows.
-pub(super) fn text(row: &Row<'_>, place: usize) -> rusqlite::Result<String> {
-    Ok(optional_text(row, place)?.unwrap_or_default())
-}
-
-pub(super) fn optional_text(row: &Row<'_>, place: usize) -> rusqlite::Result<Option<String>> {
-    Ok(row.get::<_, SqlValue>(place)?.as_text().map(Into::into))
 }

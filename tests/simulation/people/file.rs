@@ -169,7 +169,7 @@ pub fn decide(
             if is_again || matches!(edit.state, EditState::Conflict | EditState::Held) {
                 // It may have been carried out before somebody else changed the value, or be held in a copy, where it is not
                 // taken back; a person wants it once more.
-                edits.expect(&edit.record, edit.fields.iter().map(|(column, (_, after))| (column, after)));
+                edits.expect(edit.record.as_str(), edit.fields.iter().map(|(column, (_, after))| (column, after)));
             }
         }
         Ok(decided)
