@@ -56,12 +56,7 @@ impl DerivedTx<'_> {
         }
         tracing::warn!("Another program has dropped or added views, triggers or indexes: they are made again");
         make_missing(&self.tx.conn)?;
-        for object in Object::ALL {
-            if self.tx.is_copied(object)? {
-                self.bring_indexes_in_step(object)?;
-            }
-        }
-        self.rebuild_views()
+        self.tx.custom().relayout()
     }
 
     pub(in crate::store) fn note_objects(&self) -> Result<()> {
