@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::model::{DataType, Layout, Object, Resource};
+use crate::model::{Layout, Object, Resource};
 use crate::store::{Column, Document, Shape, Source};
 
 #[derive(Debug, Clone)]
@@ -48,15 +48,15 @@ impl Shapes {
     /// The columns of an object's `_full` view, in order, but for `details_current`.
     pub fn view(&self, object: Object) -> Vec<ViewColumn> {
         let (list, detail) = (&self.list[object as usize], &self.detail[object as usize]);
-        let of_list = |column: &str| ViewColumn::new(column, From::List(column.into()));
-        let of_detail = |column: &str, name: &str| ViewColumn::new(name, From::Detail(column.into()));
+        let of_list = |column: &str| ViewColumn { name: column.into(), from: From::List(column.into()) };
+        let of_detail = |column: &str, name: &str| ViewColumn { name: name.into(), from: From::Detail(column.into()) };
         let standard = |c: &&Column| !c.name.starts_with("cf_") && c.name != "extra";
         let custom = |c: &&Column| c.name.starts_with("cf_");
         let mut columns = vec![of_list("id")];
         for column in list.columns.iter().filter(standard) {
             columns.push(of_list(&column.name));
             let pointer = POINTERS.iter().find(|pointer| pointer.from == column.name);
-            columns.extend(pointer.map(|pointer| ViewColumn::new(pointer.name, From::Name(pointer))));
+            columns.extend(pointer.map(|of| ViewColumn { name: of.name.into(), from: From::Name(of) }));
         }
         let details = detail.columns.iter().filter(standard).filter(|c| c.name != "etag");
         columns.extend(details.map(|c| of_detail(&c.name, &c.name)));
@@ -79,7 +79,6 @@ impl Shapes {
 pub struct ViewColumn {
     pub name: String,
     pub from: From,
-    pub archived: Option<ArchivedField>,
 }
 
 #[derive(Clone, Debug)]
@@ -87,20 +86,6 @@ pub enum From {
     List(String),
     Detail(String),
     Name(&'static Pointer),
-}
-
-#[derive(Clone, Debug)]
-pub struct ArchivedField {
-    /// The type of the values; the companion of a decimal has none.
-    pub data_type: Option<DataType>,
-    pub key: String,
-    pub label: Option<String>,
-}
-
-impl ViewColumn {
-    pub fn new(name: &str, from: From) -> ViewColumn {
-        ViewColumn { name: name.into(), from, archived: None }
-    }
 }
 
 impl From {

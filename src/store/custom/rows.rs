@@ -8,19 +8,26 @@ use rusqlite::Connection;
 use crate::model::{
     ColumnName, CustomField, CustomFields, DataType, Definition, Exclusions, FieldKey, Layout, Object, RecordId,
 };
-use crate::store::table_shapes::{ArchivedField, From};
+use crate::store::table_shapes::From;
 use crate::store::{BuiltFrom, Result, Shapes, Statements, ViewColumn};
 
-pub(super) struct DefinitionRow {
-    pub(super) definition: Definition,
-    pub(super) column: Option<ColumnName>,
-    pub(super) readable: bool,
-    pub(super) excluded: bool,
+pub(in crate::store) struct DefinitionRow {
+    pub definition: Definition,
+    pub column: Option<ColumnName>,
+    pub readable: bool,
+    pub writable: bool,
+    /// Whether lists can be filtered by it.
+    pub filterable: bool,
+    /// Whether a value may be cleared.
+    pub clearable: bool,
+    pub excluded: bool,
+    /// The values of its options, in the service's order.
+    pub options: Vec<String>,
 }
 
 impl DefinitionRow {
     /// Whether the field's values are mirrored, so that its column is in use.
-    pub(super) fn is_shown(&self) -> bool {
+    pub(in crate::store) fn is_shown(&self) -> bool {
         self.definition.active && self.readable && !self.excluded
     }
 
@@ -75,16 +82,11 @@ fn archived(conn: &Connection, object: Object) -> Result<Vec<ViewColumn>> {
     let there = [physical(conn, object.table())?, physical(conn, object.detail_table())?];
     for row in rows(conn, object)?.iter().filter(|row| !row.is_shown()) {
         let Some(column) = &row.column else { continue };
-        let Definition { key, label, data_type, .. } = &row.definition;
-        let is_detail = data_type.detail_only();
+        let is_detail = row.definition.data_type.detail_only();
         let from = if is_detail { From::Detail } else { From::List };
-        let types = [Some(*data_type), None];
-        for ((name, source), data_type) in names(column, *data_type).into_iter().zip(types) {
-            if there[usize::from(is_detail)].contains(&source) {
-                let field = ArchivedField { data_type, key: key.as_str().into(), label: label.clone() };
-                archived.push(ViewColumn { name, from: from(source), archived: Some(field) });
-            }
-        }
+        let names = names(column, row.definition.data_type).into_iter();
+        let names = names.filter(|(_, source)| there[usize::from(is_detail)].contains(source));
+        archived.extend(names.map(|(name, source)| ViewColumn { name, from: from(source) }));
     }
     Ok(archived)
 }
@@ -94,34 +96,47 @@ pub(in crate::store) fn exclusions(conn: &Connection) -> Result<Exclusions> {
 }
 
 /// The definitions of an object in order of their creation, which is the order of their columns.
-pub(super) fn rows(conn: &Connection, object: Object) -> Result<Vec<DefinitionRow>> {
+pub(in crate::store) fn rows(conn: &Connection, object: Object) -> Result<Vec<DefinitionRow>> {
     rows_without(conn, object, &exclusions(conn)?)
 }
 
 fn rows_without(conn: &Connection, object: Object, exclusions: &Exclusions) -> Result<Vec<DefinitionRow>> {
-    type Row = (RecordId, String, Option<String>, String, bool, bool, String, Option<String>, bool);
     conn.rows(
         "SELECT id, key, label, coalesce(data_type, ''), status IS 'ACTIVE', coalesce(filterable, 0),
-                    coalesce(allowed_operators, ''), column_name, readable IS NOT 0
-             FROM custom_field_definitions WHERE object_type = ?1 AND key IS NOT NULL
+                    coalesce(allowed_operators, ''), column_name, readable IS NOT 0, writable IS 1,
+                    required IS NOT 1 AND nullable IS NOT 0,
+                    (SELECT json_group_array(value) FROM (SELECT value FROM custom_field_options AS o
+                     WHERE o.definition_id = d.id ORDER BY o.position))
+             FROM custom_field_definitions AS d WHERE object_type = ?1 AND key IS NOT NULL
              ORDER BY created_at IS NULL, created_at, id",
         [object],
         |row| {
-            let (id, key, label, data_type, active, filterable, operators, column, readable): Row = row.try_into()?;
+            let (id, key, label, column): (RecordId, String, _, Option<String>) =
+                (row.get(0)?, row.get(1)?, row.get(2)?, row.get(7)?);
+            let [data_type, operators, options] = [3, 6, 11].map(|place| row.get::<_, String>(place));
+            let (active, filterable, readable) = (row.get(4)?, row.get(5)?, row.get(8)?);
             let excluded = match &column {
                 Some(column) => exclusions.takes_own_column(object, column),
                 None => exclusions.takes_key(object.table(), &key),
             };
-            let operators: Vec<String> = serde_json::from_str(&operators).unwrap_or_default();
+            let operators: Vec<String> = serde_json::from_str(&operators?).unwrap_or_default();
             let null_filter = filterable && operators.iter().any(|operator| operator == "isNull");
-            let (key, data_type) = (FieldKey::new(key), DataType::from_name(&data_type));
-            let definition = Definition { id, key, label, data_type, object, active, null_filter };
-            Ok(DefinitionRow { definition, column: column.as_deref().and_then(ColumnName::given), readable, excluded })
+            let (key, data_type) = (FieldKey::new(key), DataType::from_name(&data_type?));
+            Ok(DefinitionRow {
+                definition: Definition { id, key, label, data_type, object, active, null_filter },
+                column: column.as_deref().and_then(ColumnName::given),
+                readable,
+                writable: row.get(9)?,
+                filterable,
+                clearable: row.get(10)?,
+                excluded,
+                options: serde_json::from_str(&options?).unwrap_or_default(),
+            })
         },
     )
 }
 
-pub(super) fn definition_in<'r>(rows: &'r [DefinitionRow], id: &RecordId) -> Option<&'r Definition> {
+pub(in crate::store) fn definition_in<'r>(rows: &'r [DefinitionRow], id: &RecordId) -> Option<&'r Definition> {
     rows.iter().map(|row| &row.definition).find(|definition| definition.id == *id)
 }
 

@@ -1,13 +1,12 @@
 //! `mirror_columns`: the data dictionary, built from the catalogue, the definitions and the schema.
 
-use std::collections::BTreeMap;
-
 use rusqlite::{Connection, params};
 
-use crate::model::{CustomFields, DataType, FieldProjection, Object, RecordId, Resource};
+use crate::model::{CustomFields, FieldProjection, Object, Resource};
+use crate::store::custom::rows::{DefinitionRow, definition_in, rows};
 use crate::store::records::shape::DEFINITIONS;
 use crate::store::statements::Statements as _;
-use crate::store::table_shapes::{ArchivedField, From};
+use crate::store::table_shapes::From;
 use crate::store::{ColumnLine, DerivedTx, Result, Shape, Source, guide};
 
 fn own(name: &str, data_type: &str, about: &str) -> ColumnLine {
@@ -15,13 +14,11 @@ fn own(name: &str, data_type: &str, about: &str) -> ColumnLine {
     ColumnLine { name, data_type, source, about, ..ColumnLine::default() }
 }
 
-type Labels = BTreeMap<RecordId, String>;
-
 const SYNCED: &str = "when the answer that this row was last written from was asked for";
 const FETCHED: &str = "when the detail was asked for";
 const EXTRA: &str = "what the columns cannot hold, verbatim JSON by wire name";
 
-fn shaped(shape: &Shape, resource: Resource, custom: &CustomFields, labels: &Labels) -> Vec<ColumnLine> {
+fn shaped(shape: &Shape, resource: Resource, custom: &CustomFields, definitions: &[DefinitionRow]) -> Vec<ColumnLine> {
     let id = own(shape.key, "id", "record identifier");
     let mut lines = vec![ColumnLine { wire_name: Some("id".into()), source: "list".into(), ..id }];
     for column in &shape.columns {
@@ -41,7 +38,7 @@ fn shaped(shape: &Shape, resource: Resource, custom: &CustomFields, labels: &Lab
                 let field = &custom.fields()[slot];
                 ColumnLine {
                     wire_name: Some(format!("customFields.{}", field.key)),
-                    label: labels.get(&field.definition).cloned(),
+                    label: definition_in(definitions, &field.definition).and_then(|of| of.label.clone()),
                     source: "custom".into(),
                     about: None,
                     ..own(&column.name, field.data_type.as_str(), "")
@@ -63,14 +60,20 @@ fn shaped(shape: &Shape, resource: Resource, custom: &CustomFields, labels: &Lab
     lines
 }
 
-fn of_archived(name: &str, field: &ArchivedField) -> ColumnLine {
+/// The line of a column that a view keeps of an archived field, or of its companion.
+fn of_archived(name: &str, definitions: &[DefinitionRow]) -> Option<ColumnLine> {
     let about = "archived: the last values before that";
-    ColumnLine {
-        wire_name: Some(format!("customFields.{}", field.key)),
-        label: field.label.clone(),
-        source: "custom".into(),
-        ..own(name, field.data_type.map_or("number", DataType::as_str), about)
-    }
+    definitions.iter().find_map(|row| {
+        let (of, column) = (&row.definition, row.column.as_ref()?);
+        let is_num = of.data_type.has_num() && column.num() == name;
+        let data_type = if is_num { "number" } else { of.data_type.as_str() };
+        (is_num || column.as_str() == name).then(|| ColumnLine {
+            wire_name: Some(format!("customFields.{}", of.key)),
+            label: of.label.clone(),
+            source: "custom".into(),
+            ..own(name, data_type, about)
+        })
+    })
 }
 
 /// The lines of a table or view that only the schema describes: the comment of a column's line is its meaning.
@@ -98,28 +101,26 @@ fn plain(conn: &Connection, table: &str) -> Result<Vec<ColumnLine>> {
 impl DerivedTx<'_> {
     pub(in crate::store) fn rebuild_dictionary(&self) -> Result<()> {
         self.run("DELETE FROM mirror_columns", [])?;
-        let labels: Labels =
-            self.tuples("SELECT id, label FROM custom_field_definitions WHERE label IS NOT NULL", [])?;
         for object in Object::ALL {
+            let definitions = rows(&self.tx.conn, object)?;
             let shapes = self.tx.shapes();
             let custom = shapes.layout.of(object);
             let (list, detail) = (shapes.list(object), shapes.detail(object));
-            let of_list = shaped(&list, object.resource(), custom, &labels);
-            let of_detail = shaped(&detail, object.resource(), custom, &labels);
+            let of_list = shaped(&list, object.resource(), custom, &definitions);
+            let of_detail = shaped(&detail, object.resource(), custom, &definitions);
             let mut full: Vec<ColumnLine> = shapes
                 .view(object)
                 .into_iter()
                 .filter_map(|shown| {
-                    if let Some(field) = &shown.archived {
-                        return Some(of_archived(&shown.name, field));
-                    }
                     let (from, column) = match &shown.from {
                         From::List(column) => (&of_list, column),
                         From::Detail(column) => (&of_detail, column),
                         From::Name(pointer) => return Some(own(&shown.name, "text", pointer.about)),
                     };
-                    let entry = from.iter().find(|entry| entry.name == *column)?;
-                    Some(ColumnLine { name: shown.name, ..entry.clone() })
+                    match from.iter().find(|entry| entry.name == *column) {
+                        Some(entry) => Some(ColumnLine { name: shown.name, ..entry.clone() }),
+                        None => of_archived(&shown.name, &definitions),
+                    }
                 })
                 .collect();
             let current = "1 while the detail's columns are as new as the record's, else 0";
@@ -129,8 +130,8 @@ impl DerivedTx<'_> {
             self.enter(object.full_view(), &full)?;
         }
         let none = CustomFields::default();
-        self.enter("team_members", &shaped(&self.tx.shapes().team, Resource::TeamMembers, &none, &Labels::new()))?;
-        let mut definitions = shaped(&self.tx.shapes().definitions, Resource::CustomFields, &none, &Labels::new());
+        self.enter("team_members", &shaped(&self.tx.shapes().team, Resource::TeamMembers, &none, &[]))?;
+        let mut definitions = shaped(&self.tx.shapes().definitions, Resource::CustomFields, &none, &[]);
         let about = "the column that holds the values; NULL where they are kept in extra";
         definitions.insert(definitions.len() - 2, own("column_name", "text", about));
         self.enter(DEFINITIONS, &definitions)?;

@@ -8,13 +8,14 @@ use std::collections::BTreeMap;
 use rusqlite::Connection;
 
 use crate::model::exclusions::object_of;
-use crate::model::{ColumnName, DataType, Object};
+use crate::model::{DataType, Object};
+use crate::store::custom::rows::rows;
 use crate::store::derived::views;
 use crate::store::program_objects::{SHARED, standard};
 use crate::store::{BuiltFrom, DerivedTx, Result, Statements, accepted_values, objects};
 
 /// The number of custom fields of each object with an index: the oldest ones.
-pub const MAX_INDEXED: u32 = 4;
+pub const MAX_INDEXED: usize = 4;
 
 fn name(table: &str, column: &str) -> String {
     format!("ix_{table}_{column}")
@@ -82,20 +83,12 @@ impl DerivedTx<'_> {
     /// The columns that should have an index: for a decimal its companion, which sorts as numbers. The values of
     /// multi-selects have their own table.
     fn indexed_columns(&self, object: Object) -> Result<Vec<String>> {
-        let rows: Vec<(String, Option<String>)> = self.tuples(
-            "SELECT column_name, data_type FROM custom_field_definitions
-                 WHERE object_type = ?1 AND status = 'ACTIVE' AND readable IS NOT 0 AND filterable = 1
-                   AND key IS NOT NULL AND data_type NOT IN ('LONG_TEXT', 'MULTI_SELECT')
-                   -- An excluded field has no column.
-                   AND column_name IN (SELECT name FROM pragma_table_info(?3))
-                 ORDER BY created_at IS NULL, created_at, id LIMIT ?2",
-            rusqlite::params![object, MAX_INDEXED, object.table()],
-        )?;
-        let columns = rows.into_iter().filter_map(|(column, data_type)| {
-            let column = ColumnName::given(&column)?;
-            let data_type = DataType::from_name(data_type.as_deref().unwrap_or_default());
-            Some(if data_type.has_num() { column.num() } else { column.as_str().to_string() })
+        let columns = rows(&self.tx.conn, object)?.into_iter().filter_map(|row| {
+            let (column, data_type) = (row.column.as_ref()?, row.definition.data_type);
+            let is_indexed =
+                row.is_shown() && row.filterable && !matches!(data_type, DataType::LongText | DataType::MultiSelect);
+            is_indexed.then(|| if data_type.has_num() { column.num() } else { column.as_str().to_string() })
         });
-        Ok(columns.collect())
+        Ok(columns.take(MAX_INDEXED).collect())
     }
 }

@@ -5,7 +5,8 @@ use std::collections::{BTreeSet, HashMap};
 use rusqlite::{Connection, params};
 
 use crate::model::editable::Editability;
-use crate::model::{DataType, Editable, MirroredRecord, Object, RecordId};
+use crate::model::{Definition, Editable, MirroredRecord, Object, RecordId};
+use crate::store::custom::rows::rows;
 use crate::store::outbox::fields_of;
 use crate::store::table_shapes::From;
 use crate::store::{OPEN, ReadTx, Result, Shapes, Statements, known_values, shapes_of};
@@ -56,35 +57,25 @@ pub fn editability(tx: &ReadTx<'_>, object: Object) -> Result<Vec<(String, Edita
 }
 
 fn custom_fields(conn: &Connection, object: Object) -> Result<HashMap<String, Editability>> {
-    conn.rows(
-        "SELECT column_name, key, data_type, status IS 'ACTIVE', writable IS 1, required IS NOT 1 AND nullable IS NOT 0,
-                    (SELECT json_group_array(value) FROM (SELECT value FROM custom_field_options AS o
-                     WHERE o.definition_id = d.id ORDER BY o.position))
-             FROM custom_field_definitions AS d
-             WHERE object_type = ?1 AND column_name IS NOT NULL AND key IS NOT NULL",
-        [object],
-        |row| {
-            let (column, key): (String, String) = (row.get(0)?, row.get(1)?);
-            let (data_type, options): (Option<String>, String) = (row.get(2)?, row.get(6)?);
-            let editability = match (row.get(3)?, row.get(4)?) {
-                (false, _) => Err("is archived and cannot be changed".into()),
-                (true, false) => Err("is not writable by its definition".into()),
-                (true, true) => {
-                    let data_type = DataType::from_name(data_type.as_deref().unwrap_or_default());
-                    Ok(Editable {
-                        object,
-                        column: column.as_str().into(),
-                        wire: key.into(),
-                        data_type: Some(data_type),
-                        clearable: row.get(5)?,
-                        detail_only: data_type.detail_only(),
-                        options: serde_json::from_str(&options).unwrap_or_default(),
-                    })
-                }
-            };
-            Ok((column, editability))
-        },
-    )
+    let fields = rows(conn, object)?.into_iter().filter_map(|row| {
+        let column = row.column?;
+        let Definition { key, data_type, active, .. } = row.definition;
+        let editability = match (active, row.writable) {
+            (false, _) => Err("is archived and cannot be changed".into()),
+            (true, false) => Err("is not writable by its definition".into()),
+            (true, true) => Ok(Editable {
+                object,
+                column: column.as_str().into(),
+                wire: key.as_str().into(),
+                data_type: Some(data_type),
+                clearable: row.clearable,
+                detail_only: data_type.detail_only(),
+                options: row.options,
+            }),
+        };
+        Some((column.as_str().to_string(), editability))
+    });
+    Ok(fields.collect())
 }
 
 /// The record in the mirror, with those of the columns that exist; `None` if it is not mirrored.
