@@ -25,8 +25,8 @@ pub enum StoreError {
     NewerSchema { found: u32, known: u32 },
     #[error("another crm-mirror{} is writing {path}", pid.map(|pid| format!(" (process {pid})")).unwrap_or_default(), path = path.display())]
     Locked { path: PathBuf, pid: Option<u32> },
-    #[error("could not {doing}")]
-    Sqlite { doing: String, source: rusqlite::Error },
+    #[error("could not use the mirror")]
+    Sqlite(#[from] rusqlite::Error),
     #[error("the mirror's state `{name}` cannot be parsed")]
     State { name: String, source: serde_json::Error },
     /// What a person asked for is not possible: nothing was changed.
@@ -50,13 +50,6 @@ pub enum StoreError {
 
 pub type Result<T, E = StoreError> = std::result::Result<T, E>;
 
-/// What no statement names.
-impl From<rusqlite::Error> for StoreError {
-    fn from(source: rusqlite::Error) -> StoreError {
-        StoreError::Sqlite { doing: "use the mirror".into(), source }
-    }
-}
-
 impl StoreError {
     pub(in crate::store) fn opening(path: &Path) -> impl Fn(rusqlite::Error) -> StoreError {
         move |source| StoreError::Open { path: path.to_path_buf(), source }
@@ -67,7 +60,7 @@ impl StoreError {
     }
 
     fn code(&self) -> Option<i32> {
-        let (StoreError::Sqlite { source, .. } | StoreError::Open { source, .. }) = self else { return None };
+        let (StoreError::Sqlite(source) | StoreError::Open { source, .. }) = self else { return None };
         source.sqlite_error().map(|error| error.extended_code)
     }
 
@@ -79,7 +72,7 @@ impl StoreError {
     /// Whether another process had the file locked for longer than anybody waits: it is free again after its statement.
     pub fn is_busy(&self) -> bool {
         use rusqlite::ErrorCode::{DatabaseBusy, DatabaseLocked, FileLockingProtocolFailed};
-        let (StoreError::Sqlite { source, .. } | StoreError::Open { source, .. }) = self else { return false };
+        let (StoreError::Sqlite(source) | StoreError::Open { source, .. }) = self else { return false };
         matches!(source.sqlite_error_code(), Some(DatabaseBusy | DatabaseLocked | FileLockingProtocolFailed))
     }
 

@@ -1,4 +1,4 @@
-//! Statements: one call prepares, runs, and says what failed. And the forms of the model's values as their parameters and
+//! Statements: one call prepares and runs one. And the forms of the model's values as their parameters and
 //! in rows.
 
 use rusqlite::types::{FromSql, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
@@ -16,14 +16,12 @@ pub(in crate::store) trait Statements {
     fn connection(&self) -> &Connection;
 
     fn prepared<T>(&self, sql: &str, work: impl FnOnce(&mut Statement<'_>) -> rusqlite::Result<T>) -> Result<T> {
-        let done = self.connection().prepare_cached(sql).and_then(|mut stmt| work(&mut stmt));
-        done.map_err(|source| StoreError::Sqlite { doing: purpose(sql), source })
+        Ok(self.connection().prepare_cached(sql).and_then(|mut stmt| work(&mut stmt))?)
     }
 
     /// Executes statements that nobody needs again, such as those of the schema.
     fn batch(&self, sql: &str) -> Result<()> {
-        let done = self.connection().execute_batch(sql);
-        done.map_err(|source| StoreError::Sqlite { doing: purpose(sql), source })
+        Ok(self.connection().execute_batch(sql)?)
     }
 
     fn change(&self, sql: &str, values: impl Params) -> Result<usize> {
@@ -119,16 +117,6 @@ pub(in crate::store) fn quoted(name: &str) -> String {
 /// A text in a statement.
 pub(in crate::store) fn literal(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
-}
-
-/// What a statement does, as an error says it: whether it reads or writes, and the first table that it names.
-fn purpose(sql: &str) -> String {
-    let words: Vec<&str> =
-        sql.split_whitespace().filter(|word| !["OR", "REPLACE", "IF", "NOT", "EXISTS"].contains(word)).collect();
-    let verb = if ["SELECT", "PRAGMA"].iter().any(|verb| words.first() == Some(verb)) { "read" } else { "write" };
-    let names = |word: &str| ["FROM", "INTO", "UPDATE", "TABLE", "VIEW", "INDEX", "TRIGGER"].contains(&word);
-    let name = words.windows(2).find(|pair| names(pair[0]) && !pair[1].starts_with('('));
-    format!("{verb} {}", name.map_or("the mirror", |pair| pair[1]))
 }
 
 /// The words of a statement and its other characters one by one, without what is quoted and comments.
@@ -253,26 +241,4 @@ impl FromSql for SqlValue {
 /// Identifiers as a JSON array, for `json_each`.
 pub(in crate::store) fn json_list<'i>(ids: impl IntoIterator<Item = &'i RecordId>) -> String {
     serde_json::Value::from(ids.into_iter().map(RecordId::as_str).collect::<Vec<_>>()).to_string()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn failed_statement_is_named_by_its_table() {
-        for (sql, named) in [
-            ("SELECT EXISTS (SELECT 1 FROM goals WHERE kind = ?1)", "read goals"),
-            ("SELECT count(*) FROM (SELECT 1 FROM outbox LIMIT 2)", "read outbox"),
-            ("PRAGMA busy_timeout", "read the mirror"),
-            ("INSERT OR REPLACE INTO reads (object)\n VALUES (?1)", "write reads"),
-            ("UPDATE OR REPLACE doubts SET why = 'gone'", "write doubts"),
-            ("DROP VIEW IF EXISTS contacts_full", "write contacts_full"),
-            ("SAVEPOINT views", "write the mirror"),
-        ] {
-            assert_eq!(purpose(sql), named);
-        }
-        let failed = Connection::open_in_memory().unwrap().run("DELETE FROM doubts", []).unwrap_err();
-        assert_eq!(failed.to_string(), "could not write doubts");
-    }
 }
