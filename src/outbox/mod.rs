@@ -34,5 +34,5 @@ pub mod validate;
 pub use due_edits::EditWatch;
 pub use push::{OutboxError, Pusher};
 pub use push_progress::{PushTally, Pushed};
-pub use queue::{EditRequest, EditSource, propose, queue};
+pub use queue::{EditRequest, propose, queue};
 pub use typed_values::Given;

@@ -23,22 +23,6 @@ pub struct EditRequest {
     pub changes: Vec<(String, Given)>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EditSource {
-    Edit,
-    Assistant,
-}
-
-impl EditSource {
-    /// The text in `outbox`, and the reason of the first step.
-    const fn texts(self) -> (&'static str, &'static str) {
-        match self {
-            EditSource::Edit => ("edit", "changed with `crm-mirror edit`"),
-            EditSource::Assistant => ("assistant", "proposed by an assistant"),
-        }
-    }
-}
-
 /// The request that an edit would become, were it sent now.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Prepared {
@@ -90,10 +74,15 @@ pub fn prepare(tx: &ReadTx<'_>, request: &EditRequest) -> Result<Prepared, Store
 }
 
 /// Validates an edit and queues it, in the caller's transaction.
-pub fn queue(
+pub fn queue(tx: &MirrorTx<'_>, request: &EditRequest, now: Instant) -> Result<QueuedValues, StoreError> {
+    queue_from(tx, request, ("edit", "changed with `crm-mirror edit`"), now)
+}
+
+/// `source` is the text in `outbox`, `why` the reason of the first step.
+fn queue_from(
     tx: &MirrorTx<'_>,
     request: &EditRequest,
-    source: EditSource,
+    (source, why): (&str, &str),
     now: Instant,
 ) -> Result<QueuedValues, StoreError> {
     let Prepared { base_etag, mut fields, taken_back, .. } = prepare(tx, request)?;
@@ -101,7 +90,6 @@ pub fn queue(
     if fields.is_empty() {
         return Ok(QueuedValues::default());
     }
-    let (source, why) = source.texts();
     let (record, base_etag) = (&request.record, base_etag.as_ref());
     let edit = NewEdit { object: request.object, record, source, fields: &fields, base_etag, undoes: None };
     stored::insert(tx, &edit, why, now)
@@ -115,7 +103,7 @@ pub fn propose(tx: &MirrorTx<'_>, request: &EditRequest, now: Instant) -> Result
         let why = format!("the {object} `{record}` has pending edits: a person must send, release or drop them first");
         return Err(StoreError::Refused(why));
     }
-    let queued = queue(tx, request, EditSource::Assistant, now)?;
+    let queued = queue_from(tx, request, ("assistant", "proposed by an assistant"), now)?;
     if let Some(id) = queued.edit {
         let why = "held until a person releases it: `crm-mirror outbox release`, or drops it: `crm-mirror outbox drop`";
         tx.edits().take_step(id, &EditStep::new(EditState::Queued, EditState::Held, why), now)?;

@@ -5,7 +5,7 @@ use crate::support::prepared::prepared;
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Clock, DataType, Object, Resource, Ru};
 use crm_mirror::outbox::typed_values::Given;
-use crm_mirror::outbox::{EditRequest, EditSource, queue};
+use crm_mirror::outbox::{EditRequest, queue};
 use crm_mirror::sandbox::{Fault, NewField, RequestLine, Rule, World};
 use crm_mirror::store::{StoreError, write_beside};
 use crm_mirror::sync::{Job, SyncError};
@@ -296,7 +296,7 @@ async fn value_that_changes_nothing_is_validated_too() {
     let now = crm.clock.now();
     let queued = |changes: Vec<(String, Given)>| {
         let request = EditRequest { object: CONTACT, record: "c0".into(), changes };
-        write_beside(&mirror.path, |tx| Ok::<_, StoreError>(queue(tx, &request, EditSource::Edit, now).map(drop)))
+        write_beside(&mirror.path, |tx| Ok::<_, StoreError>(queue(tx, &request, now).map(drop)))
     };
     let (position, must) =
         (("position".to_string(), Given::Text("CTO".into())), ("cf_must".to_string(), Given::Json(json!(null))));

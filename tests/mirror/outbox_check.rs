@@ -5,7 +5,7 @@ use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::editable::Editable;
 use crm_mirror::model::{DataType, Object};
 use crm_mirror::outbox::typed_values::Given;
-use crm_mirror::outbox::{EditRequest, EditSource, queue, validate};
+use crm_mirror::outbox::{EditRequest, queue, validate};
 use crm_mirror::sandbox::{NewField, World};
 use crm_mirror::store::{StoreError, write_beside};
 use rusqlite::types::Value as Sql;
@@ -333,8 +333,7 @@ async fn timestamps_that_the_mirror_cannot_hold_are_refused_in_every_place() {
     ] {
         let changes = vec![(field.column.to_string(), Given::Text(text.into()))];
         let request = EditRequest { object: Object::Contact, record: "ct".into(), changes };
-        let queued =
-            write_beside(&mirror.path, |tx| Ok::<_, StoreError>(queue(tx, &request, EditSource::Edit, now).is_ok()));
+        let queued = write_beside(&mirror.path, |tx| Ok::<_, StoreError>(queue(tx, &request, now).is_ok()));
         assert_eq!(queued.unwrap(), is_taken, "{text}");
         let set = format!("UPDATE contacts_full SET {} = ?1 WHERE id = 'ct'", field.column);
         assert_eq!(conn.execute(&set, [text]).is_ok(), is_taken, "{text}");

@@ -6,7 +6,7 @@ use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{DataType, Instant, Object, RecordId};
 use crm_mirror::outbox::typed_values::Given;
 use crm_mirror::outbox::user_decisions::{self, Decision};
-use crm_mirror::outbox::{EditRequest, EditSource, queue};
+use crm_mirror::outbox::{EditRequest, queue};
 use crm_mirror::sandbox::{Fault, NewField, Rule, World};
 use crm_mirror::store::write_beside;
 use crm_mirror::sync::Job;
@@ -52,7 +52,7 @@ fn in_shell(mirror: &Mirror, id: &str, column: &str, value: &str) -> Option<i64>
         changes: vec![(column.into(), Given::Text(value.into()))],
     };
     let now = Instant::system_now();
-    write_beside(&mirror.path, |tx| queue(tx, &request, EditSource::Edit, now)).unwrap().edit
+    write_beside(&mirror.path, |tx| queue(tx, &request, now)).unwrap().edit
 }
 
 async fn push(mirror: &Mirror, crm: &Crm) {

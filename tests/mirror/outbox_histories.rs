@@ -18,7 +18,7 @@ use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Clock, EditState, Instant, Object, RecordId, Ru};
 use crm_mirror::outbox::typed_values::Given;
 use crm_mirror::outbox::user_decisions::{self, Decision};
-use crm_mirror::outbox::{EditRequest, EditSource, EditWatch, queue};
+use crm_mirror::outbox::{EditRequest, EditWatch, queue};
 use crm_mirror::sandbox::{Fault, RequestLine, Route, Rule, World};
 use crm_mirror::store::{StoreError, outbox_report, write_beside};
 use crm_mirror::sync::Job;
@@ -308,7 +308,7 @@ fn release(mirror: &Mirror, now: Instant) {
 /// Does what `crm-mirror edit` does.
 fn in_shell(mirror: &Mirror, object: Object, id: &str, changes: Vec<(String, Given)>) {
     let request = EditRequest { object, record: RecordId::from(id), changes };
-    let queued = write_beside(&mirror.path, |tx| queue(tx, &request, EditSource::Edit, Instant::system_now()));
+    let queued = write_beside(&mirror.path, |tx| queue(tx, &request, Instant::system_now()));
     let is_gone = |error: &StoreError| matches!(error, StoreError::Refused(why) if why.starts_with("there is no "));
     assert!(queued.as_ref().err().is_none_or(is_gone), "{queued:?}");
 }

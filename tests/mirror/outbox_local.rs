@@ -5,7 +5,7 @@ use crate::outbox_bench::by_hand;
 use crate::support::{Crm, Mirror, noon, shell};
 use crm_mirror::model::{Clock, DataType, Object};
 use crm_mirror::outbox::typed_values::Given;
-use crm_mirror::outbox::{self, EditRequest, EditSource};
+use crm_mirror::outbox::{self, EditRequest};
 use crm_mirror::sandbox::{NewField, World};
 use crm_mirror::store::{Reader, Store, outbox_report};
 use crm_mirror::sync::Job;
@@ -427,7 +427,7 @@ async fn edit_through_the_writer_is_validated_and_queued() {
     let now = crm.clock.now();
     let (queued, refused) = store
         .write_durably(move |tx| {
-            let queue = |request| outbox::queue(tx, request, EditSource::Edit, now);
+            let queue = |request| outbox::queue(tx, request, now);
             Ok((queue(&good), queue(&bad)))
         })
         .await

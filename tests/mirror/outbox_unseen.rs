@@ -17,7 +17,7 @@ use crate::unseen_cases::{Author, Case, Column, CopyKind, Knowledge, Theirs, cas
 use crm_mirror::model::{DataType, EditState, Instant, Object, RecordId, is_unknown};
 use crm_mirror::outbox::typed_values::Given;
 use crm_mirror::outbox::user_decisions::{self, Decision};
-use crm_mirror::outbox::{EditRequest, EditSource, queue};
+use crm_mirror::outbox::{EditRequest, queue};
 use crm_mirror::sandbox::{NewField, RequestLine, Route, Rule, World};
 use crm_mirror::store::{StoreError, ViewOptions, outbox_report, write_beside};
 use crm_mirror::sync::Job;
@@ -137,8 +137,7 @@ fn edit(mirror: &Mirror, case: &Case, changes: &[(Column, Value)]) -> bool {
         changes: changes.iter().map(|(column, value)| (column.name.into(), Given::Json(value.clone()))).collect(),
     };
     let now = Instant::system_now();
-    write_beside(&mirror.path, |tx| queue(tx, &request, EditSource::Edit, now))
-        .is_ok_and(|queued| queued.edit.is_some())
+    write_beside(&mirror.path, |tx| queue(tx, &request, now)).is_ok_and(|queued| queued.edit.is_some())
 }
 
 /// Edits the record. Returns how many edits were refused, and what their author was shown.

@@ -10,7 +10,7 @@ use crate::unseen_cases::{Column, CopyKind, columns_of};
 use crm_mirror::model::{DataType, EditState, Instant, Object, RecordId, Resource, is_unknown};
 use crm_mirror::outbox::typed_values::Given;
 use crm_mirror::outbox::user_decisions::{self, Decision};
-use crm_mirror::outbox::{EditRequest, EditSource, queue};
+use crm_mirror::outbox::{EditRequest, queue};
 use crm_mirror::sandbox::{Fault, NewField, Rule, World};
 use crm_mirror::store::{MirrorTx, outbox_report, write_beside};
 use crm_mirror::sync::Job;
@@ -54,7 +54,7 @@ async fn field_that_no_answer_shows_is_unknown_until_one_does() {
         // The record is read first, and the answer shows no more.
         let now = Instant::system_now();
         let asked = request(column, column.value("ours", 42));
-        let queue_it = |tx: &MirrorTx<'_>| queue(tx, &asked, EditSource::Edit, now);
+        let queue_it = |tx: &MirrorTx<'_>| queue(tx, &asked, now);
         let queued = write_beside(&mirror.path, queue_it).unwrap();
         assert!(is_unknown(&queued.fields[column.name].0), "{}", column.name);
         mirror.run(&crm, &Job::push()).await.unwrap();
@@ -166,7 +166,7 @@ async fn null_in_place_of_all_custom_values_shows_none_of_them() {
         assert!(refused.contains(&format!("{} is unknown", column.name)), "{refused}");
         let asked = request(column, column.value("ours", 42));
         let now = Instant::system_now();
-        write_beside(&mirror.path, |tx| queue(tx, &asked, EditSource::Edit, now)).unwrap();
+        write_beside(&mirror.path, |tx| queue(tx, &asked, now)).unwrap();
         mirror.run(&crm, &Job::push()).await.unwrap();
         let end = mirror.one(&format!("SELECT state FROM outbox WHERE id = {edit}"));
         assert_eq!(end, "'conflict'", "{}", column.name);

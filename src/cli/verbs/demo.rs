@@ -19,7 +19,7 @@ use crate::daemon::{self, DaemonSignals, StopSignals};
 use crate::exit::Exit;
 use crate::format;
 use crate::model::{Instant, Object, RecordId, Resource, SystemClock};
-use crate::outbox::{EditRequest, EditSource, queue};
+use crate::outbox::{EditRequest, queue};
 use crate::sandbox::{Development, FaultLine, Sandbox, SandboxServer, World, WorldOrigin};
 use crate::store::{
     ReadTx, Reader, RunOutcome, StateKey, StoreError, beside, open, record, remove_database, report, write_beside,
@@ -166,7 +166,7 @@ async fn steps(path: &Path, running: &SandboxServer) -> Result<(), Failure> {
             record: RecordId::new(&*edited),
             changes: vec![edit::given("position=Chief Data Officer")?],
         };
-        write_beside(path, |tx| queue(tx, &request, EditSource::Edit, before))?;
+        write_beside(path, |tx| queue(tx, &request, before))?;
         let title = format!(
             "An edit in the mirror is sent to the CRM, once.\n\
              `UPDATE contacts_full SET …` does the same.\n  \

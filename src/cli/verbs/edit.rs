@@ -15,7 +15,7 @@ use crate::exit::Exit;
 use crate::format;
 use crate::model::{EditedFields, Instant, Object, RecordId, Ru, is_unknown, unfit_source};
 use crate::outbox::queue;
-use crate::outbox::{EditRequest, EditSource, Given};
+use crate::outbox::{EditRequest, Given};
 use crate::store::queue::QueuedValues;
 use crate::store::{Reader, StoreError, outbox_report, write_beside};
 
@@ -70,7 +70,7 @@ pub fn run(global: &Global, args: &EditArgs) -> Result<Exit, Failure> {
     }
     let queued = write_beside(&config.database, |tx| {
         tx.by(person());
-        queue::queue(tx, &request, EditSource::Edit, Instant::system_now())
+        queue::queue(tx, &request, Instant::system_now())
     })?;
     if global.json {
         output::json(&EditReply { object: request.object, id: request.record, queued })?;
@@ -195,7 +195,7 @@ impl RowEdits {
                             .push(format!("line {line}: `{column}` of this record is set twice, in line {first} too"));
                     }
                 }
-                match queue::queue(tx, request, EditSource::Edit, now) {
+                match queue::queue(tx, request, now) {
                     Ok(queued) => edits.push(EditReply { object: *object, id: record.clone(), queued }),
                     Err(StoreError::Refused(why)) => refused.push(format!("line {line}: {why}")),
                     Err(error) => return Err(error.into()),

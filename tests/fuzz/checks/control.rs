@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crm_mirror::daemon::control::JobBody;
 use crm_mirror::model::{Clock, Object, RecordId, Resource};
 use crm_mirror::outbox::queue;
-use crm_mirror::outbox::{EditRequest, EditSource, Given};
+use crm_mirror::outbox::{EditRequest, Given};
 use crm_mirror::store::StoreError;
 use crm_mirror::sync::Job;
 use serde::Deserialize;
@@ -64,7 +64,7 @@ fn edit(request: EditRequest) {
     let mirrored = mirrored();
     let now = mirrored.crm.clock.now();
     let done = mirrored.runtime.block_on(mirrored.store.write(move |tx| {
-        let first = queue::queue(tx, &request, EditSource::Edit, now);
+        let first = queue::queue(tx, &request, now);
         if let Err(error) = &first
             && !matches!(error, StoreError::Refused(_))
         {
@@ -73,7 +73,7 @@ fn edit(request: EditRequest) {
         if let Ok(queued) = first {
             assert_eq!(queued.edit.is_some(), !queued.fields.is_empty(), "{request:?}");
             // The same again changes nothing.
-            let again = queue::queue(tx, &request, EditSource::Edit, now).expect("it was valid");
+            let again = queue::queue(tx, &request, now).expect("it was valid");
             assert_eq!(again.edit, None, "{request:?}");
         }
         Err::<(), _>(StoreError::Interrupted)
