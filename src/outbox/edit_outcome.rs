@@ -51,7 +51,8 @@ impl EditTx<'_, '_> {
         if matches!(next, AfterAnswer::Reread | AfterAnswer::Rejected) {
             self.tx.edits().give_up_request(&ids(&edits), request.doubt && next == AfterAnswer::Reread)?;
         }
-        self.all(&edits, &EditStep::new(Sending, to, why).answered(status, Some(answer_json)))?;
+        let step = EditStep { status, answer: Some(answer_json), ..EditStep::new(Sending, to, why) };
+        self.all(&edits, &step)?;
         if next == AfterAnswer::Requeue && !outcome.was_sent() {
             edits.iter().try_for_each(|edit| self.tx.edits().unsend(edit.id))?;
         }
@@ -90,9 +91,8 @@ impl EditTx<'_, '_> {
             return Ok(());
         }
         for edit in self.edits()? {
-            let step = EditStep::new(edit.state, EditState::Rejected, record_removed(edit.state))
-                .answered(status, Some(answer_json));
-            self.end(edit.id, &step)?;
+            let step = EditStep::new(edit.state, EditState::Rejected, record_removed(edit.state));
+            self.end(edit.id, &EditStep { status, answer: Some(answer_json), ..step })?;
         }
         Ok(())
     }
@@ -152,8 +152,8 @@ impl EditTx<'_, '_> {
         }
         self.accepts_updates(request.custom)?;
         let why = if replayed == Some(true) { trail::REPLAYED } else { trail::CONFIRMED };
-        let step = EditStep::new(EditState::Sending, EditState::Applied, why).answered(Some(200), None);
-        self.all(&sent, &step)?;
+        let step = EditStep::new(EditState::Sending, EditState::Applied, why);
+        self.all(&sent, &EditStep { status: Some(200), ..step })?;
         let ended = ids(&sent);
         for edit in request.edits.iter().filter(|edit| !ended.contains(edit)) {
             self.tx.edits().note(*edit, why, self.now)?;
@@ -250,7 +250,7 @@ impl EditTx<'_, '_> {
                         continue;
                     }
                     let theirs = field_verdict::theirs(&edit.fields, &record.values);
-                    self.end(edit.id, &step(EditState::Conflict, why).theirs(&theirs))?;
+                    self.end(edit.id, &EditStep { theirs: Some(&theirs), ..step(EditState::Conflict, why) })?;
                 }
             }
         }

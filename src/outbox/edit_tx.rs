@@ -70,7 +70,7 @@ impl<'a, 'b> EditTx<'a, 'b> {
         for edit in unreadable {
             let why = edit.unreadable.as_deref().unwrap_or_default();
             let answer = trail::of_text(why);
-            let step = EditStep::new(edit.state, EditState::Rejected, why).answered(None, Some(&answer));
+            let step = EditStep { answer: Some(&answer), ..EditStep::new(edit.state, EditState::Rejected, why) };
             tx.edits().take_step(edit.id, &step, now)?;
             edits.found.ended((object, record), edit.id, EditState::Rejected, why);
             if edit.state == EditState::Sending {
@@ -117,7 +117,7 @@ impl<'a, 'b> EditTx<'a, 'b> {
                 }
                 RecordStep::Refuse(id, why) => {
                     let answer = trail::of_text(&why);
-                    self.end(id, &queued(EditState::Rejected, &why).answered(None, Some(&answer)))?;
+                    self.end(id, &EditStep { answer: Some(&answer), ..queued(EditState::Rejected, &why) })?;
                 }
                 RecordStep::Conflict(id) => {
                     let record = record.unwrap_or_default();
@@ -129,7 +129,7 @@ impl<'a, 'b> EditTx<'a, 'b> {
                             false => trail::CONFLICT,
                         };
                         let theirs = field_verdict::theirs(&edit.fields, &record.values);
-                        self.end(id, &queued(EditState::Conflict, why).theirs(&theirs))?;
+                        self.end(id, &EditStep { theirs: Some(&theirs), ..queued(EditState::Conflict, why) })?;
                     }
                 }
                 // The copy of an accepted workspace has not come to it yet.

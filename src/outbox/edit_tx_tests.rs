@@ -193,7 +193,7 @@ async fn a_conflict_and_a_last_status_are_those_of_the_edit_itself() {
         let held = edit_of(tx, "language", "B");
         step(tx, held, Queued, Held);
         let edit = edit_of(tx, "position", "B");
-        let refused = EditStep::new(Queued, Held, "a test").answered(Some(409), None);
+        let refused = EditStep { status: Some(409), ..EditStep::new(Queued, Held, "a test") };
         tx.edits().take_step(edit, &refused, now()).unwrap();
         step(tx, edit, Held, Queued);
         let NextStep::Send(request) = with_edits(tx, 100, next) else { panic!("there is a request") };

@@ -119,7 +119,7 @@ async fn mine_is_sent_if_the_record_still_has_the_values_that_the_person_saw() {
     for (theirs, left, stored) in cases {
         let (decided, edit) = on_mirror(move |tx| {
             let edit = queue_edit(tx, &[("position", "B"), ("cf_gone", "B")], Some("\"v1\""));
-            let conflict = EditStep::new(Queued, Conflict, "a test").theirs(theirs);
+            let conflict = EditStep { theirs: Some(theirs), ..EditStep::new(Queued, Conflict, "a test") };
             tx.edits().take_step(edit, &conflict, now()).unwrap();
             list(tx, "\"v2\"", "X");
             (decide(tx, edit, Decision::Mine, now()).unwrap(), open_edit(tx, edit))

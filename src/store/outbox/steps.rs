@@ -39,19 +39,6 @@ impl<'a> EditStep<'a> {
     pub const fn new(from: EditState, to: EditState, why: &'a str) -> EditStep<'a> {
         EditStep { from, to, why, status: None, answer: None, theirs: None }
     }
-
-    #[must_use]
-    pub const fn answered(mut self, status: Option<u16>, answer: Option<&'a str>) -> EditStep<'a> {
-        self.status = status;
-        self.answer = answer;
-        self
-    }
-
-    #[must_use]
-    pub const fn theirs(mut self, theirs: &'a str) -> EditStep<'a> {
-        self.theirs = Some(theirs);
-        self
-    }
 }
 
 impl EditsTx<'_> {
