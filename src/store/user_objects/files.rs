@@ -16,8 +16,6 @@ use crate::regular_file;
 use crate::store::statements::words;
 use crate::store::{Result, Statements, quoted};
 
-const SAVEPOINT: &str = "views_of_a_file";
-
 const MAX_BYTES: u64 = 1 << 20;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,27 +56,20 @@ pub(super) fn apply(conn: &Connection, before: &AppliedFiles, files: &ViewFiles)
     }
     let mut applied = AppliedFiles { digest: digest(files), ..AppliedFiles::default() };
     for (name, text) in files {
-        let made = match text {
-            Ok(text) => apply_file(conn, text)?,
-            Err(why) => Err(why.clone()),
-        };
-        match made {
+        conn.batch("SAVEPOINT views_of_a_file")?;
+        match text.as_ref().map_err(Clone::clone).and_then(|text| made_by(conn, text)) {
             Ok(views) => _ = applied.views.insert(name.clone(), views),
-            Err(why) => _ = applied.refused.insert(name.clone(), why),
+            Err(why) => {
+                conn.batch("ROLLBACK TO views_of_a_file")?;
+                applied.refused.insert(name.clone(), why);
+            }
         }
+        conn.batch("RELEASE views_of_a_file")?;
     }
     Ok(applied)
 }
 
 /// Returns the file's views, or why it was refused.
-fn apply_file(conn: &Connection, text: &str) -> Result<Result<Vec<String>, String>> {
-    conn.batch(&format!("SAVEPOINT {SAVEPOINT}"))?;
-    let made = made_by(conn, text);
-    let undo = if made.is_ok() { String::new() } else { format!("ROLLBACK TO {SAVEPOINT};") };
-    conn.batch(&format!("{undo} RELEASE {SAVEPOINT}"))?;
-    Ok(made)
-}
-
 fn made_by(conn: &Connection, text: &str) -> Result<Vec<String>, String> {
     let before = schema(conn)?;
     let mut batch = Batch::new(conn, text);
