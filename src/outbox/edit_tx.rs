@@ -154,8 +154,7 @@ impl<'a, 'b> EditTx<'a, 'b> {
                 }
                 RecordStep::Send(request) => {
                     // If edits are held, decide again without them.
-                    let ids: Vec<i64> = request.carried.iter().map(|(id, _)| *id).collect();
-                    if !self.is_held(&ids)? {
+                    if !self.is_held()? {
                         return self.fix(&edits, request);
                     }
                 }
@@ -164,10 +163,7 @@ impl<'a, 'b> EditTx<'a, 'b> {
     }
 
     /// Holds new edits if there are too many. Returns whether it held any.
-    fn is_held(&mut self, edits: &[i64]) -> Result<bool, StoreError> {
-        if !self.tx.edits().any_unreleased(edits)? {
-            return Ok(false);
-        }
+    fn is_held(&mut self) -> Result<bool, StoreError> {
         let PushRules { max_edits, steady, .. } = *self.rules;
         if !self.tx.holds_new_edits(steady, max_edits)? {
             return Ok(false);
