@@ -230,13 +230,9 @@ pub struct RefusedRemovals {
 }
 
 impl ClaimsTx<'_> {
-    pub fn refuse_removals(
-        &self,
-        object: Object,
-        RefusedRemovals { going, seen_at, .. }: RefusedRemovals,
-    ) -> Result<()> {
-        let refused = LastRead { open: going.cast_signed(), ..LastRead::between(seen_at, seen_at) };
-        self.reach(Goal::RefusedRemovals(object), refused)
+    pub fn refuse_removals(&self, object: Object, refused: RefusedRemovals) -> Result<()> {
+        let (open, at) = (refused.going.cast_signed(), refused.seen_at);
+        self.reach(Goal::RefusedRemovals(object), LastRead { open, ..LastRead::between(at, at) })
     }
 }
 
