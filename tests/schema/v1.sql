@@ -708,12 +708,12 @@ CREATE TABLE state (
     name TEXT PRIMARY KEY NOT NULL,
     value TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
-INSERT INTO state VALUES('built_from','{"revision":"1-8aa5c860","layout":3,"objects":83,"options":{"keep_archived":false,"indexes":[],"folder":null,"exclude":[]},"files":{"digest":"44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a","views":{},"refused":{}},"erased":[],"rewrites":0}');
+INSERT INTO state VALUES('built_from','{"revision":"1-80859448","layout":3,"objects":83,"options":{"keep_archived":false,"indexes":[],"folder":null,"exclude":[]},"files":{"digest":"44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a","views":{},"refused":{}},"erased":[],"rewrites":0}');
 INSERT INTO state VALUES('held:company','{"rows":3,"details_current":3}');
 INSERT INTO state VALUES('held:contact','{"rows":6,"details_current":6}');
 INSERT INTO state VALUES('history_marks','[{"clock":[1772625600000000,0,1772625600000000,[0,0]],"changes":0,"audits":0,"runs":1}]');
 INSERT INTO state VALUES('identity','{"base_url":"http://127.0.0.1:8080/v1","key":"dcd8083289ec23aa"}');
-INSERT INTO state VALUES('last_writer','{"nonce":"8022026ffaa441a1b52b71f0c199aff2","before":"ca14715180c741329576c0db4d51be61","requests":0,"file":{"inode":10117301,"born":"1796033856125091888","volume":12456518060607628355,"boot":1195622461},"log":{"inode":10118571,"born":"1796033856125655523","volume":12456518060607628355,"boot":1195622461},"closed":false}');
+INSERT INTO state VALUES('last_writer','{"nonce":"9cca3c7a4a0f461595ea7f9d4b66ffa4","before":"d13d3b48529b497785f8c44a2ab0ef23","requests":0,"file":{"inode":10527233,"born":"1796040043241577674","volume":12456518060607628355,"boot":1195622461},"log":{"inode":10526750,"born":"1796040043304631931","volume":12456518060607628355,"boot":1195622461},"closed":false}');
 INSERT INTO state VALUES('ledger','{"since":"2026-03-04T00:00:00.000000Z","used":19,"total":19,"window":1,"clock":[1772629200000000,3600000000,1772629200000000,[0,3600000000]],"set_back":{"secs":0,"nanos":0},"hold":null}');
 INSERT INTO state VALUES('mirror_id','"c9a2990f70bdca2c913b8b4c"');
 INSERT INTO state VALUES('service_time','{"at_least":"2026-03-04T13:00:00.000000Z","date":"2026-03-04T13:00:00.000000Z","wall":"2026-03-04T13:00:00.000000Z","monotonic":{"boot":0,"micros":3600000000}}');
