@@ -132,12 +132,13 @@ impl Mirror {
         Ok(())
     }
 
-    pub async fn reserve_for_schedule(&self) -> Result<(), StoreError> {
+    /// Reserves what the runs of the schedule will need, and says how much that is in this window.
+    pub async fn reserve_for_schedule(&self) -> Result<Ru, StoreError> {
         let (known, now) = (self.parts(), self.clock.now());
         let read = move || {
             let units = reserves::for_schedule(&known.settings, &known.meter, now)?;
             known.meter.set_reserve(units);
-            Ok(())
+            Ok(units[0])
         };
         tokio::task::spawn_blocking(read).await.unwrap_or(Err(StoreError::Closed))
     }

@@ -4,44 +4,16 @@
 //! at any time, or a timer may run the schedule.
 
 use std::ops::Range;
-use std::time::Duration;
 
 use super::ages::changes_after;
 use super::settings::{MirrorSettings, limits};
-use crate::budget::{self, Ledger, Limits, MAX_POLL};
-use crate::config::{ChangesSchedule, Config, Cron, SyncConfig};
+use crate::budget::{self, Ledger, Limits};
+use crate::config::{Config, SyncConfig};
 use crate::model::{Instant, Object, Purpose, Ru};
 use crate::store::{ReadTx, Reader, StoreError, lock, report};
 use crate::sync::BudgetMeter;
 use crate::sync::budget_meter::{self, LEDGER};
-use crate::sync::forecast::{SHORT_LISTS, of_audit};
-use crate::sync::walks::sweep;
-
-/// The RU that the runs of a schedule need in a time, by what they are for; changes come first. `rows` are the sizes of the
-/// mirrored objects, `per_run` is the cost of a run for changes, `runs_of` the number of times that a schedule is due.
-pub fn needs(
-    sync: &SyncConfig,
-    (rows, per_run): (&[u64], u64),
-    time: Duration,
-    runs_of: impl Fn(&Cron) -> f64,
-) -> [(&'static str, f64); 4] {
-    let runs_of = |cron: Option<&Cron>| cron.map_or(0.0, &runs_of);
-    let cost = |of: fn(u64) -> Ru| rows.iter().map(|rows| of(*rows)).sum::<Ru>().get() as f64;
-    let short_lists = SHORT_LISTS.get() as f64;
-    // Where the schedule is automatic, it takes what there is, and at least this.
-    let changes = match &sync.schedule {
-        ChangesSchedule::Auto => time.as_secs_f64() / MAX_POLL.as_secs_f64(),
-        other => runs_of(other.cron()),
-    };
-    // Between audits, each object is counted every hour.
-    let counts = changes.min(time.as_secs_f64() / 3_600.0) * rows.len() as f64;
-    [
-        ("changes", changes * per_run as f64),
-        ("definitions and team", runs_of(sync.definitions_schedule.as_ref()).min(changes) * short_lists),
-        ("audits", runs_of(sync.audit_schedule.as_ref()) * cost(of_audit) + counts),
-        ("sweeps", runs_of(sync.sweep_schedule.as_ref()) * (cost(sweep::price) + short_lists)),
-    ]
-}
+use crate::sync::forecast::of_audit;
 
 /// What scheduled runs will need in this window and in the next.
 pub(super) fn for_schedule(

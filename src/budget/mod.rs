@@ -10,6 +10,6 @@ mod rate_limit_hold;
 mod reserve;
 
 pub use ledger::{Ledger, Limits};
-pub use poll_interval::{MAX_POLL, POLLING_SHARE, PollingBudget, decide_poll};
+pub use poll_interval::{MAX_POLL, PollingBudget, decide_poll};
 pub use rate_limit_hold::{Hold, LONGEST_HOLD};
 pub use reserve::{forecast, kept_for_edits, most_reserved, reserve};

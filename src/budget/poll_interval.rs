@@ -17,7 +17,7 @@ use crate::model::{Instant, Ru};
 pub const MAX_POLL: Duration = Duration::from_secs(15 * 60);
 
 /// The share of a window's budget for polling. Audits, sweeps, edits and details have the rest.
-pub const POLLING_SHARE: f64 = 0.5;
+const POLLING_SHARE: f64 = 0.5;
 
 const RECENT: Duration = Duration::from_secs(5 * 60);
 
@@ -28,12 +28,10 @@ const SETTLED: u32 = 32;
 pub struct PollingBudget {
     pub refills_at: Instant,
     pub left: Ru,
-    /// What is kept for audits, sweeps, edits and details in it.
+    /// What is reserved for scheduled runs in it.
     pub reserve: Ru,
     /// What may be spent in a whole window.
     pub limit: Ru,
-    /// The share of that for polling, 0 to 1.
-    pub share: f64,
     pub polled: Ru,
     /// What a poll costs that finds nothing.
     pub idle_cost: Ru,
@@ -43,7 +41,7 @@ impl PollingBudget {
     /// What polling may still spend. Whatever is kept for other work, that is enough for the longest interval, as far as
     /// half of what is left goes: other work is worth little where changes are not seen.
     fn allowance(&self, now: Instant) -> f64 {
-        let share = (self.limit.get() as f64 * self.share - self.polled.get() as f64).max(0.0);
+        let share = (self.limit.get() as f64 * POLLING_SHARE - self.polled.get() as f64).max(0.0);
         let polls = self.refills_at.since(now).as_secs_f64() / MAX_POLL.as_secs_f64();
         let least = (polls * self.idle_cost.get() as f64).min(self.left.get() as f64 / 2.0);
         share.min(self.left.saturating_sub(self.reserve).get() as f64).max(least)

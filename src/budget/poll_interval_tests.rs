@@ -17,7 +17,6 @@ fn budget(left: u64) -> PollingBudget {
         left: Ru::new(left),
         reserve: Ru::ZERO,
         limit: Ru::new(10_000),
-        share: 0.5,
         polled: Ru::ZERO,
         idle_cost: Ru::new(2),
     }
@@ -162,7 +161,6 @@ fn month(changes: &[u64], limit: u64, next: impl Fn(&PollingBudget, Option<Insta
             left: Ru::new(limit.saturating_sub(used)),
             reserve: Ru::new(1_500 * (DAY - now % DAY) / DAY),
             limit: Ru::new(limit),
-            share: 0.5,
             polled: Ru::new(polled),
             idle_cost: Ru::new(2),
         };
@@ -180,7 +178,7 @@ fn a_month_is_fresher_than_with_a_fixed_interval_at_the_same_budget() {
         // Every five minutes is 576 RU a day; the automatic one may spend as much.
         let fixed = month(&changes, limit, |_, _, _| Duration::from_secs(300));
         let same = month(&changes, limit, |budget, changed, now| {
-            decide_poll(&PollingBudget { share: 576.0 / limit as f64, ..*budget }, changed, MIN, now)
+            decide_poll(&PollingBudget { limit: Ru::new(2 * 576), ..*budget }, changed, MIN, now)
         });
         for (name, run) in [("fixed", &fixed), ("auto, 576 RU a day", &same), ("auto", &auto)] {
             eprintln!(

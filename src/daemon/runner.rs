@@ -19,22 +19,18 @@ use super::job::{FailureKind, JobResult, JobRunEnd, PollFacts, QueuedJob, RunEnd
 use super::state_machine::PastRuns;
 use super::timetable::ScheduleKind;
 use crate::api::ErrorClass;
-use crate::app::{Mirror, MirrorError, MirrorSettings, reserves};
-use crate::budget::{Ledger, POLLING_SHARE, PollingBudget};
-use crate::config::{Config, Cron, Sources};
+use crate::app::{Mirror, MirrorError, MirrorSettings};
+use crate::budget::{Ledger, PollingBudget};
+use crate::config::{Config, Sources};
 use crate::error_chain::error_chain;
 use crate::exit::Exit;
 use crate::model::{Instant, Object, Resource, Ru};
-use crate::store::outbox_report::{self, EditCounts};
 use crate::store::{Goal, MirrorTx, Reader, StateKey, Store, StoreError, feed, report};
 use crate::sync::walks::sweep;
 use crate::sync::{Job, JobKind, Suspension, SyncError};
 
 /// How long a client waits for the confirmation that a pause was stored.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
-
-/// The number of runs of one schedule that are counted at most.
-const MAX_DUE: usize = 500;
 
 pub(super) struct Runner {
     pub(super) mirror: Arc<Mirror>,
@@ -154,15 +150,18 @@ async fn carry_out(
         mirror.store().write(pause_in_effect(control.clone())).await?;
         Ok::<_, MirrorError>(mirror.reserve_for_schedule().await?)
     };
-    if let Err(error) = prepared.await {
-        if matches!(&error, MirrorError::Store(error) if error.is_busy()) {
+    let reserve = match prepared.await {
+        Ok(reserve) => reserve,
+        Err(MirrorError::Store(error)) if error.is_busy() => {
             let mut ended = JobRunEnd::locked(&error);
             ended.ending.requested = false;
             return ended;
         }
-        let error = DaemonError::from(error);
-        return JobRunEnd::failed(FailureKind::Passing, error_chain(&error), error.exit(), error.hint()).log();
-    }
+        Err(error) => {
+            let error = DaemonError::from(error);
+            return JobRunEnd::failed(FailureKind::Passing, error_chain(&error), error.exit(), error.hint()).log();
+        }
+    };
     let (before, began) = (mirror.meter().ledger().total, mirror.clock().now());
     let mut ended = match mirror.run(configured, job.trigger.into()).await {
         Ok(done) => JobRunEnd {
@@ -195,47 +194,26 @@ async fn carry_out(
         }
     };
     // Whatever ended it, a run for changes was one: a list that fails for ever leaves the schedule as it is.
-    ended.ending.polled = poll_facts(mirror, config, job, began).await;
+    if job.job.kind == JobKind::Sync {
+        ended.ending.polled = Some(poll_facts(mirror, config, reserve, began).await);
+    }
     ended
 }
 
-async fn poll_facts(mirror: &Mirror, config: &Config, job: &QueuedJob, began: Instant) -> Option<PollFacts> {
-    if job.job.kind != JobKind::Sync {
-        return None;
-    }
+async fn poll_facts(mirror: &Mirror, config: &Config, reserve: Ru, began: Instant) -> PollFacts {
     let (ledger, limits) = (mirror.meter().ledger(), *mirror.meter().limits());
-    let (now, refills_at) = (mirror.clock().now(), ledger.refills_at(&limits));
-    let due = |cron: &Cron| {
-        let due = cron.due_after(now, &config.sync.time_zone).take_while(|at| *at < refills_at);
-        due.take(MAX_DUE).count() as f64
-    };
-    let mirrored: Vec<Object> = Object::ALL.into_iter().filter(|object| config.mirrors(object.resource())).collect();
-    let idle_cost = Ru::new(mirrored.len().max(1) as u64);
-    let (store, pushes) = (mirror.store(), config.write_back.enabled);
-    let reading = store.read(move |tx| {
-        let rows = mirrored.into_iter().map(|object| Ok(report::holds(tx, object)?.rows));
-        let rows = rows.collect::<Result<Vec<u64>, StoreError>>()?;
-        let edits = if pushes { outbox_report::counts(tx)? } else { EditCounts::default() };
-        Ok((
-            rows,
-            edits.queued + edits.sending,
-            report::last_change(tx)?.is_some_and(|at| at.as_micros() >= began.as_micros()),
-        ))
-    });
-    let (rows, waiting, changed) = reading.await.unwrap_or_default();
-    let needs = reserves::needs(&config.sync, (&rows, idle_cost.get()), refills_at.since(now), due);
-    // All but the polls.
-    let reserve = needs[1..].iter().map(|(_, units)| units).sum::<f64>().ceil() as u64;
+    let mirrored = Object::ALL.into_iter().filter(|object| config.mirrors(object.resource())).count();
+    let last_change = mirror.store().read(report::last_change).await.unwrap_or_default();
     let budget = PollingBudget {
-        refills_at,
+        refills_at: ledger.refills_at(&limits),
         left: limits.limit.saturating_sub(ledger.used),
-        reserve: Ru::new(reserve) + Ru::of_edits(waiting, 0),
+        reserve,
         limit: limits.limit,
-        share: POLLING_SHARE,
         polled: Ru::ZERO,
-        idle_cost,
+        idle_cost: Ru::new(mirrored.max(1) as u64),
     };
-    Some(PollFacts { window: ledger.window, changed, budget })
+    let changed = last_change.is_some_and(|at| at.as_micros() >= began.as_micros());
+    PollFacts { window: ledger.window, changed, budget }
 }
 
 fn within(job: &Job, configured: Option<&[Resource]>) -> Job {

@@ -65,6 +65,13 @@ pub(super) fn check(mirror: &Result<MirrorFacts, StoreError>) -> Vec<Finding> {
     findings
 }
 
+/// What a run for changes is likely to cost, of a mirror that can be read.
+pub(super) fn price(config: &Config, mirror: &Result<MirrorFacts, StoreError>) -> Option<Finding> {
+    let (per_run, budget) = (mirror.as_ref().ok()?.status.ru.per_run, &config.budget);
+    let (limit, window) = (format::count(budget.limit.get()), format::duration(budget.window));
+    Some(Finding::ok("budget.run", format!("a run for changes costs about {per_run} of {limit} RU in {window}")))
+}
+
 pub(super) const OF_FOLDER: Excess =
     (0o022, "others can write, and could create a -wal file there that crm-mirror cannot open", "go-w");
 pub(super) const OF_FILE: Excess = (0o022, "others can write; readers need read access only", "go-w");

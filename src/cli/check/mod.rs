@@ -10,7 +10,6 @@
 //!   ledger; if that is not possible, no request is sent: while another process writes the mirror, and during a hold.
 //! - Every warning and every failure has a fix.
 
-mod budget;
 mod configuration;
 mod mirror;
 mod service;
@@ -20,8 +19,6 @@ use std::path::Path;
 
 use serde::Serialize;
 use serde_json::json;
-
-use self::service::ServiceReport;
 
 use crate::cli::args::as_owner;
 use crate::cli::{Failure, Global, logging, output};
@@ -64,12 +61,11 @@ pub fn run(global: &Global, args: &CheckArgs) -> Result<Exit, Failure> {
 fn of_setup(config: &Config, unit: Option<&ServiceUnit>, offline: bool) -> Result<Vec<Finding>, Failure> {
     let now = Instant::system_now();
     let mirror = mirror::read(config, now);
-    let service = if offline { ServiceReport::skipped("--offline") } else { service::ask(config, &mirror)? };
     let mut findings = configuration::check_secrets(config);
-    findings.extend(service.findings.iter().cloned());
+    findings.extend(if offline { service::skipped("--offline") } else { service::ask(config, &mirror)? });
     findings.extend(mirror::check(&mirror));
     findings.extend(mirror::check_disk(&config.database, unit));
-    findings.push(budget::check(config, &mirror, &service, now));
+    findings.extend(mirror::price(config, &mirror));
     Ok(findings)
 }
 

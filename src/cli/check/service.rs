@@ -21,22 +21,8 @@ use crate::sync::{BudgetMeter, Silent};
 /// The number of records, if the service counted them.
 type Counted = Result<Option<u64>, ApiError>;
 
-/// What the service answered about each resource that the configuration needs, or why no request was sent.
-#[derive(Debug)]
-pub(super) struct ServiceReport {
-    pub(super) findings: Vec<Finding>,
-    totals: Vec<(Resource, u64)>,
-}
-
-impl ServiceReport {
-    pub(super) fn skipped(why: &str) -> ServiceReport {
-        let skipped = Finding::skip("service.scopes", format!("no request sent: {why}"));
-        ServiceReport { findings: vec![skipped], totals: Vec::new() }
-    }
-
-    pub(super) fn total(&self, object: Object) -> Option<u64> {
-        self.totals.iter().find_map(|(resource, total)| (*resource == object.resource()).then_some(*total))
-    }
+pub(super) fn skipped(why: &str) -> Vec<Finding> {
+    vec![Finding::skip("service.scopes", format!("no request sent: {why}"))]
 }
 
 /// Definitions are needed by the objects that have them.
@@ -45,29 +31,28 @@ fn is_needed(config: &Config, resource: Resource) -> bool {
     config.mirrors(resource) || (resource == Resource::CustomFields && has_fields())
 }
 
-pub(super) fn ask(config: &Config, mirror: &Result<MirrorFacts, StoreError>) -> Result<ServiceReport, Failure> {
+/// What the service answered about each resource that the configuration needs, or why no request was sent.
+pub(super) fn ask(config: &Config, mirror: &Result<MirrorFacts, StoreError>) -> Result<Vec<Finding>, Failure> {
     let Ok(setup) = MirrorSettings::new(config.clone()) else {
-        return Ok(ServiceReport::skipped("it needs an address and a key"));
+        return Ok(skipped("it needs an address and a key"));
     };
     if let Some(pid) = lock::current_writer(&config.database) {
         let process = pid.map_or("another crm-mirror".into(), |pid| format!("process {pid}"));
         let why = "writes the mirror and its ledger; `crm-mirror status` shows the result of its runs";
-        return Ok(ServiceReport::skipped(&format!("{process} {why}")));
+        return Ok(skipped(&format!("{process} {why}")));
     }
     let has_mirror = match mirror {
         Ok(_) => true,
         Err(StoreError::Missing { .. } | StoreError::NotAMirror { .. }) => false,
-        Err(_) => return Ok(ServiceReport::skipped("its cost cannot be recorded in the mirror")),
+        Err(_) => return Ok(skipped("its cost cannot be recorded in the mirror")),
     };
     let ask = async |database: &Path| ask_from(database, &setup).await;
     let asked = session::runtime()?.block_on(session::with_mirror(&config.database, has_mirror, ask));
-    Ok(asked.unwrap_or_else(|error| {
-        ServiceReport::skipped(&format!("its cost cannot be recorded: {}", error_chain(&error)))
-    }))
+    Ok(asked.unwrap_or_else(|error| skipped(&format!("its cost cannot be recorded: {}", error_chain(&error)))))
 }
 
 /// Sends the requests, with the ledger and the hold of this mirror.
-async fn ask_from(database: &Path, setup: &MirrorSettings) -> Result<ServiceReport, StoreError> {
+async fn ask_from(database: &Path, setup: &MirrorSettings) -> Result<Vec<Finding>, StoreError> {
     let store = Store::open(database)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let limits = limits(&setup.config.budget);
@@ -85,11 +70,7 @@ async fn ask_from(database: &Path, setup: &MirrorSettings) -> Result<ServiceRepo
     entered?;
     let is_anything_readable = answers.iter().any(Result::is_ok);
     let finding = |(place, resource)| finding(resource, answers.get(place), is_anything_readable);
-    let counted = |(resource, answer): (&Resource, &Counted)| Some((*resource, (*answer.as_ref().ok()?)?));
-    Ok(ServiceReport {
-        findings: needed.iter().copied().enumerate().map(finding).collect(),
-        totals: needed.iter().zip(&answers).filter_map(counted).collect(),
-    })
+    Ok(needed.iter().copied().enumerate().map(finding).collect())
 }
 
 /// The answers, up to the first one after which the others would be no better.

@@ -1,7 +1,7 @@
 //! The automatic schedule: when the next run is due follows from what the last one showed.
 
 use super::*;
-use crate::budget::{POLLING_SHARE, PollingBudget};
+use crate::budget::PollingBudget;
 use crate::daemon::job::PollFacts;
 
 /// A daemon with an automatic schedule and a budget of 10,000, which had polled so much in a window. The last change was
@@ -25,7 +25,6 @@ fn polls(state: &mut StateMachine, left: u64, changed: bool, now: u64) {
         left: Ru::new(left),
         reserve: Ru::ZERO,
         limit: Ru::new(10_000),
-        share: POLLING_SHARE,
         polled: Ru::ZERO,
         idle_cost: Ru::new(if now > 80_000 { 2 } else { 1 }),
     };
