@@ -56,26 +56,6 @@ pub enum SortBy {
     UpdatedDesc,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bound {
-    Gt(Instant),
-    Gte(Instant),
-    Lt(Instant),
-}
-
-impl Bound {
-    /// The operator, and the instant in milliseconds: common parsers refuse more digits. It is rounded outward, so that no
-    /// row inside the bound is left out.
-    fn parts(self) -> (Op, String) {
-        let (op, at) = match self {
-            Bound::Gt(at) => (Op::Gt, at.millisecond_before()),
-            Bound::Gte(at) => (Op::Gte, at.millisecond_before()),
-            Bound::Lt(at) => (Op::Lt, at.millisecond_after()),
-        };
-        (op, at.to_wire())
-    }
-}
-
 /// The rule that a query breaks.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
@@ -181,10 +161,11 @@ impl ListQuery {
         }
     }
 
-    /// Bounds a timestamp. Records without it never match.
-    pub fn bounded(self, field: TimeField, bound: Bound) -> ListQuery {
-        let (op, at) = bound.parts();
-        self.standard(field.wire(), op, at)
+    /// Bounds a timestamp by `Gt`, `Gte` or `Lt`. Records without it never match. The instant is sent in milliseconds: common
+    /// parsers refuse more digits. It is rounded outward, so that no row inside the bound is left out.
+    pub fn bounded(self, field: TimeField, op: Op, at: Instant) -> ListQuery {
+        let at = if op == Op::Lt { at.millisecond_after() } else { at.millisecond_before() };
+        self.standard(field.wire(), op, at.to_wire())
     }
 
     /// Only records where a standard field is missing (`true`) or present (`false`). `field` is the filter's name.

@@ -31,9 +31,11 @@ fn broken(query: &ListQuery) -> String {
 
 #[test]
 fn changes_walk_has_the_expected_parameters() {
-    let query = ListQuery::new(Resource::Contacts)
-        .sort(SortBy::UpdatedAsc)
-        .bounded(TimeField::UpdatedAt, Bound::Gt(at("2026-01-02T03:04:05.123456Z")));
+    let query = ListQuery::new(Resource::Contacts).sort(SortBy::UpdatedAsc).bounded(
+        TimeField::UpdatedAt,
+        Op::Gt,
+        at("2026-01-02T03:04:05.123456Z"),
+    );
     let walk = query.after(Cursor::new("a+b/c=&d"));
     assert_eq!(
         walk.to_address(),
@@ -57,7 +59,7 @@ fn definitions_and_counts_have_their_own_parameters() {
 fn queries_that_the_service_would_refuse_are_not_sent() {
     let contacts = || ListQuery::new(Resource::Contacts);
     let members = || ListQuery::new(Resource::TeamMembers);
-    assert!(members().bounded(TimeField::UpdatedAt, Bound::Gt(Instant::EPOCH)).check().is_err());
+    assert!(members().bounded(TimeField::UpdatedAt, Op::Gt, Instant::EPOCH).check().is_err());
     assert!(members().sort(SortBy::UpdatedAsc).check().is_err());
     assert!(members().sort(SortBy::CreatedAsc).check().is_ok());
     assert!(ListQuery::definitions_of(Object::Contact, true).is_null("createdAt", true).check().is_err());
@@ -70,8 +72,11 @@ fn queries_that_the_service_would_refuse_are_not_sent() {
         broken(&contacts().sort(SortBy::CreatedAsc).sort(SortBy::CreatedDesc)),
         "sort by createdAt is already in the query"
     );
-    let bound = Bound::Gt(Instant::EPOCH);
-    let twice = contacts().bounded(TimeField::UpdatedAt, bound).bounded(TimeField::UpdatedAt, bound);
+    let twice = contacts().bounded(TimeField::UpdatedAt, Op::Gt, Instant::EPOCH).bounded(
+        TimeField::UpdatedAt,
+        Op::Gt,
+        Instant::MAX,
+    );
     assert_eq!(broken(&twice), "filter[updatedAt][gt] is already in the query");
     assert_eq!(PageSize::new(0), None);
     assert_eq!(PageSize::new(101), None);

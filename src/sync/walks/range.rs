@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::api::{Bound, ListQuery, PageSize, SortBy};
-use crate::model::{Instant, Resource, TimeBounds, TimeField, TimeRange};
+use crate::api::{ListQuery, PageSize, SortBy};
+use crate::model::{Instant, Op, Resource, TimeBounds, TimeField, TimeRange};
 
 /// What a tie is cut to: the service may compare at another precision than it shows.
 pub(super) const SECOND: Duration = Duration::from_secs(1);
@@ -62,8 +62,8 @@ fn bounded(query: ListQuery, field: TimeField, bounds: TimeBounds) -> ListQuery 
         TimeBounds::Dateless => query.is_null(field.wire(), true),
         TimeBounds::Dated { from: None, to: None } => query.is_null(field.wire(), false),
         TimeBounds::Dated { from, to } => {
-            let edges = [from.map(Bound::Gte), to.map(Bound::Lt)];
-            edges.into_iter().flatten().fold(query, |query, edge| query.bounded(field, edge))
+            let edges = [from.map(|from| (Op::Gte, from)), to.map(|to| (Op::Lt, to))];
+            edges.into_iter().flatten().fold(query, |query, (op, edge)| query.bounded(field, op, edge))
         }
     }
 }

@@ -11,9 +11,9 @@ use super::closing_counts;
 use super::pages::{WalkPurpose, Walker};
 use super::range::SECOND;
 use super::walk::{Frontier, Next, Walk};
-use crate::api::{Bound, ListQuery, PageSize, SortBy};
+use crate::api::{ListQuery, PageSize, SortBy};
 use crate::error_chain::error_chain;
-use crate::model::{Instant, Record, TimeBounds, TimeField, TimeRange};
+use crate::model::{Instant, Op, Record, TimeBounds, TimeField, TimeRange};
 use crate::sync::checks::compare;
 use crate::sync::error::SyncError;
 use crate::sync::plan::Step;
@@ -220,8 +220,8 @@ impl Walker<'_> {
         for sort in [SortBy::CreatedAsc, SortBy::CreatedDesc] {
             let query = ListQuery::new(self.job.object().resource())
                 .sort(sort)
-                .bounded(TimeField::UpdatedAt, Bound::Gte(second))
-                .bounded(TimeField::UpdatedAt, Bound::Lt(second.plus(SECOND)));
+                .bounded(TimeField::UpdatedAt, Op::Gte, second)
+                .bounded(TimeField::UpdatedAt, Op::Lt, second.plus(SECOND));
             if self.first_row(query).await?.flatten().is_some() {
                 return Ok(true);
             }

@@ -22,8 +22,8 @@ use serde::{Deserialize, Serialize};
 
 pub use super::anomaly::Anomaly;
 use super::range::SECOND;
-use crate::api::{Bound, ListQuery, PageSize, SortBy};
-use crate::model::{Cursor, Instant, RecordId, Resource, TimeBounds, TimeField, TimeRange};
+use crate::api::{ListQuery, PageSize, SortBy};
+use crate::model::{Cursor, Instant, Op, RecordId, Resource, TimeBounds, TimeField, TimeRange};
 use crate::store::Checkpoint;
 pub(in crate::sync) use by_value::MAX_STRETCHES;
 
@@ -351,7 +351,7 @@ impl Walk {
     pub fn query(&self, resource: Resource) -> ListQuery {
         let query = match self.begins_after() {
             Some(known) => {
-                ListQuery::new(resource).sort(SortBy::UpdatedAsc).bounded(TimeField::UpdatedAt, Bound::Gt(known))
+                ListQuery::new(resource).sort(SortBy::UpdatedAsc).bounded(TimeField::UpdatedAt, Op::Gt, known)
             }
             None => self.rest().list(resource),
         };
