@@ -110,22 +110,17 @@ impl DaemonStatus {
         })
     }
 
-    /// Why not everything is updated, in one sentence.
-    fn condition(&self) -> Option<String> {
+    /// Why nothing is updated, in one sentence.
+    pub fn condition(&self) -> Option<String> {
         if let Some(wait) = self.wait() {
             return Some(wait);
         }
         if let Some(since) = self.paused_since.map(format::moment) {
             return Some(format!("The schedule is paused since {since}; `crm-mirror resume` resumes it"));
         }
-        let trouble = self.trouble.as_ref()?;
-        let (since, why) = (format::moment(trouble.since), public_reason(trouble.exit));
-        Some(if trouble.partial {
-            format!("A part of the mirror has not been updated since {since} ({why}); the rest is up to date")
-        } else {
-            let (runs, next) = (trouble.runs, format::moment(trouble.next_try));
-            format!("Runs have failed since {since}, {runs} in a row ({why}); next attempt at {next}")
-        })
+        let trouble = self.trouble.as_ref().filter(|trouble| !trouble.partial)?;
+        let (since, next) = (format::moment(trouble.since), format::moment(trouble.next_try));
+        Some(format!("Runs have failed since {since} ({}); next attempt at {next}", public_reason(trouble.exit)))
     }
 
     /// The line of `systemctl status`.

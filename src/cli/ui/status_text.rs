@@ -6,7 +6,6 @@ use crate::app::status::{MirrorStatus, ObjectStatus};
 use crate::cli::verbs::publish::left_out;
 use crate::cli::{DaemonState, output};
 use crate::config::Config;
-use crate::daemon::state_machine::HoldReason;
 use crate::daemon::{DaemonStatus, StatusReply};
 use crate::format::{self, count, counted, plain, when};
 use crate::model::{HELD_COMMANDS, Instant, Ru};
@@ -105,7 +104,9 @@ fn daemon(document: &StatusDocument<'_>, config: &Config, now: Instant) -> Vec<L
                 let process = process.map_or("another process".into(), |pid| format!("process {pid}"));
                 ("running", format!("{process}: {}, started {}", run.kind, age(&run.started_at, now)))
             }));
-            lines.extend(status.paused_since.map(|since| ("paused", paused(since))));
+            lines.extend(status.paused_since.map(|since| {
+                ("paused", format!("since {}; `crm-mirror resume` resumes the schedule", format::moment(since)))
+            }));
         }
         Some(daemon) => {
             let doing = match &daemon.running {
@@ -116,7 +117,7 @@ fn daemon(document: &StatusDocument<'_>, config: &Config, now: Instant) -> Vec<L
             };
             let since = format::moment(daemon.since);
             lines.push(("daemon", format!("process {}, since {since}: {doing}", daemon.pid)));
-            lines.push(("next", next(status, daemon, now)));
+            lines.push(("next", next(daemon, now)));
         }
     }
     lines
@@ -140,25 +141,9 @@ pub fn starter(unit: Option<&str>) -> String {
     systemctl("start", unit, "`crm-mirror daemon`")
 }
 
-fn paused(since: Instant) -> String {
-    format!("since {}; `crm-mirror resume` resumes the schedule", format::moment(since))
-}
-
-fn next(status: &MirrorStatus, daemon: &DaemonStatus, now: Instant) -> String {
-    if let Some(reason) = &daemon.waiting_for {
-        return format!("waiting: {}", plain(reason));
-    }
-    if let Some(since) = daemon.paused_since {
-        return format!("paused {}", paused(since));
-    }
-    let budget = daemon.hold.as_ref().filter(|hold| hold.reason == HoldReason::Budget);
-    let budget = budget.map(|hold| (hold.until, "the budget of this window is spent"));
-    if let Some((until, why)) = status.hold_until.map(|until| (until, "rate limit")).or(budget) {
-        return format!("nothing before {}: {why}", moment(until, now));
-    }
-    if let Some(trouble) = daemon.trouble.as_ref().filter(|trouble| !trouble.partial) {
-        let runs = counted(trouble.runs.into(), "failed run", "failed runs");
-        return format!("next attempt {} after {runs}", moment(trouble.next_try, now));
+fn next(daemon: &DaemonStatus, now: Instant) -> String {
+    if let Some(condition) = daemon.condition() {
+        return plain(&condition);
     }
     let kinds = daemon.next.iter().filter_map(|next| Some(format!("{} {}", next.kind, when(next.at?, now))));
     let kinds: Vec<String> = kinds.collect();
