@@ -27,12 +27,14 @@ const MAX_HEAD: usize = 64 * 1024;
 
 const GRACE: Duration = Duration::from_millis(200);
 
-/// Serves until `ends` becomes true. A connection may be idle, and live, for this long; `begun` gets each one.
+/// Serves those that it `admits` until `ends` becomes true. A connection may be idle, and live, for this long; `begun` gets
+/// each one.
 pub(super) fn spawn<L: Listener>(
     mut listener: L,
     router: Router,
     ends: watch::Receiver<bool>,
     limits: (Duration, Duration),
+    admits: impl Fn(&L::Addr) -> bool + Send + 'static,
     mut begun: impl FnMut(&L::Addr, AbortHandle) + Send + 'static,
 ) -> JoinHandle<()> {
     tokio::spawn(async move {
@@ -43,7 +45,9 @@ pub(super) fn spawn<L: Listener>(
                 // An error means that the daemon is gone, which also ends the server.
                 _ = ended.wait_for(|ends| *ends) => break,
                 (io, from) = listener.accept() => {
-                    begun(&from, connections.spawn(serve(io, router.clone(), ends.clone(), limits)));
+                    if admits(&from) {
+                        begun(&from, connections.spawn(serve(io, router.clone(), ends.clone(), limits)));
+                    }
                 }
                 Some(_) = connections.join_next() => {}
             }

@@ -144,7 +144,8 @@ async fn until_open(
             match socket::open(&settings.config) {
                 Ok((socket, listener)) => {
                     let (router, limits) = (control::router(control.clone()), (http_server::IDLE, Duration::MAX));
-                    let serving = http_server::spawn(listener, router, control.end.subscribe(), limits, |_, _| {});
+                    let serving =
+                        http_server::spawn(listener, router, control.end.subscribe(), limits, |_| true, |_, _| {});
                     let (published, mut publishing) = (control.clone(), JoinSet::new());
                     publishing.spawn(keep_published(move || plan(&published.config()), control.clock.clone()));
                     *served = Some((socket, [serving, tokio::spawn(page::serve(control.clone()))], publishing));

@@ -13,15 +13,11 @@
 //! - There are at most [`MAX_CONNECTIONS`] connections, and at most [`SHARE`] of an address. None lives longer than
 //!   [`LIFE`] and what it then takes to answer.
 
-use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, Uri, header};
-use axum::serve::Listener;
-use tokio::net::{TcpListener, TcpStream};
 use tokio::task::AbortHandle;
 
 use crate::config::Network;
@@ -35,33 +31,9 @@ const SHARE: usize = 16;
 /// How long a connection may live. A browser and a probe open another one.
 pub(super) const LIFE: Duration = Duration::from_secs(600);
 
-#[derive(Debug)]
-pub(super) struct LimitedListener {
-    pub listener: TcpListener,
-    pub allowed: Arc<[Network]>,
-}
-
-fn is_allowed(from: IpAddr, allowed: &[Network]) -> bool {
+pub(super) fn is_allowed(from: IpAddr, allowed: &[Network]) -> bool {
     let from = from.to_canonical();
     from.is_loopback() || allowed.iter().any(|network| network.contains(from))
-}
-
-impl Listener for LimitedListener {
-    type Io = TcpStream;
-    type Addr = SocketAddr;
-
-    async fn accept(&mut self) -> (TcpStream, SocketAddr) {
-        loop {
-            let (stream, from) = Listener::accept(&mut self.listener).await;
-            if is_allowed(from.ip(), &self.allowed) {
-                return (stream, from);
-            }
-        }
-    }
-
-    fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.listener.local_addr()
-    }
 }
 
 #[derive(Debug, Default)]
@@ -137,9 +109,12 @@ fn is_ours(host: &str, ServedAt { at, beyond_loopback }: ServedAt) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+
     use axum::Router;
     use axum::routing::get;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::{TcpListener, TcpStream};
     use tokio::sync::watch;
     use tokio::task::JoinHandle;
 
@@ -147,10 +122,9 @@ mod tests {
     use crate::daemon::http_server;
 
     fn serve(listener: TcpListener, router: Router, ends: watch::Receiver<bool>, idle: Duration) -> JoinHandle<()> {
-        let listener = LimitedListener { listener, allowed: Arc::new([]) };
         let mut places = Places::default();
         let begun = move |from: &SocketAddr, connection| places.take(from.ip(), connection);
-        http_server::spawn(listener, router, ends, (idle, LIFE), begun)
+        http_server::spawn(listener, router, ends, (idle, LIFE), |from| is_allowed(from.ip(), &[]), begun)
     }
 
     /// What a server of the page answers to these bytes.

@@ -14,12 +14,11 @@ mod access;
 mod answers;
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
 
-use self::access::{LIFE, LimitedListener, Places, ServedAt};
+use self::access::{LIFE, Places, ServedAt, is_allowed};
 use super::handler_state::Control;
 use super::http_server::{self, IDLE};
 
@@ -36,8 +35,8 @@ pub(super) async fn serve(control: Control) {
     let served = ServedAt { at, beyond_loopback: !config.daemon.http_allow.is_empty() };
     let (router, mut places) = (answers::router(control, served), Places::default());
     let begun = move |from: &SocketAddr, connection| places.take(from.ip(), connection);
-    let listener = LimitedListener { listener, allowed: Arc::from(&*config.daemon.http_allow) };
-    let _ = http_server::spawn(listener, router, ended, (IDLE, LIFE), begun).await;
+    let admits = move |from: &SocketAddr| is_allowed(from.ip(), &config.daemon.http_allow);
+    let _ = http_server::spawn(listener, router, ended, (IDLE, LIFE), admits, begun).await;
 }
 
 /// Listens on an address once it is free.
