@@ -18,7 +18,8 @@ use serde::de::{Deserializer, Error};
 use super::cron::{self, ChangesSchedule, Cron};
 use super::network::Network;
 use crate::api::{BaseUrl, is_loopback};
-use crate::model::duration::{duration, spell};
+use crate::format;
+use crate::model::duration::duration;
 use crate::model::{Exclusions, Instant, Resource, Ru};
 
 const CENTURY: u64 = 100 * 366 * 86_400;
@@ -100,7 +101,11 @@ where
         let duration = duration(text)?;
         let (min, max) = (Duration::from_secs(MIN), Duration::from_secs(MAX));
         let fits = (min..=max).contains(&duration);
-        if fits { Ok(duration) } else { Err(format!("must be from {} to {}", spell(min), spell(max))) }
+        if fits {
+            Ok(duration)
+        } else {
+            Err(format!("must be from {} to {}", format::duration(min), format::duration(max)))
+        }
     })
 }
 

@@ -18,14 +18,6 @@ pub fn duration(text: &str) -> Result<Duration, &'static str> {
     duration.and_then(|duration| duration.try_into().ok()).ok_or(WRONG)
 }
 
-/// A duration as it is written in a setting.
-pub fn spell(duration: Duration) -> String {
-    const UNITS: [(&str, u64); 5] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
-    let millis = duration.as_millis() as u64;
-    let whole = UNITS.iter().find(|(_, unit)| millis >= *unit && millis.is_multiple_of(*unit));
-    whole.map_or("0".into(), |(name, unit)| format!("{}{name}", millis / unit))
-}
-
 /// The delay after so many failures in a row: twice as long each time, up to the longest.
 pub fn growing((first, longest): (Duration, Duration), failures: u32) -> Duration {
     first.saturating_mul(1 << failures.saturating_sub(1).min(16)).min(longest)
@@ -59,9 +51,6 @@ mod tests {
         ] {
             assert_eq!(duration(text).ok(), millis.map(Duration::from_millis), "{text}");
         }
-        assert_eq!(spell(Duration::from_secs(86400)), "1d");
-        assert_eq!(spell(Duration::from_millis(1500)), "1500ms");
-        assert_eq!(spell(Duration::ZERO), "0");
     }
 
     #[test]
