@@ -41,17 +41,6 @@ pub(super) fn changes_after(
     }
 }
 
-/// How late an object is that was last read at an instant; `None` if it has no schedule.
-pub fn overdue(
-    sync: &SyncConfig,
-    object: Resource,
-    read: Instant,
-    poll: Option<Duration>,
-    now: Instant,
-) -> Option<Duration> {
-    next_read(sync, object, read, poll).map(|due| now.since(due))
-}
-
 /// When an object that was known to be complete at an instant is next checked by the schedule; `None` for never.
 pub fn next_check(sync: &SyncConfig, object: Resource, complete: Instant) -> Option<Instant> {
     if !matches!(object, Resource::Contacts | Resource::Companies) {

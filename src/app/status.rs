@@ -239,8 +239,8 @@ impl MirrorStatus {
         let has_records = Object::ALL.into_iter().any(|object| config.mirrors(object.resource()));
         let lists = self.mirrored(config).filter(|object| object.removed.is_some() == has_records);
         let late = |object: &ObjectStatus| {
-            let overdue = ages::overdue(&config.sync, object.object, object.changes_as_of?, poll, now);
-            Some(overdue.is_some_and(|overdue| overdue > ages::LATE))
+            let due = ages::next_read(&config.sync, object.object, object.changes_as_of?, poll);
+            Some(due.is_some_and(|due| now.since(due) > ages::LATE))
         };
         match lists.map(late).reduce(|any, one| Some(any? | one?)).flatten() {
             None => Readiness::NeverCopied,

@@ -22,7 +22,6 @@ pub struct Summary {
     #[serde(flatten)]
     pub tally: Tally,
     pub details_pending: u64,
-    #[serde(default)]
     pub definitions: DefinitionChanges,
     pub push: PushTally,
     pub ru: RuSummary,

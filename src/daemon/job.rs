@@ -135,13 +135,6 @@ pub struct JobResult {
     pub hint: Option<String>,
 }
 
-impl JobResult {
-    pub(super) fn failed(exit: Exit, error: String, hint: Option<&str>) -> JobResult {
-        let (exit, hint) = (exit.code(), hint.map(String::from));
-        JobResult { exit, summary: None, found: Vec::new(), error: Some(error), hint }
-    }
-}
-
 #[derive(Debug)]
 pub(super) struct JobRunEnd {
     pub ending: RunEnding,
@@ -172,10 +165,11 @@ impl JobRunEnd {
     }
 
     pub(super) fn failed(kind: FailureKind, reason: String, exit: Exit, hint: Option<&str>) -> JobRunEnd {
-        let end = RunEnd::Failed { kind, reason: reason.clone(), exit: exit.code() };
+        let (exit, hint) = (exit.code(), hint.map(String::from));
+        let end = RunEnd::Failed { kind, reason: reason.clone(), exit };
         JobRunEnd {
             ending: RunEnding { end, empty_until: None, requested: true, began: false, polled: None },
-            result: JobResult::failed(exit, reason, hint),
+            result: JobResult { exit, summary: None, found: Vec::new(), error: Some(reason), hint },
         }
     }
 }

@@ -77,7 +77,6 @@ pub struct Trouble {
     pub since: Instant,
     #[serde(rename = "why")]
     pub reason: String,
-    #[serde(default)]
     pub exit: u8,
     pub runs: u32,
     /// Those that a refused key ended, and those that another failure of everything did, since the service answered.
@@ -85,7 +84,6 @@ pub struct Trouble {
     pub(super) delayed: [u32; 2],
     pub next_try: Instant,
     /// Whether only a part of the mirror fails: the schedule continues for the rest.
-    #[serde(default)]
     pub partial: bool,
     #[serde(skip)]
     pub(super) is_of_key: bool,

@@ -63,7 +63,6 @@ pub struct DaemonStatus {
     pub version: Cow<'static, str>,
     pub since: Instant,
     /// What it waits for before it can work, such as the lock of the mirror.
-    #[serde(default)]
     pub waiting_for: Option<String>,
     pub running: Option<JobStatus>,
     pub waiting: Vec<JobStatus>,
@@ -72,7 +71,6 @@ pub struct DaemonStatus {
     pub trouble: Option<Trouble>,
     pub next: Vec<NextStatus>,
     pub time_zone: String,
-    #[serde(default)]
     pub reload_failed: bool,
 }
 
@@ -154,7 +152,7 @@ pub struct JobStatus {
 pub struct NextStatus {
     pub kind: Cow<'static, str>,
     pub at: Option<Instant>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub interval: Option<u64>,
 }
 

@@ -39,11 +39,6 @@ macro_rules! text_newtype {
             }
         }
 
-        impl From<String> for $name {
-            fn from(text: String) -> $name {
-                $name(text.into())
-            }
-        }
     };
 }
 

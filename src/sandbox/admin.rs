@@ -105,7 +105,7 @@ fn set(world: &mut World, is_new: bool, item: Item) -> Result<Value, Answer> {
         return Err(wrong(&format!("fields.{wire}"), "is not a field of this object"));
     }
     let id = match id.filter(|id| world.edit(object, id, &fields)) {
-        Some(id) => RecordId::from(id),
+        Some(id) => RecordId::new(id),
         None => world.create(object, &fields),
     };
     Ok(world.detail_json(object, id.as_str()).unwrap_or_default())

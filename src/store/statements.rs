@@ -176,13 +176,13 @@ texts!(Object, EditState, DelayScope, RecordId, Etag);
 
 impl FromSql for RecordId {
     fn column_result(value: ValueRef<'_>) -> FromSqlResult<RecordId> {
-        String::column_result(value).map(RecordId::from)
+        String::column_result(value).map(RecordId::new)
     }
 }
 
 impl FromSql for Etag {
     fn column_result(value: ValueRef<'_>) -> FromSqlResult<Etag> {
-        String::column_result(value).map(Etag::from)
+        String::column_result(value).map(Etag::new)
     }
 }
 

@@ -148,7 +148,8 @@ fn names<'a>(objects: impl Iterator<Item = &'a ObjectStatus>) -> Option<String> 
 /// How late an object is by its own schedule; `None` if it has none.
 fn overdue(object: &ObjectStatus, reply: &StatusReply, config: &Config, now: Instant) -> Option<Duration> {
     let poll = reply.daemon.as_ref().and_then(DaemonStatus::poll_interval);
-    ages::overdue(&config.sync, object.object, object.changes_as_of.unwrap_or(reply.begun(now)), poll, now)
+    let read = object.changes_as_of.unwrap_or(reply.begun(now));
+    ages::next_read(&config.sync, object.object, read, poll).map(|due| now.since(due))
 }
 
 /// The lists of team members and definitions: what keeps them from being read may keep nothing else.
