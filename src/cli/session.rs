@@ -18,7 +18,6 @@ use crate::app::{Mirror, MirrorSettings, RunResult, Summary};
 use crate::cli::{Failure, logging, output};
 use crate::config::Config;
 use crate::daemon::client::{ClientError, DaemonClient, EventStream, reach};
-use crate::daemon::control::JobBody;
 use crate::daemon::inputs_and_effects::AcceptedJob;
 use crate::daemon::job::Trigger;
 use crate::daemon::progress_log::ProgressLines;
@@ -156,7 +155,9 @@ async fn run_there(client: &DaemonClient, job: &Job, progress: &ProgressLines) -
     let mut signals = StopSignals::listen()?;
     // Subscribed before the request, so that no event of the job is missed.
     let mut events = client.subscribe().await?;
-    let accepted: AcceptedJob = client.post(&format!("/{}", job.name()), &json!(JobBody::from(job))).await?;
+    // The daemon has a configuration of its own.
+    let body = Job { objects: job.objects.clone().filter(|_| job.is_named), ..job.clone() };
+    let accepted: AcceptedJob = client.post(&format!("/{}", job.name()), &json!(body)).await?;
     output::note(&format!("the daemon runs it (job {})", accepted.job));
     if let Some(until) = accepted.waits_until {
         // As in the foreground, an exhausted budget and a long hold are not waited for.

@@ -13,49 +13,22 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 use axum::routing::{get, post};
 use futures_util::stream::StreamExt as _;
-use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::handler_state::Control;
 use super::http_server::{Problem, answer, problem, with_type};
 use super::inputs_and_effects::{DaemonAnswer, DaemonRequest};
 use super::metrics;
-use crate::model::Resource;
 use crate::sync::{Job, JobKind};
 
 const PATHS: &str = "GET /status, /metrics, /events; POST /sync, /resync, /verify, /push, /pause, /resume, /hold/clear";
 
-/// The body of a request for a job; a missing body is an empty one.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct JobBody {
-    objects: Vec<Resource>,
-    accept_removals: bool,
-    /// Of a verification, as the next.
-    full: bool,
-    repair: bool,
-}
-
-impl JobBody {
-    pub fn parse(body: &[u8]) -> serde_json::Result<JobBody> {
-        if body.is_empty() { Ok(JobBody::default()) } else { serde_json::from_slice(body) }
-    }
-
-    /// A job of this kind as the body says it.
-    pub fn job(self, kind: Job) -> Job {
-        let JobBody { full, repair, accept_removals, objects } = self;
-        let verifies = kind.kind == JobKind::Verify;
-        Job { full: full && verifies, repair: repair && verifies, accept_removals, ..kind.of(&objects) }
-    }
-}
-
-impl From<&Job> for JobBody {
-    fn from(job: &Job) -> JobBody {
-        let Job { full, repair, accept_removals, .. } = *job;
-        // The daemon has a configuration of its own.
-        let objects = job.objects.clone().filter(|_| job.is_named).unwrap_or_default();
-        JobBody { objects, accept_removals, full, repair }
-    }
+/// A job of this kind as the body of a request says it; a missing body is an empty one.
+pub fn requested(kind: Job, body: &[u8]) -> serde_json::Result<Job> {
+    let said: Job = if body.is_empty() { Job::default() } else { serde_json::from_slice(body)? };
+    let verifies = kind.kind == JobKind::Verify;
+    let (full, repair, accept_removals) = (said.full && verifies, said.repair && verifies, said.accept_removals);
+    Ok(Job { full, repair, accept_removals, ..kind.of(&said.objects.unwrap_or_default()) })
 }
 
 pub(super) fn router(control: Control) -> Router {
@@ -93,11 +66,11 @@ async fn job(control: Control, body: Result<Bytes, BytesRejection>, kind: Job) -
     let refused = |refused: BytesRejection| {
         problem(refused.status(), &format!("the body was refused: {}", refused.body_text()), None)
     };
-    let body = JobBody::parse(&body.map_err(refused)?).map_err(|error| {
+    let job = requested(kind, &body.map_err(refused)?).map_err(|error| {
         let hint = "send a JSON object, or no body";
         problem(StatusCode::BAD_REQUEST, &format!("the body is invalid: {error}"), Some(hint))
     })?;
-    accept(&control, body.job(kind)).await
+    accept(&control, job).await
 }
 
 async fn push(State(control): State<Control>) -> Result<Response, Problem> {

@@ -2,6 +2,8 @@
 //!
 //! The same type is used on the command line and in the daemon's queue; its kind is in `sync_runs`.
 
+use serde::{Deserialize, Serialize};
+
 use crate::model::Resource;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::IntoStaticStr)]
@@ -18,12 +20,16 @@ pub enum JobKind {
     Push,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// The body of a request on the control socket has its members, but for those that the path or the daemon's configuration says.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub struct Job {
+    #[serde(skip)]
     pub kind: JobKind,
     /// The resources; `None` for all.
     pub objects: Option<Vec<Resource>>,
     /// Whether a person named them: they are read even if they are not due.
+    #[serde(skip)]
     pub is_named: bool,
     /// Of a verification: whether to compare every listed field of every record, at 1 RU per 100, instead of counting.
     pub full: bool,
@@ -32,6 +38,7 @@ pub struct Job {
     /// Whether a person accepts that any number of records is removed that the service no longer has.
     pub accept_removals: bool,
     /// Whether a person accepts a different workspace in place of the mirrored one.
+    #[serde(skip)]
     pub accept_workspace: bool,
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crm_mirror::daemon::control::JobBody;
+use crm_mirror::daemon::control::requested;
 use crm_mirror::model::{Clock, Object, RecordId, Resource};
 use crm_mirror::outbox::queue;
 use crm_mirror::outbox::{EditRequest, Given};
@@ -27,15 +27,16 @@ pub fn check(data: &[u8]) {
     let (which, body) = choice(data);
     match which % 3 {
         0 => {
-            if let Ok(body) = JobBody::parse(body) {
-                job(&body.clone().job(Job::sync()));
-                job(&body.job(Job::resync()));
+            for kind in [Job::sync(), Job::resync()] {
+                if let Ok(requested) = requested(kind, body) {
+                    job(&requested);
+                }
             }
         }
         1 => {
-            if let Ok(body) = JobBody::parse(body) {
-                let verify = body.job(Job::verify());
-                assert_eq!(JobBody::from(&verify).job(Job::verify()), verify);
+            if let Ok(verify) = requested(Job::verify(), body) {
+                let said = serde_json::to_vec(&verify).expect("a job is a document");
+                assert_eq!(requested(Job::verify(), &said).ok(), Some(verify.clone()));
                 job(&verify);
             }
         }
