@@ -34,8 +34,8 @@ pub enum ClientError {
     NotUnderstood(String),
     #[error("{error}")]
     Refused { error: String, hint: Option<String> },
-    /// The daemon is not ready: it is opening its mirror, or it is stopping.
-    #[error("the daemon is not ready: {0}")]
+    /// The daemon is opening its mirror or stopping, or cannot store what it was asked.
+    #[error("the daemon cannot do it now: {0}")]
     NotReady(String),
     #[error("the daemon ended before the job did")]
     Ended,

