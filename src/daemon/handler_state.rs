@@ -18,7 +18,7 @@ use super::inputs_and_effects::{DaemonAnswer, DaemonRequest, Input};
 use super::job::JobRunEnd;
 use super::progress_log::ProgressLog;
 use super::status_reply::{DaemonStatus, OPENING, StatusReply};
-use crate::app::status::{self, MirrorStatus};
+use crate::app::status;
 use crate::config::Config;
 use crate::error_chain::error_chain;
 use crate::model::{Clock, Instant};
@@ -52,8 +52,6 @@ pub(super) struct WorkKnown {
     pub has_run: bool,
     /// Why the configuration on disk is not active, and the old one is.
     pub reload_failed: Option<String>,
-    /// Whether the mirror was up to date when its status was last read.
-    is_up_to_date: bool,
     log: ProgressLog,
 }
 
@@ -118,7 +116,9 @@ impl Control {
     /// The status of mirror and daemon.
     pub(super) async fn status(&self) -> Result<StatusReply, String> {
         // The loop reads the clock whenever it is asked anything, and publishes what follows.
-        let (read, _) = tokio::join!(self.mirror(), self.is_alive(ALIVE_WITHIN));
+        let now = self.clock.reading();
+        let reading = self.with_reader(move |reader, config| status::read_with(reader, config, now));
+        let (read, _) = tokio::join!(reading, self.is_alive(ALIVE_WITHIN));
         let mut status = read?;
         // The client may have a different working directory.
         if let Ok(database) = std::path::absolute(&status.database) {
@@ -169,14 +169,6 @@ impl Control {
         self.known().reload_failed = Some(error);
     }
 
-    /// The status of the mirror, as its file shows it now.
-    pub(super) async fn mirror(&self) -> Result<MirrorStatus, String> {
-        let now = self.clock.reading();
-        let status = self.with_reader(move |reader, config| status::read_with(reader, config, now)).await?;
-        self.known().is_up_to_date = status.up_to_date;
-        Ok(status)
-    }
-
     /// A number that changes with each commit to the mirror's file; rarely, another file has the number of the last one.
     pub(super) async fn version(&self) -> Result<i64, String> {
         self.with_reader(|reader, _| reader.data_version()).await
@@ -212,7 +204,7 @@ impl Control {
     /// A line for `systemctl status`: that the configuration on disk is not active stands before everything else.
     pub(super) fn line(&self) -> String {
         let (status, known) = (self.daemon(), self.known());
-        let line = status.line(known.is_up_to_date);
+        let line = status.line();
         match &known.reload_failed {
             Some(reason) => format!("The configuration on disk is not active, and the old one is: {reason}. {line}"),
             None => line,

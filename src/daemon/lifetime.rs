@@ -51,8 +51,6 @@ pub async fn run(sources: Sources, clock: Arc<dyn Clock>, mut signals: DaemonSig
         Err(error) => (Err(error), None),
         Ok(None) => (Ok(()), None),
         Ok(Some((mirror, past))) => {
-            // The first line for systemd says whether the mirror is up to date.
-            let _ = control.mirror().await;
             let runner = Runner::new(mirror, sources, control.clone(), sender.clone());
             beside_loop.spawn(notification::tell(control.clone(), Arc::downgrade(&runner.mirror)));
             beside_loop.spawn(watches::watch_edits(control.clone(), sender));

@@ -49,10 +49,7 @@ impl Runner {
         self.mirror.meter().resume();
         let (inbox, control, job) = (self.inbox.clone(), self.control.clone(), job.clone());
         self.task(LoopMessage::Ended(Box::new(JobRunEnd::panicked())), |mirror| async move {
-            let ended = run(&mirror, &control, &inbox, &job).await;
-            // The line for systemd then says whether the mirror is up to date.
-            let _ = control.mirror().await;
-            LoopMessage::Ended(Box::new(ended))
+            LoopMessage::Ended(Box::new(run(&mirror, &control, &inbox, &job).await))
         })
     }
 

@@ -122,15 +122,14 @@ impl DaemonStatus {
     }
 
     /// The line of `systemctl status`.
-    pub(super) fn line(&self, up_to_date: bool) -> String {
+    pub(super) fn line(&self) -> String {
         if let Some(job) = &self.running {
             return format!("{} running", job.work);
         }
-        let mirror = if up_to_date { "Up to date" } else { "Idle" };
         let changes = self.next.first().and_then(|changes| changes.at).map(format::moment);
         self.condition().unwrap_or_else(|| match changes {
-            Some(at) => format!("{mirror}; next run at {at}"),
-            None => format!("{mirror}; no schedule; runs on request"),
+            Some(at) => format!("Idle; next run at {at}"),
+            None => "Idle; no schedule; runs on request".into(),
         })
     }
 

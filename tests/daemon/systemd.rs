@@ -80,7 +80,7 @@ fn invalid_configuration_stays_in_the_status_line() {
     daemon.signal("-HUP");
     daemon.until_notified("STATUS=Waiting: ");
     drop(writer);
-    daemon.until_notified("STATUS=Up to date");
+    daemon.until_notified("STATUS=Idle");
     write("shedule = 1\n");
     daemon.signal("-HUP");
     daemon.until_notified("STATUS=The configuration on disk is not active");
@@ -160,8 +160,7 @@ fn status_line_is_sent_during_and_after_a_job() {
     assert_eq!(daemon.status()["up_to_date"], false);
     daemon.post("/sync", &json!({})).with(202);
     daemon.until_notified("STATUS=sync running");
-    let (line, _) = daemon.until_notified("STATUS=Up to date");
-    assert_eq!(line, "STATUS=Up to date; no schedule; runs on request");
+    daemon.until_notified("STATUS=Idle; no schedule; runs on request");
     assert_eq!(daemon.status()["up_to_date"], true);
     daemon.post("/pause", &json!({})).with(200);
     let (line, _) = daemon.until_notified("STATUS=The schedule is paused");

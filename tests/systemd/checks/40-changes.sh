@@ -9,7 +9,7 @@ inside systemctl reload crm-mirror.service || fail "it cannot be reloaded"
 until_ 10 "the end of the reload" logged "$before" "Configuration reloaded"
 is ActiveState active || fail "after a reload it is $(property ActiveState)"
 [ "$(main_process)" = "$process" ] || fail "a reload started another process"
-until_ 10 "the status without a schedule" is StatusText "Up to date; no schedule; runs on request"
+until_ 10 "the status without a schedule" is StatusText "Idle; no schedule; runs on request"
 ok "SIGHUP: the new schedule applies in the same process"
 
 # The new key has fewer scopes, so that the missing scope shows which key was used.
