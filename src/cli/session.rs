@@ -6,7 +6,7 @@
 
 use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -224,16 +224,6 @@ pub fn runtime() -> Result<Runtime, Failure> {
     Ok(Builder::new_multi_thread().worker_threads(2).enable_all().build()?)
 }
 
-/// A temporary directory, which ends with its owner.
-struct ScratchFolder(PathBuf);
-
-impl Drop for ScratchFolder {
-    fn drop(&mut self) {
-        // A leftover temporary directory is harmless.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 /// Does work with a mirror; or, in place of one that is not there, with an empty one that only this user can read. What is
 /// known of its budget and hold is its own, and what was spent is said beside it.
 pub async fn with_mirror<T, E: From<StoreError>>(
@@ -247,12 +237,13 @@ pub async fn with_mirror<T, E: From<StoreError>>(
     let directory = std::env::temp_dir().join(format!("crm-mirror-{:016x}", fastrand::u64(..)));
     let made = std::fs::DirBuilder::new().mode(0o700).create(&directory);
     made.map_err(|source| StoreError::Io { path: directory.clone(), source })?;
-    let folder = ScratchFolder(directory);
-    let scratch = folder.0.join("mirror.db");
+    let scratch = directory.join("mirror.db");
     lock::carry_note(mirror, &scratch)?;
     let done = work(&scratch).await;
     if lock::note_beside(mirror).is_some() {
         lock::carry_note(&scratch, mirror)?;
     }
+    // A leftover temporary directory is harmless.
+    let _ = std::fs::remove_dir_all(&directory);
     done
 }
