@@ -22,7 +22,7 @@ use crate::store::{Reader, StoreError, outbox_report, write_beside};
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:\n  crm-mirror edit contact ct_1 position='Chief Data Officer' cf_tier=gold\n  \
                   crm-mirror edit contact ct_1 \"notes=$(cat notes.txt)\" cf_topics=api,pricing cf_region=\n  \
-                  crm-mirror edit company co_1 industry=Media cf_public:=true --dry-run\n  \
+                  crm-mirror edit company co_1 industry=Media cf_public=true --dry-run\n  \
                   crm-mirror edit contact --from rows.csv --yes")]
 pub struct EditArgs {
     /// contact or company.
@@ -31,8 +31,8 @@ pub struct EditArgs {
     /// The record's id.
     #[arg(allow_hyphen_values = true, required_unless_present = "from")]
     id: Option<String>,
-    /// field=value sets the text, and an empty value clears the field; field:=JSON sets a value as the service writes it.
-    /// Separate several options of a multi-select with commas.
+    /// field=value sets the value, and an empty value clears the field. Separate several options of a multi-select with
+    /// commas.
     #[arg(value_name = "FIELD=VALUE", required_unless_present = "from")]
     changes: Vec<String>,
     /// Queue an edit for each row of a CSV file, all or none. The column `id` names the record; every other column is set
@@ -130,19 +130,10 @@ pub(super) fn whole(value: &Value) -> String {
     }
 }
 
-/// Parses `field=value` or `field:=JSON`.
+/// Parses `field=value`.
 pub(super) fn given(change: &str) -> Result<(String, Given), Failure> {
-    let usage = |what: String| Failure::new(Exit::Usage, what);
-    let (name, value) = change
-        .split_once('=')
-        .filter(|(name, _)| !name.trim_end_matches(':').is_empty())
-        .ok_or_else(|| usage(format!("`{}` is not of the form field=value", output::plain(change))))?;
-    if let Some(name) = name.strip_suffix(':') {
-        let value = serde_json::from_str(value).map_err(|e| {
-            usage(format!("the value after `{name}:=` is not JSON: {e}")).hint("write a text in quotes")
-        })?;
-        return Ok((name.into(), Given::Json(value)));
-    }
+    let wrong = || Failure::new(Exit::Usage, format!("`{}` is not of the form field=value", output::plain(change)));
+    let (name, value) = change.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(wrong)?;
     Ok((name.into(), Given::Text(value.into())))
 }
 
@@ -289,18 +280,16 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn changes_are_texts_files_or_json() {
+    fn changes_are_texts() {
         let text = |t: &str| Given::Text(t.into());
         for (change, name, value) in [
             ("position=CTO", "position", text("CTO")),
             ("position=", "position", text("")),
             ("notes=a=b", "notes", text("a=b")),
-            ("cf_vip:=true", "cf_vip", Given::Json(json!(true))),
-            ("cf_topics:=[\"a\"]", "cf_topics", Given::Json(json!(["a"]))),
         ] {
             assert_eq!(given(change).ok(), Some((name.to_string(), value)), "{change}");
         }
-        for wrong in ["position", "=x", ":=1", "cf_vip:=yes"] {
+        for wrong in ["position", "=x"] {
             assert_eq!(given(wrong).map(drop).unwrap_err().exit(), Exit::Usage, "{wrong}");
         }
     }
