@@ -102,7 +102,7 @@ impl EventLoop {
         // Due jobs start before systemd is notified that the daemon is ready: the first status line shows the running
         // job.
         let mut continues = self.on(Input::Tick).await;
-        systemd::ready();
+        systemd::tell("READY=1");
         while continues {
             self.publish_status();
             let now = self.control.now();
@@ -125,7 +125,7 @@ impl EventLoop {
             if input == Some(Input::Stop) && stopped_at.is_none() {
                 stopped_at = Some(Monotonic::now());
                 tracing::info!("Stopping");
-                systemd::stopping();
+                systemd::tell("STOPPING=1");
                 self.control.tell(&Event::Stopping);
             }
             if let Some(moved) = self.look_at_the_clock() {
@@ -182,7 +182,7 @@ impl EventLoop {
 
     fn reloaded(&mut self, reloaded: Result<Arc<Config>, DaemonError>) -> Input {
         self.control.reloaded(reloaded.as_ref().err());
-        systemd::ready();
+        systemd::tell("READY=1");
         Input::Reloaded(reloaded.ok().map(|config| Timetable::new(&config.sync, self.part)))
     }
 
@@ -265,7 +265,7 @@ impl EventLoop {
         self.publish();
         let line = self.control.line();
         if line != self.status {
-            systemd::status(&line);
+            systemd::tell(&format!("STATUS={line}"));
             self.status = line;
         }
     }

@@ -71,7 +71,7 @@ pub async fn run(sources: Sources, clock: Arc<dyn Clock>, mut signals: DaemonSig
     if let Some((runner, stopped_at)) = running {
         runner.close(END_WITHIN.saturating_sub(stopped_at.elapsed()).max(Duration::from_millis(300))).await;
     }
-    systemd::stopping();
+    systemd::tell("STOPPING=1");
     ended
 }
 
@@ -84,7 +84,7 @@ async fn keep_alive(control: Control) {
     loop {
         tokio::time::sleep(every / 2).await;
         if control.is_alive(every).await {
-            systemd::alive();
+            systemd::tell("WATCHDOG=1");
         }
     }
 }
@@ -172,26 +172,17 @@ async fn until_open(
                 Ok(Err(MirrorError::Store(error))) => error,
                 Err(_) => StoreError::Closed,
             };
-            ("mirror, which cannot be opened", obstacle(&error))
+            ("mirror, which cannot be opened", (error_chain(&error), error.hint()))
         };
         if known.as_ref() != Some(&reason) {
             let hint = hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
             wait_for(control, &reason);
             tracing::warn!("Waiting for the {what}: {reason}{hint}");
             if known.replace(reason).is_none() {
-                systemd::ready();
+                systemd::tell("READY=1");
             }
         }
         let _ = tokio::time::timeout(AGAIN, configs.changed()).await;
-    }
-}
-
-/// Why the file cannot be opened, and what helps.
-fn obstacle(error: &StoreError) -> (String, Option<&'static str>) {
-    match error {
-        StoreError::Locked { pid: Some(pid), .. } => (format!("process {pid} is writing the mirror"), None),
-        StoreError::Locked { pid: None, .. } => ("another process is writing the mirror".into(), None),
-        other => (error_chain(other), other.hint()),
     }
 }
 
@@ -208,7 +199,7 @@ async fn attempt(settings: MirrorSettings, control: Control) -> Result<(Mirror, 
 /// Shows what is waited for.
 fn wait_for(control: &Control, reason: &str) {
     control.publish(DaemonStatus::new(Some(reason), control.since, &control.config().sync.time_zone));
-    systemd::status(&control.line());
+    systemd::tell(&format!("STATUS={}", control.line()));
 }
 
 /// Reloads the configuration for the next attempt. An invalid one changes nothing.

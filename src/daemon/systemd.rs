@@ -13,7 +13,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::error::DaemonError;
 
-fn tell(lines: &str) {
+pub(super) fn tell(lines: &str) {
     let Ok(socket) = std::env::var("NOTIFY_SOCKET") else { return };
     let address = match socket.strip_prefix('@') {
         Some(name) => SocketAddr::from_abstract_name(name),
@@ -26,31 +26,14 @@ fn tell(lines: &str) {
     }
 }
 
-/// The daemon answers on its socket, and has opened the mirror or waits for it.
-pub(super) fn ready() {
-    tell("READY=1");
-}
-
-pub(super) fn status(line: &str) {
-    tell(&format!("STATUS={line}"));
-}
-
-pub(super) fn alive() {
-    tell("WATCHDOG=1");
-}
-
-/// The configuration is being reloaded; [`ready`] ends this state.
+/// The configuration is being reloaded; `READY=1` ends this state.
 pub(super) fn reloading() {
     // systemd 253 and newer require the time.
     let now = clock_gettime(ClockId::Monotonic);
     tell(&format!("RELOADING=1\nMONOTONIC_USEC={}", now.tv_sec * 1_000_000 + now.tv_nsec / 1_000));
 }
 
-pub(super) fn stopping() {
-    tell("STOPPING=1");
-}
-
-/// The interval for [`alive`], if the unit has a watchdog for this process: half of its timeout.
+/// The interval for `WATCHDOG=1`, if the unit has a watchdog for this process: half of its timeout.
 pub(super) fn heartbeat() -> Option<Duration> {
     let number = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
     let is_ours = number("WATCHDOG_PID").is_none_or(|process| process == u64::from(std::process::id()));

@@ -169,7 +169,7 @@ fn mirror_that_another_process_writes_is_waited_for() {
     std::fs::write(fixture.place.path("mirror.db.lock"), "4711\n").unwrap();
     lock.lock().unwrap();
     let daemon = fixture.start();
-    daemon.until_logged("process 4711 is writing the mirror");
+    daemon.until_logged("another crm-mirror (process 4711) is writing ");
     let refused = daemon.post("/sync", &json!({})).with(503).json();
     assert!(refused["error"].as_str().unwrap().contains("4711"), "{refused}");
     let status = socket::ask(&daemon.socket, "GET", "/status", b"").with(503).json();
@@ -218,7 +218,7 @@ fn sigterm_while_waiting_for_the_mirror_ends_in_time() {
     lock.lock().unwrap();
     let daemon = fixture.start();
     let log = daemon.stop();
-    assert!(log.contains("another process is writing the mirror"), "{log}");
+    assert!(log.contains("another crm-mirror is writing "), "{log}");
 }
 
 #[test]
