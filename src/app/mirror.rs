@@ -72,12 +72,6 @@ impl Mirror {
         self.parts().store.clone()
     }
 
-    /// The store if its file is still the one at its path: what is written to another one is lost.
-    pub fn store_at_path(&self) -> Result<Store, StoreError> {
-        let store = self.store();
-        store.is_at_path().map(|()| store)
-    }
-
     pub fn clock(&self) -> &dyn Clock {
         &*self.clock
     }

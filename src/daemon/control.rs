@@ -15,7 +15,7 @@ use axum::routing::{get, post};
 use futures_util::stream::StreamExt as _;
 use serde_json::json;
 
-use super::handler_state::Control;
+use super::handler_state::{Control, LoopMessage};
 use super::http_server::{Problem, answer, problem, with_type};
 use super::inputs_and_effects::{DaemonAnswer, DaemonRequest};
 use super::metrics;
@@ -105,7 +105,7 @@ async fn accept(control: &Control, job: Job) -> Result<Response, Problem> {
 
 /// What the daemon's loop answers, if it can do it now.
 async fn asked(control: &Control, request: DaemonRequest) -> Result<DaemonAnswer, Problem> {
-    match control.ask(request).await {
+    match control.answered(|answer| LoopMessage::Ask(request, answer)).await {
         Some(DaemonAnswer::Unavailable { reason }) => Err(unavailable(&reason)),
         Some(answer) => Ok(answer),
         None => Err(unavailable("the daemon is stopping")),

@@ -97,12 +97,8 @@ impl Control {
         self.clock.now()
     }
 
-    /// Sends a request to the daemon's loop; `None` while it is stopping.
-    pub(super) async fn ask(&self, request: DaemonRequest) -> Option<DaemonAnswer> {
-        self.answered(|answer| LoopMessage::Ask(request, answer)).await
-    }
-
-    async fn answered<T>(&self, message: impl FnOnce(oneshot::Sender<T>) -> LoopMessage) -> Option<T> {
+    /// What the daemon's loop answers to a message; `None` while it is stopping.
+    pub(super) async fn answered<T>(&self, message: impl FnOnce(oneshot::Sender<T>) -> LoopMessage) -> Option<T> {
         let (answer, answered) = oneshot::channel();
         self.inbox.send(message(answer)).await.ok()?;
         answered.await.ok()

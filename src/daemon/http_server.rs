@@ -94,7 +94,7 @@ pub(super) async fn finish(mut serving: JoinHandle<()>) {
 pub(super) fn answer(status: StatusCode, value: &impl Serialize) -> Response {
     match serde_json::to_string(value) {
         Ok(body) => (status, [(header::CONTENT_TYPE, "application/json")], body + "\n").into_response(),
-        Err(error) => internal(&error).into_response(),
+        Err(error) => problem(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string(), None).into_response(),
     }
 }
 
@@ -116,10 +116,6 @@ impl IntoResponse for Problem {
 
 pub(super) fn problem(status: StatusCode, error: &str, hint: Option<&str>) -> Problem {
     Problem(status, ProblemReply { error: error.into(), hint: hint.map(String::from) })
-}
-
-pub(super) fn internal(error: &impl ToString) -> Problem {
-    problem(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string(), None)
 }
 
 pub(super) fn with_type(kind: &'static str, body: impl Into<Body>) -> Response {

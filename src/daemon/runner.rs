@@ -76,7 +76,7 @@ impl Runner {
 
     /// Stores since when the schedule is paused.
     pub(super) fn store_pause(&self, client: Option<oneshot::Sender<DaemonAnswer>>) {
-        tokio::spawn(store_pause(self.mirror.store_at_path(), self.control.clone(), client));
+        tokio::spawn(store_pause(self.mirror.store(), self.control.clone(), client));
     }
 
     /// Reloads the configuration for the next run. An invalid one changes nothing; a different mirror or socket needs a
@@ -261,13 +261,12 @@ fn pause_in_effect(control: Control) -> impl FnOnce(&MirrorTx<'_>) -> Result<(),
 }
 
 /// Stores the pause, and answers within a time limit, with the actual outcome. The next run stores it, too.
-async fn store_pause(
-    store: Result<Store, StoreError>,
-    control: Control,
-    client: Option<oneshot::Sender<DaemonAnswer>>,
-) {
-    // It goes on when nobody waits for it any more.
-    let written = tokio::spawn(async move { store?.write(pause_in_effect(control)).await });
+async fn store_pause(store: Store, control: Control, client: Option<oneshot::Sender<DaemonAnswer>>) {
+    // It goes on when nobody waits for it any more. What is written to a file that is not at its path is lost.
+    let written = tokio::spawn(async move {
+        store.is_at_path()?;
+        store.write(pause_in_effect(control)).await
+    });
     let failed = match tokio::time::timeout(ANSWER_WITHIN, written).await {
         Ok(Ok(written)) => written.err().map(|error| error_chain(&error)),
         Ok(Err(ended)) => Some(ended.to_string()),

@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 
 use super::access::{ServedAt, host_check};
 use crate::daemon::handler_state::Control;
-use crate::daemon::http_server::{Problem, answer, internal, problem, with_type};
+use crate::daemon::http_server::{Problem, answer, problem, with_type};
 use crate::daemon::metrics;
 
 const PATHS: &str = "GET /, /status, /metrics, /healthz, /readyz";
@@ -52,7 +52,8 @@ impl PageState {
             "/metrics" => metrics::metrics(&self.control).await,
             "/readyz" => Ok(metrics::readiness(&self.control).await),
             "/status" => {
-                let status = self.control.status().await.map_err(|error| internal(&error))?;
+                let unreadable = |error: String| problem(StatusCode::INTERNAL_SERVER_ERROR, &error, None);
+                let status = self.control.status().await.map_err(unreadable)?;
                 Ok(answer(StatusCode::OK, &status.without_service_messages()))
             }
             _ => Err(problem(StatusCode::NOT_FOUND, "unknown path", Some(PATHS))),
