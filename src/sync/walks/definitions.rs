@@ -5,11 +5,13 @@
 //! A run that ends among them begins them again. Where the budget ended it, they have failed at what that cost, so that they
 //! leave the next windows to records.
 
+use std::collections::HashSet;
+
 use super::anomaly::Anomaly;
 use super::omitted_values;
 use super::short_list::{FetchedPage, ShortList};
 use crate::api::{ListQuery, PageSize, SortBy};
-use crate::model::{Definition, FieldKey, Instant, Object, Purpose, Record, Resource, Ru};
+use crate::model::{Definition, FieldKey, Instant, Object, Purpose, Record, RecordId, Resource, Ru};
 use crate::store::{
     Goal, LastRead, ListedItems, ReadOf, Redefined, RefusedRemovals, RemovalDecision, RemovalShare, Tally,
     WholeListKind,
@@ -21,72 +23,83 @@ use crate::sync::run::Run;
 /// The cost of reading the definitions: active and archived, of both objects, if each fits a page.
 pub(crate) const LISTS: Ru = Ru::new(4);
 
-/// A short list that was read to its end.
-#[derive(Clone)]
-struct WholeList {
+/// Short lists of one kind that were read to their ends.
+struct WholeLists {
     records: Vec<Record>,
     asked_at: Instant,
+    /// Our clock of elapsed time when they were asked for.
+    steady: Instant,
     /// Whether every item could be parsed, and nothing else can follow.
     complete: bool,
     pages: u64,
 }
 
-impl WholeList {
-    /// Adds items that were read later; the later version of an item wins.
-    fn add(&mut self, later: WholeList) {
-        self.records.retain(|record| !later.records.iter().any(|other| other.id == record.id));
-        self.records.extend(later.records);
-        self.complete &= later.complete;
-        self.pages += later.pages;
+impl WholeLists {
+    fn new(run: &Run<'_>) -> WholeLists {
+        let (asked_at, steady) = (run.now(), run.steady_time());
+        WholeLists { records: Vec::new(), asked_at, steady, complete: true, pages: 0 }
     }
 
     fn items(&self) -> ListedItems {
         ListedItems { ids: self.records.iter().map(|record| record.id.clone()).collect(), complete: self.complete }
     }
+
+    fn last_read(&self, run: &Run<'_>) -> LastRead {
+        let (steady, cost) = (Some(self.steady), Some(Ru::new(self.pages)));
+        LastRead { steady, cost, ..LastRead::between(self.asked_at, run.now()) }
+    }
+
+    /// Reads a list to its end. An item that is on several pages or lists is as the last one of them shows it.
+    async fn read(&mut self, run: &Run<'_>, query: ListQuery) -> Result<(), SyncError> {
+        let (resource, mut shown) = (query.resource(), HashSet::new());
+        let mut list = ShortList::new(run, query.sort(SortBy::CreatedAsc), Purpose::Definitions, "list");
+        while let Some(FetchedPage { page, .. }) = list.page().await? {
+            if list.place.pages == 1 {
+                // It may have begun again, with smaller pages.
+                shown.clear();
+            }
+            self.pages += 1;
+            self.complete &= page.unusable == 0;
+            let unusable = (page.unusable > 0).then_some(Anomaly::UnusableItem);
+            for anomaly in unusable.into_iter().chain(list.place.anomaly) {
+                run.note_anomaly(anomaly, resource).await?;
+            }
+            shown.extend(page.records.iter().map(|record| record.id.clone()));
+            self.records.retain(|before| page.records.iter().all(|record| record.id != before.id));
+            self.records.extend(page.records);
+        }
+        if list.place.repeats {
+            let counting = list.query.clone().limit(PageSize::ONE).count_exact();
+            let total = match run.engine.page(&counting, Purpose::Definitions, "count").await {
+                Err(error) if error.allows_another() => None,
+                arrived => arrived?.page.total,
+            };
+            if total.is_some_and(|total| total != shown.len() as u64) {
+                return Err(SyncError::NotAdvancing { resource });
+            }
+            // Its rows are there, and nothing proves that no other is.
+            self.complete &= total.is_some();
+        }
+        Ok(())
+    }
 }
 
-/// Reads a list to its end.
-async fn whole_list(run: &Run<'_>, query: ListQuery) -> Result<WholeList, SyncError> {
-    let resource = query.resource();
-    let begin = WholeList { records: Vec::new(), asked_at: run.now(), complete: true, pages: 0 };
-    let mut whole = begin.clone();
-    let mut list = ShortList::new(run, query.sort(SortBy::CreatedAsc), Purpose::Definitions, "list");
-    while let Some(FetchedPage { page, .. }) = list.page().await? {
-        if list.place.pages == 1 {
-            whole = WholeList { pages: whole.pages, ..begin.clone() };
-        }
-        if page.unusable > 0 {
-            run.note_anomaly(Anomaly::UnusableItem, resource).await?;
-        }
-        whole.add(WholeList { records: page.records, complete: page.unusable == 0, pages: 1, ..begin });
-        if let Some(anomaly) = list.place.anomaly {
-            run.note_anomaly(anomaly, resource).await?;
-        }
+/// The items that are gone, or the share of them that looks like an outage.
+fn decided(decision: RemovalDecision<Vec<RecordId>>) -> (Vec<RecordId>, Option<RemovalShare>) {
+    match decision {
+        RemovalDecision::Removed(gone) => (gone, None),
+        RemovalDecision::Refused(share) => (Vec::new(), Some(share)),
     }
-    if list.place.repeats {
-        let counting = list.query.clone().limit(PageSize::ONE).count_exact();
-        let total = match run.engine.page(&counting, Purpose::Definitions, "count").await {
-            Err(error) if error.allows_another() => None,
-            arrived => arrived?.page.total,
-        };
-        if total.is_some_and(|total| total != whole.records.len() as u64) {
-            return Err(SyncError::NotAdvancing { resource });
-        }
-        // Its rows are there, and nothing proves that no other is.
-        whole.complete &= total.is_some();
-    }
-    Ok(whole)
 }
 
 /// Reads the definitions of both objects, active and archived, and updates the columns.
 pub(in crate::sync) async fn refresh_definitions(run: &Run<'_>) -> Result<(), SyncError> {
-    let (began, steady) = (run.now(), run.steady_time());
-    let mut pages = 0;
+    let mut all = WholeLists::new(run);
     // One object after the other: a refused key or certificate costs one request.
     for object in Object::ALL {
-        pages += refresh_definitions_of(run, object).await?;
+        all.pages += refresh_definitions_of(run, object).await?;
     }
-    let fresh = LastRead { steady: Some(steady), cost: Some(Ru::new(pages)), ..LastRead::between(began, run.now()) };
+    let fresh = all.last_read(run);
     let writing = run.write(move |tx| {
         tx.unread().definitions_were_read()?;
         tx.claims().reach(Goal::Definitions, fresh)
@@ -96,18 +109,15 @@ pub(in crate::sync) async fn refresh_definitions(run: &Run<'_>) -> Result<(), Sy
 
 /// Reads the definitions of an object. Gives the number of their pages.
 async fn refresh_definitions_of(run: &Run<'_>, object: Object) -> Result<u64, SyncError> {
-    let mut list = whole_list(run, ListQuery::definitions_of(object, true)).await?;
-    // The lists are read one after the other: a definition that moved in between is on both, and the later answer
-    // counts.
-    list.add(whole_list(run, ListQuery::definitions_of(object, false)).await?);
+    // A definition that moves in between is on both lists, and the later one counts; or on neither, and is looked for again
+    // as any other that is not listed.
+    let mut list = WholeLists::new(run);
+    for is_active in [true, false] {
+        list.read(run, ListQuery::definitions_of(object, is_active)).await?;
+    }
     let known = run.read(move |tx| tx.definitions(object)).await?;
-    if known.iter().any(|known| !list.records.iter().any(|record| record.id == known.id)) {
-        // A definition that moved the other way is on neither: the first list is read once more.
-        list.add(whole_list(run, ListQuery::definitions_of(object, true)).await?);
-        if list.records.is_empty() {
-            // An empty answer does not prove that all fields were removed.
-            run.warn(format!("the service no longer lists custom fields of {object}: the columns are not changed"));
-        }
+    if !known.is_empty() && list.records.is_empty() {
+        run.warn(format!("the service no longer lists custom fields of {object}: the columns are not changed"));
     }
     let has = |record: &Record, wire, text: &str| record.text(Resource::CustomFields, wire) == Some(text);
     // What a list has of the other object is evidence for neither.
@@ -127,10 +137,7 @@ async fn refresh_definitions_of(run: &Run<'_>, object: Object) -> Result<u64, Sy
     let (rows, guard, steady, now) = (list.records.len() as u64, run.removal_guard(), run.steady_time(), run.now());
     let writing = run.write(move |tx| {
         let kind = WholeListKind::Definitions(object);
-        let (mut gone, refused) = match tx.knowledge().decide_unlisted(kind, &active, &items, &guard, steady)? {
-            RemovalDecision::Removed(gone) => (gone, None),
-            RemovalDecision::Refused(share) => (Vec::new(), Some(share)),
-        };
+        let (mut gone, refused) = decided(tx.knowledge().decide_unlisted(kind, &active, &items, &guard, steady)?);
         gone.extend(replaced);
         let redefined = tx.custom().apply_definitions(object, &list.records, &gone, (list.asked_at, now))?;
         omitted_values::mark_unshown(tx, object, &tx.unread().take_lacking(object)?, details)?;
@@ -186,18 +193,12 @@ fn refused_items(run: &Run<'_>, resource: Resource, refused: Option<RemovalShare
 
 /// Reads the team members; those missing in two lists an hour apart are deleted.
 pub(in crate::sync) async fn refresh_team(run: &Run<'_>) -> Result<(), SyncError> {
-    let (began, steady) = (run.now(), run.steady_time());
-    let list = whole_list(run, ListQuery::new(Resource::TeamMembers)).await?;
-    let fresh =
-        LastRead { steady: Some(steady), cost: Some(Ru::new(list.pages)), ..LastRead::between(began, run.now()) };
-    let (guard, steady) = (run.removal_guard(), run.steady_time());
+    let mut list = WholeLists::new(run);
+    list.read(run, ListQuery::new(Resource::TeamMembers)).await?;
+    let (fresh, guard, steady) = (list.last_read(run), run.removal_guard(), run.steady_time());
     let writing = run.write(move |tx| {
-        let known = tx.team_ids()?;
-        let decided = tx.knowledge().decide_unlisted(WholeListKind::Team, &known, &list.items(), &guard, steady)?;
-        let (gone, refused) = match decided {
-            RemovalDecision::Removed(gone) => (gone, None),
-            RemovalDecision::Refused(share) => (Vec::new(), Some(share)),
-        };
+        let (kind, known) = (WholeListKind::Team, tx.team_ids()?);
+        let (gone, refused) = decided(tx.knowledge().decide_unlisted(kind, &known, &list.items(), &guard, steady)?);
         let tally = tx.records().apply_team(&list.records, &gone, list.asked_at)?;
         tx.claims().reach(Goal::Team, fresh)?;
         Ok((tally, refused))

@@ -133,19 +133,16 @@ impl ListPlace {
         self.pages += 1;
         self.anomaly = None;
         let before = std::mem::replace(&mut self.next, page.next.clone());
-        let Some(next) = &page.next else { return };
-        let first = page.records.first().map(|record| &record.id);
-        let has_new_rows = first.is_some_and(|first| self.first.insert(first.clone()));
+        let Some(next) = page.next.clone() else { return };
+        let first = page.records.first().map(|record| record.id.clone());
+        let is_empty = first.is_none();
+        let has_new_rows = first.is_some_and(|first| self.first.insert(first));
         self.repeats = self.next == before && !has_new_rows;
-        if self.repeats {
-            self.next = None;
-        }
-        self.anomaly = if !self.followed.insert(next.clone()) {
-            Some(Anomaly::RepeatedCursor)
-        } else if has_new_rows {
-            None
-        } else {
-            Some(if first.is_some() { Anomaly::RepeatedPage } else { Anomaly::EmptyPage })
+        self.next.take_if(|_| self.repeats);
+        self.anomaly = match self.followed.insert(next) {
+            false => Some(Anomaly::RepeatedCursor),
+            true if has_new_rows => None,
+            true => Some(if is_empty { Anomaly::EmptyPage } else { Anomaly::RepeatedPage }),
         };
         self.idle = if self.anomaly.is_some() { self.idle + 1 } else { 0 };
     }
