@@ -88,31 +88,25 @@ impl KnownSlice {
         if first > last {
             return Vec::new();
         }
-        let seconds = self.last.since(self.from).as_secs_f64();
-        let mut cuts: Vec<Instant> = (1..parts)
-            .map(|part| self.offset(part as f64 / parts as f64, seconds))
-            .map(|(offset, towards_end)| {
-                let at = self.from.plus(Duration::from_secs_f64(offset.clamp(0.0, seconds)));
-                let whole = at.whole_second();
-                // Away from the denser end, so that a cut does not miss the rows of one moment.
-                let whole = if towards_end && whole < at { whole.plus(second) } else { whole };
-                whole.clamp(first, last)
-            })
-            .collect();
-        cuts.dedup();
-        cuts
-    }
-
-    /// Seconds from its beginning to where that share of its rows ends, and whether its end is the denser one.
-    fn offset(&self, share: f64, seconds: f64) -> (f64, bool) {
-        let rows = self.rows.max(1) as f64;
+        let (rows, seconds) = (self.rows.max(1) as f64, self.last.since(self.from).as_secs_f64());
         let density = |gap: Option<f64>| gap.map_or(0.0, |gap| 1.0 / gap.max(MIN_GAP));
         let (at_start, at_end) = (density(self.gap_at_start), density(self.gap_at_end));
-        if at_start >= at_end {
-            (distance(share * rows, rows, seconds, at_start), false)
-        } else {
-            (seconds - distance((1.0 - share) * rows, rows, seconds, at_end), true)
-        }
+        let is_denser_at_end = at_end > at_start;
+        let cut = |part: u64| {
+            let share = part as f64 / parts as f64;
+            let offset = match is_denser_at_end {
+                true => seconds - distance((1.0 - share) * rows, rows, seconds, at_end),
+                false => distance(share * rows, rows, seconds, at_start),
+            };
+            let at = self.from.plus(Duration::from_secs_f64(offset.clamp(0.0, seconds)));
+            let whole = at.whole_second();
+            // Away from the denser end, so that a cut does not miss the rows of one moment.
+            let whole = if is_denser_at_end && whole < at { whole.plus(second) } else { whole };
+            whole.clamp(first, last)
+        };
+        let mut cuts: Vec<Instant> = (1..parts).map(cut).collect();
+        cuts.dedup();
+        cuts
     }
 }
 
