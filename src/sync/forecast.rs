@@ -112,7 +112,7 @@ impl Engine {
         let (owed_counts, removals) = (takes(Step::Counts), takes(Step::Doubts));
         let reads_details = self.reads_details(object);
         let (walk, left_out) = match changes {
-            true => changes::next_walk(run, object).await?,
+            true => changes::next_walk(run, object).await.map(|(read, left_out)| (read.position, left_out))?,
             false => (Walk::new(TimeRange::WHOLE), None),
         };
         let listed = walk.rest();

@@ -13,7 +13,6 @@ use super::events::RunEvent;
 use super::job::Job;
 use super::plan::Step;
 use super::step_failures::{StepCost, StepEnd, StepFailures};
-use super::walks::walk::CursorOwner;
 use crate::api::{ErrorClass, PageSize};
 use crate::error_chain::error_chain;
 use crate::model::{Instant, Object, RecordId, Resource, Ru, ServiceTime, TimeField};
@@ -27,8 +26,8 @@ use crate::sync::walks::walk::Anomaly;
 pub(super) struct Run<'a> {
     pub(super) engine: &'a Engine,
     pub(super) job: &'a Job,
-    /// Who it is for the cursors that it receives.
-    pub(super) reader: CursorOwner,
+    /// Its number in `sync_runs`: a cursor is of the run that received it.
+    pub(super) id: i64,
     /// Whether a person requested it, or the schedule.
     pub(super) by_person: bool,
     /// What requests had cost when the run started.
@@ -75,8 +74,8 @@ pub(super) struct RunResults {
     pub(super) page_sizes: BTreeMap<Resource, PageSize>,
     /// How many records it could not read and searched for.
     pub(super) passed_over: u32,
-    /// Rows of the current sweep.
-    pub(super) swept: u64,
+    /// Rows of the current step.
+    pub(super) stored: u64,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -101,7 +100,7 @@ impl<'a> Run<'a> {
         Run {
             engine,
             job,
-            reader: CursorOwner { run, key: engine.client.key_fingerprint().to_string() },
+            id: run,
             by_person: trigger != "schedule",
             began_at: StepCost { spent: engine.meter.ledger().total, answered: engine.client.answered() },
             failures: OnceLock::new(),
@@ -192,11 +191,11 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Adds to the rows of the current sweep, whose slices are read concurrently, and returns the sum.
-    pub(super) fn swept(&self, rows: u64) -> u64 {
-        let mut results = self.results();
-        results.swept += rows;
-        results.swept
+    /// Adds rows to those of the current step, whose parts may be read concurrently, and notifies the observer.
+    pub(super) fn stored(&self, resource: Resource, rows: u64) {
+        self.results().stored += rows;
+        let rows = self.results().stored;
+        self.engine.observer.on(RunEvent::Stored { resource, rows, ru: self.spent() });
     }
 
     /// Records an anomaly outside of a page's transaction, and counts it.
@@ -237,6 +236,7 @@ impl<'a> Run<'a> {
     }
 
     pub(super) fn begins(&self, resource: Resource, work: &'static str, total: Option<u64>) {
+        self.results().stored = 0;
         self.engine.observer.on(RunEvent::Begins { resource, work: work.into(), total });
     }
 

@@ -188,25 +188,26 @@ async fn mark_passed_over(run: &Run<'_>, object: Object, key: FieldKey, ids: Vec
 /// Reads the records that have a value: begins a walk, or resumes the one that is under way. Says whether the service has
 /// announced more of them.
 async fn fill_from(run: &Run<'_>, object: Object, definition: Arc<Definition>) -> Result<bool, SyncError> {
-    let field = definition.key.as_str().to_string();
-    let (reader, may_count) = (run.reader.clone(), run.may_count(object));
-    let walk = run.write(move |tx| {
+    let part = definition.key.as_str().to_string();
+    let (id, may_count) = (run.id, run.may_count(object));
+    let read = run.write(move |tx| {
         let mut known: Vec<Checkpoint<Walk>> = tx.reads(ReadOf::Fill(object))?;
         // One that was short proves nothing, however long ago that was.
-        known.retain(|read| read.part == field && !(read.done && read.position.is_short()));
+        known.retain(|read| read.part == part && !(read.done && read.position.is_short()));
         if let Some(known) = known.pop() {
-            return Ok((!known.done).then(|| Walk::of(known).resumed(&reader)));
+            return Ok(Checkpoint { position: known.position.clone().resumed(id), ..known });
         }
         tx.claims().end_read(ReadOf::Fill(object))?;
         tx.custom().clear_filled(object)?;
         let position = Walk::new(TimeRange::WHOLE);
         let position = if may_count { position.counted() } else { position };
-        let read = Checkpoint { part: field, bounds: TimeBounds::Whole, done: false, as_of: None, position };
+        let read = Checkpoint { part, bounds: TimeBounds::Whole, done: false, as_of: None, position };
         tx.claims().keep_read(ReadOf::Fill(object), &read)?;
-        Ok(Some(read.position))
+        Ok(read)
     });
-    if let Some(walk) = walk.await? {
-        pages::walk(run, WalkPurpose::Fill(object, definition), walk).await?;
+    let read = read.await?;
+    if !read.done {
+        pages::walk(run, WalkPurpose::Fill(object, definition), read, false).await?;
     }
     let read: Vec<Checkpoint<Walk>> = run.read(move |tx| tx.reads(ReadOf::Fill(object))).await?;
     Ok(read.iter().any(|read| read.position.is_short()))

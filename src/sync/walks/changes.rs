@@ -7,9 +7,8 @@
 //! and an idle walk costs 1 RU and reads no row, however many share the newest timestamp.
 //!
 //! # What it claims
-//! That all changes until the begin of its run are here, once the counts that it owes are made
-//! (`closing_counts`). A walk that was continued claims no more than the run that brought it to where later changes sort
-//! before it ([`Walk::in_run_of`]).
+//! That all changes until the begin of the run that began it are here, once the counts that it owes are made
+//! (`closing_counts`).
 //!
 //! # What is not read twice
 //! Soon after a bulk change, all of it lies between `L` and `W`. Later, the walk would read those of the second of `W` again:
@@ -26,12 +25,12 @@
 use std::time::Duration;
 
 use super::closing_counts;
-use super::pages::{WalkEnd, WalkPurpose};
+use super::pages::WalkPurpose;
 use super::range::SECOND;
 use super::walk::Walk;
 use crate::api::PageSize;
-use crate::model::{Instant, Object, TimeField, TimeRange};
-use crate::store::{KnownChanges, LastRead, ReadOf};
+use crate::model::{Instant, Object, TimeBounds, TimeField, TimeRange};
+use crate::store::{Checkpoint, KnownChanges, LastRead, ReadOf};
 use crate::sync::error::SyncError;
 use crate::sync::run::Run;
 use crate::sync::walks::{pages, service_clock};
@@ -50,26 +49,27 @@ pub fn lower_bound(known: &KnownChanges, now: Option<Instant>, overlap: Duration
 
 /// Updates an object's rows with the changes since the last walk.
 pub(in crate::sync) async fn walk_changes(run: &Run<'_>, object: Object) -> Result<(), SyncError> {
-    let began = run.now();
     run.write(move |tx| match tx.reads::<Walk>(ReadOf::Changes(object))?.is_empty() {
         true => tx.claims().begin_changes(object),
         false => Ok(()),
     })
     .await?;
-    let (walk, unread) = next_walk(run, object).await?;
+    let (read, unread) = next_walk(run, object).await?;
     if let Some((low, high)) = unread {
         run.results().left_out.insert(object);
         run.write(move |tx| closing_counts::owe_changes(tx, object, Some(low), Some(high))).await?;
     }
-    let walk = walk.in_run_of(began);
-    let as_of = walk.present.at;
+    let as_of = read.as_of;
     run.begins(object.resource(), "changes", None);
-    let end = pages::walk(run, WalkPurpose::Changes(object), walk).await?;
-    run.ends(object.resource());
-    if end == WalkEnd::Later {
-        run.results().left.get_or_insert(SyncError::ConstantChanges { resource: object.resource() });
+    let walked = pages::walk(run, WalkPurpose::Changes(object), read, false).await;
+    if let Err(left @ SyncError::ConstantChanges { .. }) = walked {
+        run.ends(object.resource());
+        run.results().left.get_or_insert(left);
+        return Ok(());
     }
-    if let (WalkEnd::Finished, Some(began)) = (end, as_of) {
+    walked?;
+    run.ends(object.resource());
+    if let Some(began) = as_of {
         let fresh = LastRead::between(began, run.now());
         run.write(move |tx| closing_counts::claim_changes(tx, object, fresh)).await?;
     }
@@ -80,19 +80,20 @@ pub(in crate::sync) async fn walk_changes(run: &Run<'_>, object: Object) -> Resu
 type Unread = Option<(Instant, Instant)>;
 
 /// The walk that reads what has changed: the one under way, or the next.
-pub(in crate::sync) async fn next_walk(run: &Run<'_>, object: Object) -> Result<(Walk, Unread), SyncError> {
-    let reading = run.read(move |tx| Ok((tx.known_changes(object)?, tx.reads(ReadOf::Changes(object))?.pop())));
+pub(in crate::sync) async fn next_walk(run: &Run<'_>, object: Object) -> Result<(Checkpoint<Walk>, Unread), SyncError> {
+    let reading = run.read(move |tx| Ok((tx.known_changes(object)?, tx.reads::<Walk>(ReadOf::Changes(object))?.pop())));
     let known = match reading.await? {
-        (_, Some(read)) => return Ok((Walk::of(read).resumed(&run.reader), None)),
+        (_, Some(read)) => return Ok((Checkpoint { position: read.position.clone().resumed(run.id), ..read }, None)),
         (known, None) => known,
     };
+    let as_of = Some(run.now());
     let served_at = service_clock::boundary(run, object).await?;
-    let (mut walk, unread) = match lower_bound(&known, served_at, run.engine.settings.overlap) {
+    let (mut position, unread) = match lower_bound(&known, served_at, run.engine.settings.overlap) {
         Some(low) => behind_unsettled(run, object, low, &known).await?,
         None => (Walk::of_changes(None), None),
     };
-    walk.seen.served_at = served_at;
-    Ok((walk, unread))
+    position.seen.served_at = served_at;
+    Ok((Checkpoint { part: String::new(), bounds: TimeBounds::Whole, done: false, as_of, position }, unread))
 }
 
 /// The walk: after `low`, but behind what that would read again if nothing is committed there any more, or if it is more

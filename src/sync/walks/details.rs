@@ -20,7 +20,6 @@ use crate::sync::apply::ApplyReport;
 use crate::sync::checks::lookup_by_id;
 use crate::sync::checks::lookup_by_id::MANY_NOT_FOUND;
 use crate::sync::error::{Asking, Suspension, SyncError};
-use crate::sync::events::RunEvent;
 use crate::sync::run::Run;
 use crate::sync::walks::definitions;
 
@@ -51,8 +50,6 @@ struct DetailBatch<'r> {
     /// Records that failed since the last success, and requests without an answer since the last answer.
     failed: u32,
     unanswered: u32,
-    /// Rows so far in this step.
-    rows: u64,
     /// Whether too many failed or were not found, so that no more are read in this run.
     given_up: bool,
 }
@@ -67,7 +64,7 @@ pub(in crate::sync) async fn read_details(run: &Run<'_>, object: Object) -> Resu
     let others = waiting.clone();
     let waiting_due = run.read(move |tx| tx.count_due_among(object, &others)).await?;
     run.begins(object.resource(), "details", Some(total));
-    let (mut rows, mut skipped) = (0, waiting.clone());
+    let mut skipped = waiting.clone();
     let mut last: Option<DueDetail> = None;
     // Those behind `last`, and those of them that do not wait.
     let (mut behind, mut wanted) = (total, total.saturating_sub(waiting_due));
@@ -83,9 +80,8 @@ pub(in crate::sync) async fn read_details(run: &Run<'_>, object: Object) -> Resu
         behind -= due.len() as u64;
         let ids: VecDeque<RecordId> = due.into_iter().map(|due| due.id).filter(|id| !skipped.contains(id)).collect();
         wanted = wanted.saturating_sub(ids.len() as u64).min(behind);
-        let ended = read_batch(run, object, ids, Purpose::Details, rows).await?;
+        let ended = read_batch(run, object, ids, Purpose::Details).await?;
         skipped.extend(ended.skipped);
-        rows = ended.rows;
         if ended.given_up {
             // Further requests would fail in the same way.
             break;
@@ -111,7 +107,7 @@ pub(in crate::sync) async fn refresh_details(run: &Run<'_>, object: Object) -> R
     let mut left = refreshed_in_run(run, object).await?;
     while left > 0 {
         let aged = old_details(run, object, left, true).await?;
-        match read_batch(run, object, aged, Purpose::Refresh, 0).await {
+        match read_batch(run, object, aged, Purpose::Refresh).await {
             // No RU are left over: the run is complete anyway.
             Err(error) if matches!(error.suspension(), Some(Suspension::Budget(_))) => return Ok(()),
             ended => left = if ended?.given_up { 0 } else { left.saturating_sub(EXAMINED_AT_ONCE) },
@@ -147,13 +143,12 @@ pub(in crate::sync) async fn old_details(
     Ok(aged.into_iter().filter(|id| !waiting.contains(id)).take(most).collect())
 }
 
-/// Reads these details; `rows` were read in this step before.
+/// Reads these details.
 async fn read_batch<'r>(
     run: &'r Run<'r>,
     object: Object,
     ids: VecDeque<RecordId>,
     purpose: Purpose,
-    rows: u64,
 ) -> Result<DetailBatch<'r>, SyncError> {
     let (limits, tries) = (run.engine.meter.limits(), run.engine.client.tries());
     let owed = run.read(move |tx| unread::failed_owed(tx, object)).await?;
@@ -167,7 +162,6 @@ async fn read_batch<'r>(
         failures: FailedDetails::stored(owed, limits, tries, run.steady_time()),
         failed: 0,
         unanswered: 0,
-        rows,
         given_up: false,
     };
     let (mut under_way, mut arrived, mut ended) = (FuturesUnordered::new(), VecDeque::new(), Ok(()));
@@ -194,11 +188,8 @@ async fn read_batch<'r>(
             }
         };
         match taken {
-            Ok(()) => {
-                batch.rows += 1;
-                let (resource, rows, ru) = (object.resource(), batch.rows, run.spent());
-                run.engine.observer.on(RunEvent::Stored { resource, rows, ru });
-            }
+            // Those of changed records are no rows of the list that is being read.
+            Ok(()) => run.stored(object.resource(), u64::from(purpose != Purpose::Changes)),
             // What others have asked for is stored all the same; nothing new begins.
             Err(error) => {
                 batch.ids.clear();
@@ -362,7 +353,7 @@ pub(in crate::sync) async fn read_omitted(run: &Run<'_>, object: Object) -> Resu
     }
     let waiting = waiting(run, object).await?;
     let ids: VecDeque<RecordId> = noted.into_iter().filter(|id| !waiting.contains(id)).collect();
-    match read_batch(run, object, ids, Purpose::Changes, 0).await {
+    match read_batch(run, object, ids, Purpose::Changes).await {
         // The lists of the object may be answered although its details are not: the rest stays noted.
         Err(error) if error.class() == Some(ErrorClass::Retry) => {
             tracing::info!(%object, "Some values of {object} records stay as they were: {}", error_chain(&error));

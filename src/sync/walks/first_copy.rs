@@ -3,7 +3,8 @@
 //! Nothing is known of the list yet. Its first page is asked for with the total; where that is large, one request finds
 //! the newest records and how many records have a date. Its rows are stored, so that the last slice ends before them and
 //! the request costs nothing more. From then on [`next_cuts`] says where to cut, and the first page
-//! of each new slice, which is needed anyway, says how many rows that slice has.
+//! of each new slice, which is needed anyway, says how many rows that slice has. What was said of the newest records is
+//! compared with the rows of all slices ([`super::sweep`]).
 //!
 //! # Always true
 //! - The slices that are stored cover every record that was not read. A cut is one transaction; a kill at any moment
@@ -15,7 +16,6 @@ use std::time::Duration;
 use futures_util::future::join_all;
 
 use super::pages::WalkPurpose;
-use super::short_list::FetchedPage;
 use super::slice_cuts::{KnownSlice, PAGE, next_cuts};
 use super::walk::{Frontier, Walk, gap};
 use crate::api::{ListQuery, PageSize, SortBy};
@@ -33,28 +33,47 @@ struct NewestRecords {
     gap: Option<u64>,
     /// How many records have a creation time.
     dated: u64,
-    /// From when on the page has every dated record, and how many those are; `None` if that is unknown.
-    whole_from: Option<(Instant, u64)>,
+    /// From when on the page has every dated record, if that is known, and how many those are.
+    end: Option<Instant>,
+    rows: u64,
+    /// How many of those cannot be stored.
+    unusable: u32,
     /// The highest `updatedAt` that may be a watermark.
     high: Option<Instant>,
-    page: FetchedPage,
 }
 
 impl NewestRecords {
-    /// What it has read: every record from `end` on. Its older rows, the last slice reads too.
-    fn as_part(&self, end: Instant) -> Checkpoint<Walk> {
-        let mut part =
-            Checkpoint { done: true, ..new_slice(2, TimeBounds::Dated { from: Some(end), to: None }, false) };
-        part.position.seen.rows = self.whole_from.map_or(0, |(_, rows)| rows);
-        part.position.seen.high = self.high;
-        part
+    /// What it has read. Its older rows, the last slice reads too.
+    fn as_part(&self) -> Option<Checkpoint<Walk>> {
+        let bounds = TimeBounds::Dated { from: Some(self.end?), to: None };
+        let mut part = Checkpoint { done: true, ..new_slice(2, bounds, false) };
+        (part.position.seen.rows, part.position.seen.high) = (self.rows, self.high);
+        Some(part)
     }
 
     /// How many requests it costs beyond those that a list without the page's rows saves.
     fn cost(&self) -> u64 {
         let pages = |rows: u64| rows.div_ceil(PAGE);
-        let rows = self.whole_from.map_or(0, |(_, rows)| rows);
-        (1 + pages(self.dated.saturating_sub(rows))).saturating_sub(pages(self.dated))
+        (1 + pages(self.dated.saturating_sub(self.rows))).saturating_sub(pages(self.dated))
+    }
+
+    /// A slice that has so many rows left. One without a place to go on from is only read, and cut no more.
+    fn slice(&self, read: Checkpoint<Walk>, rows: u64) -> CopySlice {
+        let seconds = |micros: u64| micros as f64 / 1e6;
+        let (walk, to) = (&read.position, read.bounds.dates().1);
+        let (from, rows) = match walk.frontier {
+            Frontier::At(from) if !read.done => (from, rows),
+            _ => (self.at, 0),
+        };
+        let known = KnownSlice {
+            from,
+            last: to.map_or(self.at, |to| to.minus(Duration::from_micros(1))),
+            rows,
+            gap_at_start: walk.size.gap.map(seconds),
+            // Where a later slice begins, a bulk import may begin too.
+            gap_at_end: self.gap.filter(|_| to == self.end).map(seconds),
+        };
+        CopySlice { read, known }
     }
 }
 
@@ -69,176 +88,114 @@ fn whole_from(keys: &[Option<Instant>]) -> Option<(Instant, u64)> {
     (rows > 0).then_some((from, rows))
 }
 
-/// A slice of the first copy, and how many rows it has left.
 struct CopySlice {
     read: Checkpoint<Walk>,
-    from: Instant,
-    rows: u64,
+    known: KnownSlice,
 }
 
 /// Cuts the first copy of a large object, if it is still one walk.
 pub(in crate::sync) async fn cut_first_copy(run: &Run<'_>, object: Object) -> Result<(), SyncError> {
     let walkers = run.engine.workers();
-    let Some(Checkpoint { part, bounds, position, .. }) = whole_walk(run, object).await? else { return Ok(()) };
-    if walkers < 2 {
-        return Ok(());
-    }
-    if position.seen.pages == 0 {
-        pages::walk(run, WalkPurpose::Slice(object, part, bounds), position.pausing()).await?;
+    let Some(whole) = whole_walk(run, object).await?.filter(|_| walkers > 1) else { return Ok(()) };
+    if whole.position.seen.pages == 0 {
+        pages::walk(run, WalkPurpose::Slice(object), whole, true).await?;
     }
     let Some(mut whole) = whole_walk(run, object).await? else { return Ok(()) };
     let walk = &mut whole.position;
     let (Frontier::At(from), Some(total)) = (walk.frontier, walk.size.total) else { return Ok(()) };
     // As many more requests as slices, at most.
     let Some(allowed) = run.engine.settings.slices(total) else { return Ok(()) };
-    let Some(newest) = newest_records(run, object, walk).await? else { return Ok(()) };
-    let (end, on_page) = newest.whole_from.unzip();
-    let rows = newest.dated.saturating_sub(walk.seen.rows + on_page.unwrap_or(0));
-    let end = end.filter(|end| *end > from);
-    walk.range = TimeRange::dated(TimeField::CreatedAt, None, end);
-    let mut slices = vec![CopySlice { read: whole, from, rows }];
+    let Some(mut newest) = newest_records(run, object, walk, from).await? else { return Ok(()) };
+    walk.range = TimeRange::dated(TimeField::CreatedAt, None, newest.end);
+    // What is created from now on is in no slice, so that it hides no row that is missing there.
+    walk.size.total = Some(newest.dated);
+    whole.bounds = walk.range.bounds;
+    let rows = newest.dated.saturating_sub(walk.seen.rows + newest.rows);
+    let mut slices = vec![newest.slice(whole, rows)];
     // What the slices of dates leave out, until they are stored. The totals of two moments do not show that no record is
     // without a date.
-    let newest_part = end.map(|end| newest.as_part(end));
-    let mut page = newest_part.as_ref().map(|part| (newest.page.clone(), part.position.seen.rows));
-    let mut others: Vec<_> = [new_slice(1, TimeBounds::Dateless, false)].into_iter().chain(newest_part).collect();
+    let mut others = vec![new_slice(1, TimeBounds::Dateless, false)];
+    others.extend(newest.as_part());
     let mut made = 3;
-    // Beside the newest records: those without a date, unless the page that has them all saves their count; and each
-    // slice that had no more than its first page.
-    let mut spent = newest.cost() + u64::from(total.saturating_sub(newest.dated) > u64::from(PageSize::MAX.get()));
-    while let Some((n, cuts)) = next_cuts(&known(&slices, &newest), walkers, allowed.saturating_sub(spent)) {
-        let slice = &slices[n];
-        let end = slice.read.position.range.bounds.dates().1;
-        let Some(parts) = slice.read.position.cut(slice.from, &cuts, end) else { break };
-        let first = slice.read.bounds.dates().0;
-        let mut parts: Vec<Checkpoint<Walk>> = parts
-            .into_iter()
-            .enumerate()
-            .map(|(n, position)| {
-                let (from, to) = position.range.bounds.dates();
-                let part = if n == 0 { slice.read.part.clone() } else { (made + n).to_string() };
-                let bounds = TimeBounds::Dated { from: if n == 0 { first } else { from }, to };
-                Checkpoint { part, bounds, done: false, as_of: None, position }
-            })
-            .collect();
-        made += parts.len();
-        let rows_left = slice.rows;
-        // What was announced, the lowest part has to show, but for what the others announce: a run that ends before they do
-        // leaves a copy that is short.
-        let seen = parts[0].position.seen.rows;
-        parts[0].position.size.total = Some(seen + rows_left);
-        let stored = parts.iter().cloned().chain(others.drain(..)).collect();
-        store_slices(run, object, stored, page.take()).await?;
-        let mut low = parts.remove(0);
-        let made_now = parts.len();
-        let (read, of_parts) = read_first_pages(run, object, parts).await?;
-        spent += (made_now - read.len()) as u64;
-        let rows = rows_left.saturating_sub(of_parts.rows);
-        low.position.size.total = of_parts.is_announced.then_some(seen + rows);
-        store_slices(run, object, vec![low.clone()], None).await?;
-        slices[n] = CopySlice { read: low, from: slices[n].from, rows };
-        slices.splice(n + 1..n + 1, read);
+    // Beside the newest records: those without a date, unless the page that has them all saves their count.
+    let spent = newest.cost() + u64::from(total.saturating_sub(newest.dated) > u64::from(PageSize::MAX.get()));
+    loop {
+        let known: Vec<KnownSlice> = slices.iter().map(|slice| slice.known).collect();
+        let Some((n, cuts)) = next_cuts(&known, walkers, allowed.saturating_sub(spent)) else { break };
+        let CopySlice { read, known } = &slices[n];
+        let Some(position) = read.position.ending_at(cuts[0]) else { break };
+        let (from, end) = read.bounds.dates();
+        let bounds = TimeBounds::Dated { from, to: Some(cuts[0]) };
+        let low = Checkpoint { part: read.part.clone(), bounds, done: false, as_of: None, position };
+        let ends = cuts.iter().skip(1).copied().map(Some).chain([end]);
+        let further = cuts.iter().zip(ends).enumerate().map(|(n, (from, to))| {
+            let slice = new_slice(made + n, TimeBounds::Dated { from: Some(*from), to }, false);
+            Checkpoint { position: slice.position.with_pages_of(&low.position).counted(), ..slice }
+        });
+        let further: Vec<Checkpoint<Walk>> = further.collect();
+        made += further.len();
+        let stored = [&further[..], std::slice::from_ref(&low), &std::mem::take(&mut others)].concat();
+        let unusable = std::mem::take(&mut newest.unusable);
+        let storing = run.write(move |tx| {
+            tx.claims().leave_records_out(object, unusable)?;
+            stored.iter().try_for_each(|slice| tx.claims().keep_read(ReadOf::Sweep(object), slice))
+        });
+        storing.await?;
+        let first_page = |part: &Checkpoint<Walk>| pages::walk(run, WalkPurpose::Slice(object), part.clone(), true);
+        join_all(further.iter().map(first_page)).await.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let mut read: Vec<Checkpoint<Walk>> = run.read(move |tx| tx.reads(ReadOf::Sweep(object))).await?;
+        read.retain(|read| further.iter().any(|slice| slice.part == read.part));
+        let of_further: u64 = read.iter().map(|read| read.position.seen.rows + read.position.rows_left()).sum();
+        let mut cut = vec![newest.slice(low, known.rows.saturating_sub(of_further))];
+        cut.extend(read.into_iter().map(|read| newest.slice(read.clone(), read.position.rows_left())));
+        slices.splice(n..=n, cut);
+    }
+    if others.is_empty() {
+        run.stored(object.resource(), newest.rows);
     }
     Ok(())
 }
 
 /// The only walk of a first copy that was not cut; `None` where there are several or another.
 async fn whole_walk(run: &Run<'_>, object: Object) -> Result<Option<Checkpoint<Walk>>, SyncError> {
-    let slices: Vec<Checkpoint<Walk>> = run.read(move |tx| tx.reads(ReadOf::Sweep(object))).await?;
-    let is_counted = |walk: &Walk| walk.size.counted || walk.size.total.is_some();
-    let is_whole = |walk: &Walk| walk.range.bounds != TimeBounds::Dateless;
-    let mut whole = slices.into_iter().filter(|slice| slice.bounds == TimeBounds::Whole && !slice.done);
-    Ok(whole.next().filter(|slice| is_whole(&slice.position) && is_counted(&slice.position)))
+    let mut slices: Vec<Checkpoint<Walk>> = run.read(move |tx| tx.reads(ReadOf::Sweep(object))).await?;
+    slices.retain(|Checkpoint { bounds, done, position: Walk { range, size, .. }, .. }| {
+        let is_counted = size.counted || size.total.is_some();
+        is_counted && !done && *bounds == TimeBounds::Whole && range.bounds != TimeBounds::Dateless
+    });
+    Ok(slices.pop())
 }
 
-/// Stores slices, and with them the page of the newest records, which the last slice ends before, and how many it has.
-async fn store_slices(
+/// Reads and stores the newest records, behind those that were read; `None` where the answer is of no use.
+async fn newest_records(
     run: &Run<'_>,
     object: Object,
-    slices: Vec<Checkpoint<Walk>>,
-    newest: Option<(FetchedPage, u64)>,
-) -> Result<(), SyncError> {
-    let (resource, meter, now) = (object.resource(), run.engine.meter.clone(), run.now());
-    let stored = run.write(move |tx| {
-        slices.iter().try_for_each(|slice| tx.claims().keep_read(ReadOf::Sweep(object), slice))?;
-        let Some((newest, rows)) = newest else { return Ok(None) };
-        let (answer, page) = newest.current(tx, resource)?;
-        let noted = apply::apply_page(tx, object, &page, &answer.asked, now)?;
-        tx.claims().leave_records_out(object, page.unusable)?;
-        meter.enter(tx)?;
-        Ok(Some((noted, rows)))
-    });
-    let Some((noted, rows)) = stored.await? else { return Ok(()) };
-    pages::after_page(run, object, run.swept(rows), &noted).await
-}
-
-/// How many rows new slices have, and whether each says so.
-struct PartRows {
-    rows: u64,
-    is_announced: bool,
-}
-
-/// Reads the first page of new slices side by side. Gives those that have more, and the rows of all of them.
-async fn read_first_pages(
-    run: &Run<'_>,
-    object: Object,
-    parts: Vec<Checkpoint<Walk>>,
-) -> Result<(Vec<CopySlice>, PartRows), SyncError> {
-    let names: Vec<String> = parts.iter().map(|slice| slice.part.clone()).collect();
-    let reading = parts.into_iter().map(|Checkpoint { part, bounds, position, .. }| {
-        pages::walk(run, WalkPurpose::Slice(object, part, bounds), position.pausing())
-    });
-    join_all(reading).await.into_iter().collect::<Result<Vec<_>, _>>()?;
-    let stored: Vec<Checkpoint<Walk>> = run.read(move |tx| tx.reads(ReadOf::Sweep(object))).await?;
-    let (mut slices, mut of_parts) = (Vec::new(), PartRows { rows: 0, is_announced: true });
-    for read in stored.into_iter().filter(|slice| names.contains(&slice.part)) {
-        of_parts.rows += read.position.seen.rows.max(read.position.size.total.unwrap_or(0));
-        if read.done {
-            continue;
-        }
-        of_parts.is_announced &= read.position.size.total.is_some();
-        // Without a place to go on from it is only read, and cut no more.
-        let Frontier::At(from) = read.position.frontier else { continue };
-        slices.push(CopySlice { rows: read.position.rows_left().unwrap_or(0), read, from });
-    }
-    slices.sort_by_key(|slice| slice.from);
-    Ok((slices, of_parts))
-}
-
-/// Asks for the newest records; `None` where the answer is of no use.
-async fn newest_records(run: &Run<'_>, object: Object, walk: &Walk) -> Result<Option<NewestRecords>, SyncError> {
-    let query = ListQuery::new(object.resource())
-        .sort(SortBy::CreatedDesc)
-        .is_null("createdAt", false)
-        .limit(walk.page_size())
-        .count_exact();
-    let page = match run.engine.page(&query, Purpose::Sweep, "list").await {
+    walk: &Walk,
+    read: Instant,
+) -> Result<Option<NewestRecords>, SyncError> {
+    let resource = object.resource();
+    let query = ListQuery::new(resource).sort(SortBy::CreatedDesc).is_null("createdAt", false);
+    let arrived = match run.engine.page(&query.limit(walk.page_size()).count_exact(), Purpose::Sweep, "list").await {
         Err(error) if error.allows_another() => return Ok(None),
-        page => page?,
+        arrived => arrived?,
     };
-    let mut facts = pages::facts(run, walk.range.field, &page);
+    let mut facts = pages::facts(run, walk.range.field, &arrived);
     facts.keys.reverse();
     let (Some(Some(at)), Some(dated)) = (facts.keys.last().copied(), facts.total) else { return Ok(None) };
-    let whole_from = whole_from(&facts.keys).map(|(from, rows)| (from, rows + facts.unusable));
-    let gap = gap(&facts.keys);
-    Ok(Some(NewestRecords { at, gap, dated, whole_from, high: facts.high, page }))
-}
-
-fn known(slices: &[CopySlice], newest: &NewestRecords) -> Vec<KnownSlice> {
-    let seconds = |micros: u64| micros as f64 / 1e6;
-    let slice_of = |CopySlice { read, from, rows }: &CopySlice| KnownSlice {
-        from: *from,
-        last: read.position.range.bounds.dates().1.map_or(newest.at, |to| to.minus(Duration::from_micros(1))),
-        rows: *rows,
-        gap_at_start: read.position.size.gap.map(seconds),
-        gap_at_end: None,
-    };
-    let mut known: Vec<KnownSlice> = slices.iter().map(slice_of).collect();
-    // Where a later slice begins, a bulk import may begin too.
-    if let Some(last) = known.last_mut() {
-        last.gap_at_end = newest.gap.map(seconds);
-    }
-    known
+    let (end, rows) = whole_from(&facts.keys).filter(|(end, _)| *end > read).unzip();
+    let unusable = end.map_or(0, |_| arrived.page.unusable);
+    let rows = rows.unwrap_or(0) + u64::from(unusable);
+    let newest = NewestRecords { at, gap: gap(&facts.keys), dated, end, rows, unusable, high: facts.high };
+    let (meter, now) = (run.engine.meter.clone(), run.now());
+    let storing = run.write(move |tx| {
+        let (answer, page) = arrived.current(tx, resource)?;
+        meter.enter(tx)?;
+        apply::apply_page(tx, object, &page, &answer.asked, now)
+    });
+    let noted = storing.await?;
+    // Its rows count once it is a slice.
+    pages::after_page(run, object, 0, &noted).await?;
+    Ok(Some(newest))
 }
 
 /// A slice of which nothing was read.

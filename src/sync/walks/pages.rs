@@ -23,17 +23,10 @@ use crate::sync::walks::{definitions, details, service_clock};
 #[derive(Clone, Debug)]
 pub(in crate::sync) enum WalkPurpose {
     Changes(Object),
-    /// One slice of a sweep: its number, and what it has.
-    Slice(Object, String, TimeBounds),
+    /// A slice of a sweep.
+    Slice(Object),
     /// The records that have a value in a custom field.
     Fill(Object, Arc<Definition>),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::sync) enum WalkEnd {
-    Finished,
-    /// It is suspended; the next run continues it.
-    Later,
 }
 
 /// The maximum number of consecutive pages without changes whose checkpoint is not stored, and that are read again
@@ -44,15 +37,19 @@ const MAX_UNSAVED: u32 = 8;
 pub(super) struct Walker<'r> {
     pub(super) run: &'r Run<'r>,
     pub(super) job: WalkPurpose,
+    /// What it reads; the position is that of its begin.
+    read: Checkpoint<Walk>,
     /// The walk after the last page that was stored.
     pub(super) walk: Walk,
     /// Pages stored since its checkpoint was.
     pub(super) unsaved: u32,
+    /// Whether it stops after a page, although there are more.
+    is_first_page: bool,
 }
 
 impl WalkPurpose {
     pub(super) fn object(&self) -> Object {
-        let (WalkPurpose::Changes(object) | WalkPurpose::Slice(object, ..) | WalkPurpose::Fill(object, ..)) = self;
+        let (WalkPurpose::Changes(object) | WalkPurpose::Slice(object) | WalkPurpose::Fill(object, _)) = self;
         *object
     }
 
@@ -60,7 +57,7 @@ impl WalkPurpose {
     const fn asks(&self) -> (Purpose, &'static str) {
         match self {
             WalkPurpose::Changes(_) => (Purpose::Changes, "list the changes of"),
-            WalkPurpose::Slice(..) => (Purpose::Sweep, "list"),
+            WalkPurpose::Slice(_) => (Purpose::Sweep, "list"),
             WalkPurpose::Fill(..) => (Purpose::Sweep, "list the values of a new field of"),
         }
     }
@@ -76,7 +73,7 @@ impl WalkPurpose {
     ) -> Result<(), StoreError> {
         match self {
             WalkPurpose::Changes(_) => Ok(()),
-            WalkPurpose::Slice(object, ..) => {
+            WalkPurpose::Slice(object) => {
                 if tx.is_copied(*object)? {
                     mark_missing(tx, *object, walk, before, records, is_last)?;
                     omitted_values::mark_restored(tx, *object, (records, older), details)?;
@@ -96,22 +93,22 @@ impl WalkPurpose {
         }
     }
 
-    fn checkpoint(&self, tx: &MirrorTx<'_>, walk: &Walk, done: bool) -> Result<(), StoreError> {
-        let (reading, part, bounds) = match self {
-            WalkPurpose::Changes(object) => (ReadOf::Changes(*object), "", TimeBounds::Whole),
-            WalkPurpose::Slice(object, part, bounds) => (ReadOf::Sweep(*object), part.as_str(), *bounds),
-            WalkPurpose::Fill(object, definition) => {
-                (ReadOf::Fill(*object), definition.key.as_str(), TimeBounds::Whole)
-            }
+    fn checkpoint(&self, tx: &MirrorTx<'_>, read: &Checkpoint<Walk>) -> Result<(), StoreError> {
+        let reading = match *self {
+            WalkPurpose::Changes(object) => ReadOf::Changes(object),
+            WalkPurpose::Slice(object) => ReadOf::Sweep(object),
+            WalkPurpose::Fill(object, _) => ReadOf::Fill(object),
         };
-        let read = Checkpoint { part: part.into(), bounds, done, as_of: walk.present.at, position: walk };
-        tx.claims().keep_read(reading, &read)
+        tx.claims().keep_read(reading, read)
     }
 
     /// Stores that a walk is finished. What a sweep has read is kept until it ends, and a back-fill until its column is
     /// complete: what follows the walk may need another run.
-    fn finish(&self, tx: &MirrorTx<'_>, walk: &Walk) -> Result<(), StoreError> {
-        let WalkPurpose::Changes(object) = *self else { return self.checkpoint(tx, walk, true) };
+    fn finish(&self, tx: &MirrorTx<'_>, read: Checkpoint<Walk>) -> Result<(), StoreError> {
+        let WalkPurpose::Changes(object) = *self else {
+            return self.checkpoint(tx, &Checkpoint { done: true, ..read });
+        };
+        let walk = read.position;
         if walk.seen.pages > 1 {
             // What it passed over may be later than all that it has read.
             let passed = walk.seen.paged.iter().filter_map(|range| range.bounds.dates().1);
@@ -137,44 +134,47 @@ fn mark_missing(
 ) -> Result<(), StoreError> {
     let ids: Vec<&str> = records.iter().map(|record| record.id.as_str()).collect();
     let ids = serde_json::Value::from(ids).to_string();
-    let after = walk.frontier;
-    let (from, to) = walk.range.bounds.dates();
     let behind = |at: Instant| Some(at.plus(Duration::from_micros(1)));
-    let from = match before {
-        Frontier::Start => from,
-        Frontier::At(at) => behind(at),
-        Frontier::Nulls => None,
+    let (from, end) = walk.range.bounds.dates();
+    let from = if let Frontier::At(at) = before { behind(at) } else { from };
+    let to = match walk.frontier {
+        Frontier::At(at) if !is_last => Some(behind(at)),
+        Frontier::Start if !is_last => None,
+        _ => Some(end),
     };
-    let nominate = |to| tx.knowledge().nominate_unseen(object, TimeBounds::Dated { from, to }, &ids);
-    let has_dates = walk.range.bounds != TimeBounds::Dateless && before != Frontier::Nulls;
-    let has_nulls = !matches!(walk.range.bounds, TimeBounds::Dated { .. });
-    if has_dates {
-        match after {
-            Frontier::At(at) if !is_last => nominate(behind(at))?,
-            Frontier::Start if !is_last => {}
-            _ => nominate(to)?,
-        }
-    }
-    if has_nulls && before != Frontier::Nulls && (after == Frontier::Nulls || is_last) {
-        tx.knowledge().nominate_unseen(object, TimeBounds::Dateless, &ids)?;
-    }
-    Ok(())
+    let dated = to.filter(|_| walk.range.bounds != TimeBounds::Dateless).map(|to| TimeBounds::Dated { from, to });
+    let is_to_its_end = is_last || walk.frontier == Frontier::Nulls;
+    let has_nulls = is_to_its_end && !matches!(walk.range.bounds, TimeBounds::Dated { .. });
+    let passed = dated.into_iter().chain(has_nulls.then_some(TimeBounds::Dateless));
+    passed
+        .filter(|_| before != Frontier::Nulls)
+        .try_for_each(|bounds| tx.knowledge().nominate_unseen(object, bounds, &ids))
 }
 
-/// Walks a range completely, or as far as this run goes.
-pub(in crate::sync) async fn walk(run: &Run<'_>, job: WalkPurpose, walk: Walk) -> Result<WalkEnd, SyncError> {
-    let mut walker = Walker { run, job, walk, unsaved: 0 };
+/// Walks a range to its end, or to the end of its first page.
+pub(in crate::sync) async fn walk(
+    run: &Run<'_>,
+    job: WalkPurpose,
+    read: Checkpoint<Walk>,
+    is_first_page: bool,
+) -> Result<(), SyncError> {
+    let mut walker = Walker { run, job, walk: read.position.clone(), read, unsaved: 0, is_first_page };
     let walked = walker.walk_pages().await;
     if walked.is_err() && walker.unsaved > 0 {
         // A walk that is stopped regularly continues exactly where it stopped.
-        let Walker { job, walk, .. } = walker;
-        run.write(move |tx| job.checkpoint(tx, &walk, false)).await?;
+        let (job, read) = (walker.job.clone(), walker.at(walker.walk.clone()));
+        run.write(move |tx| job.checkpoint(tx, &read)).await?;
     }
     walked
 }
 
 impl Walker<'_> {
-    async fn walk_pages(&mut self) -> Result<WalkEnd, SyncError> {
+    /// What it reads, at this position.
+    fn at(&self, position: Walk) -> Checkpoint<Walk> {
+        Checkpoint { position, ..self.read.clone() }
+    }
+
+    async fn walk_pages(&mut self) -> Result<(), SyncError> {
         let (object, resource) = (self.job.object(), self.job.object().resource());
         let mut ahead: Option<Result<FetchedPage, SyncError>> = None;
         loop {
@@ -208,7 +208,7 @@ impl Walker<'_> {
                 },
                 next => next,
             };
-            let goes_on = !walk.takes_a_pause() && next == Next::Page;
+            let goes_on = next == Next::Page && !self.is_first_page;
             let storing = self.store_page(arrived, &walk, (&next, goes_on), anomalies);
             let (saved, noted) = if goes_on {
                 let (stored, fetched) = tokio::join!(storing, self.fetch(&walk));
@@ -218,15 +218,11 @@ impl Walker<'_> {
                 storing.await?
             };
             (self.walk, self.unsaved) = (walk, if saved { 0 } else { self.unsaved + 1 });
-            let rows = match self.job {
-                WalkPurpose::Changes(_) | WalkPurpose::Fill(..) => self.walk.seen.rows,
-                WalkPurpose::Slice(..) => self.run.swept(facts.keys.len() as u64),
-            };
-            after_page(self.run, object, rows, &noted).await?;
+            after_page(self.run, object, facts.keys.len() as u64, &noted).await?;
             match next {
                 Next::Page if goes_on => {}
-                Next::End => return Ok(WalkEnd::Finished),
-                Next::Page | Next::Later => return Ok(WalkEnd::Later),
+                Next::End | Next::Page => return Ok(()),
+                Next::Later => return Err(SyncError::ConstantChanges { resource }),
                 Next::Stuck | Next::Repeats => return Err(SyncError::NotAdvancing { resource }),
                 Next::Restart(rest) => self.walk = self.go_on(*rest, None).await?,
             }
@@ -286,7 +282,7 @@ impl Walker<'_> {
         let (purpose, doing) = self.job.asks();
         let query = match &self.job {
             WalkPurpose::Fill(_, definition) => query.custom_is_null(definition, false),
-            WalkPurpose::Changes(_) | WalkPurpose::Slice(..) => query,
+            WalkPurpose::Changes(_) | WalkPurpose::Slice(_) => query,
         };
         self.run.engine.page(&query, purpose, doing).await
     }
@@ -302,9 +298,9 @@ impl Walker<'_> {
     /// Stores the walk that follows instead of another.
     pub(super) async fn go_on(&self, walk: Walk, anomaly: Option<Anomaly>) -> Result<Walk, SyncError> {
         let (resource, now) = (self.job.object().resource(), self.run.now());
-        let (job, checkpoint) = (self.job.clone(), walk.clone());
+        let (job, read) = (self.job.clone(), self.at(walk.clone()));
         let writing = self.run.write(move |tx| {
-            job.checkpoint(tx, &checkpoint, false)?;
+            job.checkpoint(tx, &read)?;
             anomaly.map_or(Ok(()), |anomaly| anomaly.enter(tx, resource, now))
         });
         writing.await?;
@@ -329,7 +325,7 @@ impl Walker<'_> {
         let (service_time, resource) = (run.results().service_time, object.resource());
         let (details, overlap) = (run.engine.reads_details(object), run.engine.settings.overlap);
         let answered = service_clock::answer_time(run, &arrived.answer, &arrived.page.records);
-        let (job, walk, meter, now) = (self.job.clone(), walk.clone(), run.engine.meter.clone(), run.now());
+        let (job, read, meter, now) = (self.job.clone(), self.at(walk.clone()), run.engine.meter.clone(), run.now());
         let stored = run.write(move |tx| {
             let (answer, page) = arrived.current(tx, resource)?;
             tx.knowledge().answered(answered);
@@ -340,16 +336,16 @@ impl Walker<'_> {
                 // A page that changes nothing must not count as one that has written.
                 _ if page.unusable == 0 => {}
                 // Without an id they are in no count of what is missing.
-                WalkPurpose::Slice(..) => tx.claims().leave_records_out(object, page.unusable)?,
-                WalkPurpose::Changes(_) => closing_counts::owe_changes(tx, object, walk.origin, walk.seen.high)?,
+                WalkPurpose::Slice(_) => tx.claims().leave_records_out(object, page.unusable)?,
+                WalkPurpose::Changes(_) => closing_counts::owe_changes(tx, object, read.position.origin, read.position.seen.high)?,
                 WalkPurpose::Fill(..) => {}
             }
-            job.remember_page(tx, &walk, before, (&page.records, &noted.older), (is_last, details))?;
+            job.remember_page(tx, &read.position, before, (&page.records, &noted.older), (is_last, details))?;
             let saved = save || tx.has_written();
             if ends {
-                job.finish(tx, &walk)?;
+                job.finish(tx, read)?;
             } else if saved {
-                job.checkpoint(tx, &walk, false)?;
+                job.checkpoint(tx, &read)?;
             }
             if saved {
                 meter.enter(tx)?;
@@ -374,15 +370,14 @@ pub(super) fn facts(run: &Run<'_>, by: TimeField, arrived: &FetchedPage) -> Fact
     let high = updates.filter(|at| time.is_plausible(*at) == Some(true)).max();
     let total = arrived.page.total;
     let ids = arrived.page.records.iter().map(|record| record.id.clone()).collect();
-    let settled_at = served_at.map(|served_at| served_at.minus(run.engine.settings.overlap));
-    let (next, reader, unusable) = (arrived.page.next.clone(), run.reader.clone(), arrived.page.unusable.into());
-    Facts { keys, ids, unusable, high, next, reader, served_at, settled_at, now: time.latest(), total }
+    let (next, unusable) = (arrived.page.next.clone(), arrived.page.unusable.into());
+    Facts { keys, ids, unusable, high, next, run: run.id, served_at, now: time.latest(), total }
 }
 
 /// Adds the results of a page to the run's tally, notifies the observer, and reads what the page calls for.
 pub(super) async fn after_page(run: &Run<'_>, object: Object, rows: u64, noted: &ApplyReport) -> Result<(), SyncError> {
     run.count(&noted.tally);
-    run.engine.observer.on(RunEvent::Stored { resource: object.resource(), rows, ru: run.spent() });
+    run.stored(object.resource(), rows);
     if noted.unknown_keys {
         definitions::refresh_definitions_for_unknown_keys(run).await?;
     }

@@ -65,12 +65,12 @@ impl Sweep {
         self.seen().map(|seen| seen.rows).sum()
     }
 
-    /// How many rows it has to read, as its parts announce; `None` where one has not.
+    /// How many rows it has to read, as its first part announces, where that was asked for. One that was cut announces those
+    /// that have a date.
     pub fn total(&self) -> Option<u64> {
-        let of_part = |Checkpoint { bounds, done, position: Walk { seen, size, .. }, .. }: &Checkpoint<Walk>| {
-            if *done || *bounds == TimeBounds::Dateless { Some(seen.rows) } else { size.total }
-        };
-        self.parts.iter().map(of_part).sum()
+        let announced = self.parts.iter().find(|part| part.part == "0")?.position.size.total?;
+        let dateless = self.parts.iter().filter(|part| part.bounds == TimeBounds::Dateless);
+        Some(announced + dateless.map(|part| part.position.seen.rows).sum::<u64>())
     }
 
     /// How far the changes are known once everything is read: the first changes walk begins where the copy began.
@@ -81,12 +81,17 @@ impl Sweep {
         }
     }
 
-    /// What was read by cursor: a count has to show that no record is missing there.
-    pub(in crate::sync) fn paged(&self) -> Vec<TimeRange> {
+    /// Where a count has to show that no record is missing: what was read by cursor; and each part where the list had fewer
+    /// rows than it announced, but for one that was not cut, of which what was read by cursor tells more.
+    fn unproven(&self) -> Vec<TimeRange> {
         let mut ranges: Vec<&TimeRange> = self.seen().flat_map(|seen| &seen.paged).collect();
         ranges.sort_by_key(|range| range.order());
         let mut joined = Vec::new();
         ranges.into_iter().for_each(|range| range.join(&mut joined, MAX_STRETCHES));
+        let is_short = self.total().is_some_and(|total| self.rows() < total);
+        if is_short && (joined.is_empty() || self.parts.len() > 1) {
+            joined = self.parts.iter().map(|part| TimeRange::of(TimeField::CreatedAt, part.bounds)).collect();
+        }
         joined
     }
 
@@ -134,7 +139,6 @@ pub(in crate::sync) async fn store_sweeps(run: &Run<'_>) -> Result<(), SyncError
 /// Reads every record: starts a sweep, or continues the one in progress.
 pub(in crate::sync) async fn sweep(run: &Run<'_>, object: Object) -> Result<(), SyncError> {
     let is_copied = run.read(move |tx| tx.is_copied(object)).await?;
-    run.results().swept = 0;
     let work = if is_copied { "sweep" } else { "full copy" };
     run.begins(object.resource(), work, None);
     let again = run.job.kind == JobKind::Resync && !run.job.accept_removals;
@@ -192,7 +196,7 @@ async fn walk_slices(run: &Run<'_>, object: Object) -> Result<(), SyncError> {
     let Some(Sweep { mut parts, .. }) = run.read(move |tx| Sweep::load(tx, object)).await? else {
         return Ok(());
     };
-    run.results().swept = parts.iter().map(|slice| slice.position.seen.rows).sum();
+    run.results().stored = parts.iter().map(|slice| slice.position.seen.rows).sum();
     let free = parts.iter().filter_map(|slice| slice.part.parse().ok()).max().map_or(0, |last: usize| last + 1);
     let lost = uncovered(&parts).into_iter().enumerate();
     parts.extend(lost.map(|(n, bounds)| first_copy::new_slice(free + n, bounds, may_count)));
@@ -202,10 +206,10 @@ async fn walk_slices(run: &Run<'_>, object: Object) -> Result<(), SyncError> {
         if failed.load(Ordering::Relaxed) {
             return Ok(());
         }
-        let purpose = WalkPurpose::Slice(object, slice.part.clone(), slice.bounds);
-        let ended = pages::walk(run, purpose, Walk::of(slice).resumed(&run.reader)).await;
+        let slice = Checkpoint { position: slice.position.clone().resumed(run.id), ..slice };
+        let ended = pages::walk(run, WalkPurpose::Slice(object), slice, false).await;
         failed.fetch_or(ended.is_err(), Ordering::Relaxed);
-        ended.map(drop)
+        ended
     });
     // As many at once as there are requests, however many slices: each has pages in hand, which take memory and are
     // read again after a kill.
@@ -254,7 +258,7 @@ pub(in crate::sync) fn end_sweep(
     // A first copy nominates nothing, so rows that it did not read may be of records that were removed since.
     let is_known = |rows: u64| (rows..=rows + sweep.left_out).contains(&sweep.rows());
     let is_unknown = is_first_copy && !is_known(tx.count_rows(object)?);
-    let ranges = if is_unknown { vec![TimeRange::WHOLE] } else { sweep.paged() };
+    let ranges = if is_unknown { vec![TimeRange::WHOLE] } else { sweep.unproven() };
     // What an earlier sweep owed, this one has read.
     tx.claims().set_unproven(object, TimeField::CreatedAt, &UnprovenRanges { ranges, ..UnprovenRanges::default() })?;
     let before = tx.goals().last_read(Goal::Sweep(object))?.map_or(Instant::EPOCH, |read| read.began);

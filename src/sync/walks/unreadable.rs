@@ -143,7 +143,7 @@ impl Walker<'_> {
             TimeField::CreatedAt => walk.range.within.and_then(|second| second.dates().1),
         };
         match self.job {
-            WalkPurpose::Slice(..) => run.write(move |tx| tx.claims().leave_records_out(object, 1)).await?,
+            WalkPurpose::Slice(_) => run.write(move |tx| tx.claims().leave_records_out(object, 1)).await?,
             // One that changes again and again is not searched for each time.
             WalkPurpose::Changes(_) => {
                 let moment = changed.map(|at| at.minus(MILLISECOND));

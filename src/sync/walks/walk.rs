@@ -24,7 +24,6 @@ pub use super::anomaly::Anomaly;
 use super::range::SECOND;
 use crate::api::{ListQuery, PageSize, SortBy};
 use crate::model::{Cursor, Instant, Op, RecordId, Resource, TimeBounds, TimeField, TimeRange};
-use crate::store::Checkpoint;
 pub(in crate::sync) use by_value::MAX_STRETCHES;
 
 /// How often a walk may restart without progress.
@@ -49,15 +48,6 @@ pub enum Frontier {
     Nulls,
 }
 
-/// Who received a cursor: a run, with its key, whose scopes the cursor is bound to.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CursorOwner {
-    /// The run in `sync_runs`.
-    pub run: i64,
-    /// The fingerprint of its key.
-    pub key: String,
-}
-
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
     /// The rows' sort keys, in the order of the page.
@@ -68,12 +58,10 @@ pub struct Facts {
     /// The highest `updatedAt` on the page that may be a watermark.
     pub high: Option<Instant>,
     pub next: Option<Cursor>,
-    /// Who received it.
-    pub reader: CursorOwner,
+    /// The run in `sync_runs` that received it.
+    pub run: i64,
     /// The service's time when the page was asked for, at least.
     pub served_at: Option<Instant>,
-    /// Before this, nothing is committed any more: the overlap before `served_at`.
-    pub settled_at: Option<Instant>,
     /// The latest of all clocks, with the answer: what changed after that of the first page, and until that of its own, is churn.
     pub now: Option<Instant>,
     /// How many rows the whole range has, where that was asked for.
@@ -113,8 +101,6 @@ pub struct Walk {
     pub size: RangeSize,
     /// What was known when the first of the walks that it restarts started, if it is a changes walk: rows later than this.
     pub origin: Option<Instant>,
-    /// As of when it will have read all changes, if it walks changes.
-    pub present: Present,
     /// What only the run that reads it needs.
     #[serde(skip)]
     turn: Turn,
@@ -149,23 +135,13 @@ pub struct RangeSize {
     dateless: bool,
 }
 
-/// As of when a walk will have read all changes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Present {
-    /// Our clock when the last run began that continued the walk while every later change was still before it. It is stored
-    /// beside the walk, so that a clock that was wrong can be corrected.
-    #[serde(skip)]
-    pub at: Option<Instant>,
-    /// Whether a later change may sort before the place that it has reached.
-    passed: bool,
-}
-
 /// How a list goes on after a page.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct NextPage {
     /// The cursor to follow; `None` where it goes on by value.
     cursor: Option<Cursor>,
-    reader: CursorOwner,
+    /// The run that received it.
+    run: i64,
     /// Whether all rows of the page have the same timestamp: a walk from there would read the page again.
     tied: bool,
     /// The cursor that the page was requested with; `None` for a first page.
@@ -186,8 +162,6 @@ struct Turn {
     empty: u32,
     /// The time at its first page: what changed later is churn.
     began: Option<Instant>,
-    /// Whether it stops after its next page, although there are more.
-    pauses: bool,
     /// How many rows are tried on the next page, where pages were made smaller.
     larger: Option<u8>,
     /// Pages since their size last changed, and after how many of them a larger one is tried.
@@ -213,7 +187,6 @@ impl Walk {
             seen: Seen::default(),
             size: RangeSize::default(),
             origin: None,
-            present: Present::default(),
             turn: Turn::default(),
         }
     }
@@ -224,18 +197,8 @@ impl Walk {
         Walk { origin: after, ..Walk::new(TimeRange::of(TimeField::UpdatedAt, bounds)) }
     }
 
-    pub fn of(read: Checkpoint<Walk>) -> Walk {
-        let Checkpoint { position, as_of, .. } = read;
-        Walk { present: Present { at: as_of, ..position.present }, ..position }
-    }
-
     pub fn cursor(&self) -> Option<&Cursor> {
         self.next.as_ref()?.cursor.as_ref()
-    }
-
-    /// Whether it stops after its next page, although there are more; it does so once.
-    pub fn takes_a_pause(&mut self) -> bool {
-        std::mem::take(&mut self.turn.pauses)
     }
 
     /// This walk with fewer rows per page; `None` if a page has only one row. The cursor is followed all the same: a service that
@@ -319,27 +282,13 @@ impl Walk {
         self.origin.filter(|_| self.is_of_changes() && self.range.bounds.dates().0 == self.origin)
     }
 
-    /// This walk, stopping after its next page, although there are more.
-    #[must_use]
-    pub fn pausing(self) -> Walk {
-        Walk { turn: Turn { pauses: true, ..self.turn }, ..self }
-    }
-
     pub fn page_size(&self) -> PageSize {
         self.turn.larger.or(self.page_size).and_then(PageSize::new).unwrap_or(PageSize::MAX)
     }
 
     /// How many rows are still to be read, where the total is known.
-    pub fn rows_left(&self) -> Option<u64> {
-        self.size.total.map(|total| total.saturating_sub(self.seen.rows))
-    }
-
-    /// This walk in a run that begins now. It will have read all changes until then, unless one of them may sort before the
-    /// place that it has reached: then it has read those until the begin of the run that brought it there.
-    #[must_use]
-    pub fn in_run_of(self, began: Instant) -> Walk {
-        let at = if self.present.passed { self.present.at } else { Some(began) };
-        Walk { present: Present { at, ..self.present }, ..self }
+    pub fn rows_left(&self) -> u64 {
+        self.size.total.map_or(0, |total| total.saturating_sub(self.seen.rows))
     }
 
     /// What it is still to read.
@@ -412,11 +361,6 @@ impl Walk {
             self.turn.reached = Some(self.frontier);
             self.turn.restarts = 0;
         }
-        self.present.passed |= match self.frontier {
-            Frontier::Start => false,
-            Frontier::At(at) => facts.settled_at.is_none_or(|settled| at > settled),
-            Frontier::Nulls => true,
-        };
         self.turn.shown = facts.ids.iter().map(hash_of).collect();
         let next = match self.follow(facts, before, &mut anomalies) {
             Next::Page => self.try_larger_pages(rows, before),
@@ -429,11 +373,11 @@ impl Walk {
 
     fn follow(&mut self, facts: &Facts, before: Frontier, anomalies: &mut Vec<Anomaly>) -> Next {
         let Some(next) = &facts.next else { return self.ended() };
-        let (reader, last) = (facts.reader.clone(), facts.ids.last().cloned());
+        let (run, last) = (facts.run, facts.ids.last().cloned());
         if self.goes_by_value(facts, before) {
             self.turn.empty = 0;
             self.size.counted = false;
-            self.next = Some(NextPage { cursor: None, reader, tied: false, behind: None, last });
+            self.next = Some(NextPage { cursor: None, run, tied: false, behind: None, last });
             return Next::Page;
         }
         // A page that ends as an earlier one, while no later row has come, has nothing new, whatever its cursor.
@@ -458,7 +402,7 @@ impl Walk {
             (first, _) => first == facts.keys.last(),
         };
         let behind = self.next.take().and_then(|page| page.cursor);
-        self.next = Some(NextPage { cursor: Some(next.clone()), reader, tied, behind, last });
+        self.next = Some(NextPage { cursor: Some(next.clone()), run, tied, behind, last });
         let is_churn = |key: &Option<Instant>| *key > self.turn.began && facts.now.is_none_or(|now| *key <= Some(now));
         if self.is_of_changes() && self.turn.began.is_some() && facts.keys.first().is_some_and(is_churn) {
             self.turn.beyond += 1;

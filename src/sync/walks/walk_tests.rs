@@ -6,10 +6,6 @@ fn at(second: i64) -> Instant {
     Instant::from_secs(1_700_000_000 + second).unwrap()
 }
 
-fn reader(run: i64, key: &str) -> CursorOwner {
-    CursorOwner { run, key: key.into() }
-}
-
 fn page(keys: &[i64], next: Option<&str>) -> Facts {
     Facts {
         keys: keys.iter().map(|s| Some(at(*s))).collect(),
@@ -17,9 +13,8 @@ fn page(keys: &[i64], next: Option<&str>) -> Facts {
         unusable: 0,
         high: keys.iter().max().map(|s| at(*s)),
         next: next.map(Cursor::from),
-        reader: reader(1, "k"),
+        run: 1,
         served_at: Some(at(1000)),
-        settled_at: Some(at(940)),
         now: Some(at(1000)),
         total: None,
     }
@@ -120,7 +115,7 @@ fn page_that_shows_a_row_of_the_page_before_follows_it_without_a_gap() {
     assert_eq!(walk.take(&ten(9, Some("b"))), (Next::Page, vec![]));
     // In a later run, too.
     let mut walk = serde_json::from_str::<Walk>(&serde_json::to_string(&walk).unwrap()).unwrap();
-    walk = walk.resumed(&reader(2, "other"));
+    walk = walk.resumed(2);
     assert!(sent(&walk).contains(&("filter[createdAt][gte]".into(), at(18).to_wire())));
     assert_eq!(walk.take(&ten(18, Some("c"))), (Next::Page, vec![]));
     assert_eq!((walk.seen.rows, &walk.seen.paged), (28, &vec![]), "each row once");
@@ -212,7 +207,7 @@ fn walk_that_was_given_up_is_retried_in_the_next_run() {
     assert_eq!(walk.restart(), Next::Stuck);
     let stored = serde_json::to_string(&walk).unwrap();
     let walk: Walk = serde_json::from_str(&stored).unwrap();
-    let Next::Restart(walk) = walk.resumed(&reader(2, "k")).restart() else { panic!("no progress") };
+    let Next::Restart(walk) = walk.resumed(2).restart() else { panic!("no progress") };
     assert_eq!(walk.range, second_of_changes(at(5)).starting_at(at(5)));
 }
 
@@ -253,12 +248,10 @@ fn anomalous_pages_are_reported() {
 
 #[test]
 fn checkpoint_round_trips_through_storage() {
-    let mut walk = changes(0).in_run_of(at(100)).counted();
+    let mut walk = changes(0).counted();
     walk.take(&page(&[1, 5], Some("a")));
     let text = serde_json::to_string(&walk).unwrap();
-    let position = serde_json::from_str(&text).unwrap();
-    let (part, bounds, as_of) = (String::new(), TimeBounds::Whole, Some(at(100)));
-    let back = Walk::of(Checkpoint { part, bounds, done: false, as_of, position });
+    let back: Walk = serde_json::from_str(&text).unwrap();
     assert_eq!(back, Walk { turn: Turn::default(), ..walk });
 }
 
@@ -266,19 +259,14 @@ fn checkpoint_round_trips_through_storage() {
 fn a_cut_walk_ends_at_the_cut_and_keeps_its_cursor() {
     let mut walk = Walk::new(TimeRange::WHOLE).counted();
     walk.take(&page(&[1, 5], Some("a")));
-    let parts = walk.cut(at(5), &[at(20), at(30)], None).unwrap();
-    assert_eq!((parts[0].cursor(), parts[0].seen.rows), (None, 2));
-    assert_eq!(parts[0].range, dated(None, 20));
-    assert_eq!(parts[1].range, dated(20, 30));
-    assert_eq!(parts[2].range, dated(30, None));
-    assert!(parts[1].size.counted && !parts[0].size.counted && parts[1].cursor().is_none());
-    let mut low = parts[0].clone();
+    let mut low = walk.ending_at(at(20)).unwrap();
+    assert_eq!((low.cursor(), low.seen.rows, low.range), (None, 2, dated(None, 20)));
+    assert!(!low.size.counted);
     assert!(sent(&low).contains(&("filter[createdAt][gte]".into(), at(5).to_wire())));
     assert_eq!(low.take(&page(&[5, 6, 19], None)), (Next::End, vec![]));
     assert_eq!((low.seen.rows, &low.seen.paged), (4, &vec![]), "it shows the last row that was read");
-    assert_eq!(walk.cut(at(5), &[at(5)], None), None);
     walk.take(&page(&[2], Some("b")));
-    assert_eq!(walk.cut(at(5), &[at(20)], None), None, "what is out of order is not cut");
+    assert_eq!(walk.ending_at(at(20)), None, "what is out of order is not cut");
 }
 
 /// Rows of which so many fit into an answer: what a walk asks for, page by page.
@@ -330,7 +318,7 @@ fn pages_that_were_made_smaller_grow_again() {
     let mut walk = Walk { page_size: Some(4), ..Walk::new(TimeRange::WHOLE) };
     walk.take(&ten(0, Some("a")));
     assert_eq!(walk.page_size().get(), 8);
-    assert_eq!(walk.resumed(&reader(2, "k")).page_size().get(), 4);
+    assert_eq!(walk.resumed(2).page_size().get(), 4);
 }
 
 /// Reads tied rows of which one, or every large page, cannot be read, until the walk ends or gives up.
@@ -386,8 +374,7 @@ fn every_walk_ends_whatever_cannot_be_read() {
 
 #[test]
 fn cursor_is_followed_in_its_run_and_later_only_where_values_lead_nowhere() {
-    let resumed = |walk: &Walk, reader: CursorOwner| walk.clone().resumed(&reader);
-    let (same, later, other) = (reader(1, "k"), reader(2, "k"), reader(2, "other"));
+    let resumed = |walk: &Walk, run: i64| walk.clone().resumed(run);
     let mut walk = Walk::new(TimeRange::WHOLE);
     for (keys, cursor, behind, by_value) in [
         (vec![1, 5], "a", None, Some(5)),
@@ -402,9 +389,8 @@ fn cursor_is_followed_in_its_run_and_later_only_where_values_lead_nowhere() {
             sent(walk).into_iter().find(|(name, _)| name == "filter[createdAt][gte]").map(|(_, value)| value)
         };
         let by_value = by_value.map(|second| at(second).to_wire());
-        assert_eq!(resumed(&walk, same.clone()).cursor(), Some(&Cursor::from(cursor)), "{cursor}");
-        assert_eq!(starts_at(&resumed(&walk, other.clone())), by_value, "{cursor}, another key");
-        let again = resumed(&walk, later.clone());
+        assert_eq!(resumed(&walk, 1).cursor(), Some(&Cursor::from(cursor)), "{cursor}");
+        let again = resumed(&walk, 2);
         let Some(behind) = behind else {
             assert_eq!(starts_at(&again), by_value, "{cursor}, a later run");
             continue;
@@ -415,34 +401,6 @@ fn cursor_is_followed_in_its_run_and_later_only_where_values_lead_nowhere() {
         assert!(matches!(again.clone().take(&page(&[], Some(cursor))).0, Next::Restart(_)));
         assert!(matches!(again.clone().take(&page(&[keys[0], 8], Some(cursor))).0, Next::Restart(_)));
     }
-}
-
-#[test]
-fn walk_is_of_the_run_that_brought_it_to_where_later_changes_sort_before_it() {
-    let page = |last: Option<i64>, settled_at: Option<i64>| {
-        let keys = vec![Some(at(5)), last.map(at)];
-        Facts { keys, settled_at: settled_at.map(at), ..page(&[], Some("a")) }
-    };
-    let read = |facts: &Facts| {
-        let mut walk = changes(0).in_run_of(at(100));
-        walk.take(facts);
-        walk
-    };
-    let later = |walk: Walk| walk.in_run_of(at(300)).present.at.map(|then| then.since(at(0)).as_secs());
-    assert_eq!(later(changes(0).in_run_of(at(100))), Some(300), "nothing read");
-    for (last, settled_at, expected, name) in [
-        (Some(940), Some(940), 300, "settled"),
-        (Some(941), Some(940), 100, "within the overlap, or of the future"),
-        (None, Some(940), 100, "without a date"),
-        (Some(5), None, 100, "where nobody knows the time"),
-    ] {
-        assert_eq!(later(read(&page(last, settled_at))), Some(expected), "the last row is {name}");
-    }
-    let mut passed = read(&page(Some(9_000), Some(940)));
-    let Next::Restart(walks) = passed.restart() else { panic!() };
-    assert_eq!(later(*walks), Some(100), "without its cursor");
-    passed.take(&page(Some(9_001), Some(10_000)));
-    assert_eq!(later(passed.clone()), Some(100), "what it has passed once may have changed since");
 }
 
 /// As an app server in the wrong zone stamps a bulk change.

@@ -94,13 +94,7 @@ impl Walk {
             (None, TimeBounds::Dated { .. }) if self.size.dateless => {
                 TimeRange::of(TimeField::CreatedAt, TimeBounds::Dateless)
             }
-            _ => {
-                // What was read by cursor is counted in parts, which tell more.
-                if self.is_short() && self.seen.paged.is_empty() {
-                    self.seen.paged.push(TimeRange::WHOLE);
-                }
-                return Next::End;
-            }
+            _ => return Next::End,
         };
         let size = RangeSize { total: self.size.total, ..RangeSize::default() };
         Next::Restart(Box::new(Walk { size, ..self.with_range(rest) }))
@@ -108,6 +102,6 @@ impl Walk {
 
     /// Whether there were fewer rows than the first page announced: then no page proves anything, not even an empty one.
     pub fn is_short(&self) -> bool {
-        self.size.total.is_some_and(|total| self.seen.rows < total)
+        self.rows_left() > 0
     }
 }

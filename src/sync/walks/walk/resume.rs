@@ -7,37 +7,30 @@
 //! a page, and after twice as many pages each time that it cannot be read: where the rows are large for ever, the attempts are
 //! few.
 
-use super::{CursorOwner, Frontier, MAX_RESTARTS, Next, NextPage, RangeSize, Seen, Turn, Walk, second_of_changes};
+use super::{Frontier, MAX_RESTARTS, Next, NextPage, RangeSize, Seen, Turn, Walk, second_of_changes};
 use crate::api::PageSize;
 use crate::model::{Instant, TimeBounds, TimeField, TimeRange};
 
 impl Walk {
-    /// Cuts what is left of a dated range at these instants, in their order: the first part goes on where this walk is, by
-    /// value, and ends at the first cut, the others have read nothing and ask for their totals; `end` is the end of the last.
-    /// `None` where the walk's pages were not in order, or a cut is not inside what is left.
-    pub fn cut(&self, from: Instant, cuts: &[Instant], end: Option<Instant>) -> Option<Vec<Walk>> {
-        let inside = |cut: &Instant| *cut > from && end.is_none_or(|end| *cut < end);
-        if !self.is_by_creation() || !self.orderly || !cuts.is_sorted_by(|a, b| a < b) || !cuts.iter().all(inside) {
-            return None;
-        }
-        let dated = |from, to| TimeRange::dated(TimeField::CreatedAt, from, to);
-        let range = dated(self.range.bounds.dates().0, cuts.first().copied().or(end));
+    /// This walk by value, ending at this instant; `None` where its pages were not in order.
+    pub fn ending_at(&self, end: Instant) -> Option<Walk> {
+        let range = TimeRange::dated(TimeField::CreatedAt, self.range.bounds.dates().0, Some(end));
         let next = self.next.clone().map(|page| NextPage { cursor: None, behind: None, ..page });
-        let size = RangeSize { counted: false, total: None, dateless: false, ..self.size };
-        let first = Walk { range, next, size, ..self.clone() };
-        let ends = cuts.iter().skip(1).copied().map(Some).chain([end]);
-        let further = cuts
-            .iter()
-            .zip(ends)
-            .map(|(from, to)| Walk { page_size: self.page_size, ..Walk::new(dated(Some(*from), to)) }.counted());
-        Some(std::iter::once(first).chain(further).collect())
+        let size = RangeSize { counted: false, dateless: false, ..self.size };
+        (self.is_by_creation() && self.orderly).then(|| Walk { range, next, size, ..self.clone() })
+    }
+
+    /// This walk in pages that another one could read.
+    #[must_use]
+    pub fn with_pages_of(self, other: &Walk) -> Walk {
+        Walk { page_size: other.page_size, ..self }
     }
 
     /// This walk, going on with a range that it has read nothing of.
     pub(super) fn with_range(&self, range: TimeRange) -> Walk {
-        let (origin, page_size, present, seen) = (self.origin, self.page_size, self.present, self.seen.clone());
+        let (origin, page_size, seen) = (self.origin, self.page_size, self.seen.clone());
         let size = RangeSize { dateless: self.size.dateless, ..RangeSize::default() };
-        Walk { origin, page_size, present, seen, size, ..Walk::new(range) }
+        Walk { origin, page_size, seen, size, ..Walk::new(range) }
     }
 
     /// What to do if the cursor is unusable: refused, of an earlier run, or going in circles.
@@ -70,33 +63,26 @@ impl Walk {
         Next::Restart(Box::new(Walk { orderly: self.orderly, seen, turn, ..walk }))
     }
 
-    /// This walk as `reader` goes on with it: with a cursor of its own, or by value. Where that leads nowhere, it reads the
-    /// last page again, which shows whether the cursor behind it is still of use, with the same key. Restarts of earlier
-    /// runs do not count; otherwise a walk that was given up once would be given up forever.
+    /// This walk as a run goes on with it: with a cursor of its own, or by value. Where that leads nowhere, it reads the last
+    /// page again, which shows whether the cursor behind it is still of use. Restarts of earlier runs do not count; otherwise
+    /// a walk that was given up once would be given up forever.
     #[must_use]
-    pub fn resumed(self, reader: &CursorOwner) -> Walk {
+    pub fn resumed(self, run: i64) -> Walk {
         let mut walk = Walk { turn: Turn::default(), ..self };
-        let is_foreign = |page: &NextPage| page.cursor.is_some() && page.reader != *reader;
+        let is_foreign = |page: &NextPage| page.cursor.is_some() && page.run != run;
         let Some(page) = walk.next.clone().filter(is_foreign) else { return walk };
-        let leads_on = walk.orderly && !page.tied && matches!(walk.frontier, Frontier::At(_));
-        if !leads_on && page.reader.key == reader.key {
-            if page.last.is_some() {
-                let again = |cursor| NextPage {
-                    cursor: Some(cursor),
-                    reader: reader.clone(),
-                    behind: None,
-                    last: None,
-                    ..page
-                };
-                walk.next = page.behind.clone().map(again);
-                walk.turn.expected = page.last;
-            }
-            return walk;
+        if walk.orderly && !page.tied && matches!(walk.frontier, Frontier::At(_)) {
+            return match walk.restart() {
+                Next::Restart(walk) => *walk,
+                _ => walk,
+            };
         }
-        match walk.restart() {
-            Next::Restart(walk) => *walk,
-            _ => walk,
+        if page.last.is_some() {
+            let again = |cursor| NextPage { cursor: Some(cursor), run, behind: None, last: None, ..page };
+            walk.next = page.behind.clone().map(again);
+            walk.turn.expected = page.last;
         }
+        walk
     }
 
     /// What follows a page where another one follows: with twice as many rows, if it is time to try that. A cursor keeps the
