@@ -29,20 +29,8 @@ const MAX_PASSED: u32 = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RangeStart {
     Nothing,
-    Row,
-    /// A row from before the range: the service compares in whole seconds.
-    EarlierRow,
+    Row(Instant),
     Unreadable,
-}
-
-/// Where the record is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
-    /// In the moment that ends here.
-    Before(Instant),
-    /// Nothing unreadable is first between where the search began and here: it shares its moment with the last row that was
-    /// read, or has no date.
-    NotBefore(Instant),
 }
 
 /// The search for the first record at or after `low`. Pure.
@@ -57,31 +45,31 @@ struct Search {
 }
 
 impl Search {
-    fn new(low: Instant, end: Instant) -> Search {
-        Search { low, high: None, end, step: MILLISECOND, precision: MILLISECOND }
+    fn new(low: Instant, end: Instant, precision: Duration) -> Search {
+        Search { low: low.min(end), high: None, end, step: precision, precision }
     }
 
     /// The end of the range to ask for next.
     fn next(&self) -> Instant {
-        let half = self.high.map(|high| self.low.plus(self.cut(high.since(self.low) / 2)));
-        half.unwrap_or_else(|| self.low.plus(self.step).min(self.end))
+        let Some(high) = self.high else { return self.low.plus(self.step).min(self.end) };
+        let (half, precision) = (high.since(self.low).as_millis() / 2, self.precision.as_millis());
+        let whole = u64::try_from(half / precision * precision).unwrap_or(u64::MAX);
+        self.low.plus(Duration::from_millis(whole).max(self.precision))
     }
 
-    fn cut(&self, length: Duration) -> Duration {
-        let precision = self.precision.as_millis().max(1);
-        let parts = u64::try_from(length.as_millis() / precision * precision).unwrap_or(u64::MAX);
-        Duration::from_millis(parts).max(self.precision)
-    }
-
-    /// Where the record is, if the answer for that range shows it.
-    fn take(&mut self, shown: RangeStart) -> Option<Place> {
+    /// Where the moment of the record ends, if the answer for that range shows it. Where nothing unreadable is first behind the
+    /// place at which the search began, and `high` is none, the record shares its moment with the last row that was read, or
+    /// has no date.
+    fn take(&mut self, shown: RangeStart) -> Option<Instant> {
         let to = self.next();
         match shown {
-            RangeStart::Row => return Some(Place::NotBefore(self.low)),
-            RangeStart::EarlierRow if self.precision == SECOND => return Some(Place::NotBefore(self.low)),
-            RangeStart::EarlierRow => {
-                let low = self.low.whole_second().plus(SECOND).min(self.end);
-                *self = Search { step: SECOND, precision: SECOND, ..Search::new(low, self.end) };
+            // A row from before the range: the service compares in whole seconds.
+            RangeStart::Row(key) if key < self.low && self.precision < SECOND => {
+                *self = Search::new(self.low.whole_second().plus(SECOND), self.end, SECOND);
+            }
+            RangeStart::Row(_) => {
+                self.high = None;
+                return Some(self.low);
             }
             RangeStart::Nothing => {
                 self.low = to;
@@ -90,8 +78,8 @@ impl Search {
             RangeStart::Unreadable => self.high = Some(to),
         }
         match self.high {
-            Some(high) => (high.since(self.low) <= self.precision).then_some(Place::Before(high)),
-            None => (self.low >= self.end).then_some(Place::NotBefore(self.end)),
+            Some(high) => (high.since(self.low) <= self.precision).then_some(high),
+            None => (self.low >= self.end).then_some(self.end),
         }
     }
 }
@@ -112,15 +100,15 @@ impl Walker<'_> {
             return Err(error);
         }
         // It may be among the rows of the frontier's moment: those are read first, by their other date.
-        if let (TimeField::UpdatedAt, Frontier::At(at)) = (walk.range.field, walk.frontier)
+        if let (true, Frontier::At(at)) = (walk.is_of_changes(), walk.frontier)
             && !self.is_read(at).await?
         {
             return self.go_on(walk.tied_in(at), None).await;
         }
         let mut search = unread(walk);
         let from = search.low;
-        let place = match self.search(&mut search).await {
-            Ok(place) => place,
+        let at = match self.search(&mut search).await {
+            Ok(at) => at,
             Err(stopped) => {
                 if search.low > from
                     && let Next::Restart(walk) = walk.clone().passing_to(search.low).restart()
@@ -130,10 +118,17 @@ impl Walker<'_> {
                 return Err(stopped);
             }
         };
-        if let Some(tied) = self.tied_with(place).await? {
-            return self.go_on(tied, None).await;
+        if walk.is_of_changes() {
+            let moment = at.minus(MILLISECOND);
+            let second = match (search.high, walk.frontier) {
+                (Some(_), _) => self.is_shared(moment.whole_second()).await?.then_some(moment),
+                (None, Frontier::At(at)) => Some(at),
+                (None, _) => walk.range.bounds.dates().0,
+            };
+            if let Some(second) = second {
+                return self.go_on(walk.tied_in(second), None).await;
+            }
         }
-        let (Place::Before(at) | Place::NotBefore(at)) = place;
         run.note_anomaly(Anomaly::UnreadableRecord, resource).await?;
         run.warn(format!("records of {resource} before {at} could not be read and are left out: {error}"));
         let time = run.results().service_time;
@@ -158,39 +153,19 @@ impl Walker<'_> {
         self.restart(&walk, None).await
     }
 
-    async fn search(&self, search: &mut Search) -> Result<Place, SyncError> {
+    async fn search(&self, search: &mut Search) -> Result<Instant, SyncError> {
         while search.low < search.end {
-            let (from, resource) = (search.low, self.job.object().resource());
-            let range = part_of(&self.walk, from, Some(search.next())).list(resource);
-            let key = |record: Record| record.time(self.walk.range.field);
-            let shown = match self.first_row(range).await?.map(|row| row.map(key)) {
+            let range = part_of(&self.walk, search.low, Some(search.next()));
+            let shown = match self.first_row(range.list(self.job.object().resource())).await? {
                 None => RangeStart::Unreadable,
                 Some(None) => RangeStart::Nothing,
-                Some(Some(Some(key))) if key < from => RangeStart::EarlierRow,
-                Some(Some(_)) => RangeStart::Row,
+                Some(Some(row)) => RangeStart::Row(row.time(range.field).unwrap_or(search.low)),
             };
-            if let Some(place) = search.take(shown) {
-                return Ok(place);
+            if let Some(at) = search.take(shown) {
+                return Ok(at);
             }
         }
-        Ok(Place::NotBefore(search.end))
-    }
-
-    /// The walk over the second in which a walk over changes has found the record, by `createdAt`, if others were changed in
-    /// it as well: that distinguishes the rows of a bulk change.
-    async fn tied_with(&self, place: Place) -> Result<Option<Walk>, SyncError> {
-        if self.walk.range.field != TimeField::UpdatedAt {
-            return Ok(None);
-        }
-        let second = match (place, self.walk.frontier) {
-            (Place::NotBefore(_), Frontier::At(at)) => Some(at),
-            (Place::NotBefore(_), _) => self.walk.range.bounds.dates().0,
-            (Place::Before(at), _) => {
-                let moment = at.minus(MILLISECOND);
-                self.is_shared(moment.whole_second()).await?.then_some(moment)
-            }
-        };
-        Ok(second.map(|at| self.walk.tied_in(at)))
+        Ok(search.end)
     }
 
     /// Whether nothing can be read at all, however few rows are asked for: that is no matter of one record.
@@ -254,7 +229,7 @@ fn unread(walk: &Walk) -> Search {
         Frontier::Start => from.unwrap_or(Instant::EPOCH).millisecond_before(),
         Frontier::At(at) => at.millisecond_before().plus(MILLISECOND),
     };
-    Search::new(low.min(end), end)
+    Search::new(low, end, MILLISECOND)
 }
 
 #[cfg(test)]
@@ -275,8 +250,7 @@ mod tests {
         match rows.iter().find(is_inside) {
             None => RangeStart::Nothing,
             Some((_, true)) => RangeStart::Unreadable,
-            Some((key, _)) if at(*key) < from => RangeStart::EarlierRow,
-            Some(_) => RangeStart::Row,
+            Some((key, _)) => RangeStart::Row(at(*key)),
         }
     }
 
@@ -293,27 +267,26 @@ mod tests {
                 keys.iter().enumerate().map(|(n, key)| (*key, n == bad || n > bad && rng.u8(0..3) == 0)).collect();
             let from = if bad == 0 { at(0) } else { at(keys[bad - 1]).plus(MILLISECOND) };
             let slice = at(spread).whole_second().plus(SECOND);
-            let mut search = Search::new(from, if rng.bool() { slice } else { Instant::MAX });
+            let mut search = Search::new(from, if rng.bool() { slice } else { Instant::MAX }, MILLISECOND);
             let mut requests = 0;
-            let place = loop {
+            let end = loop {
                 let (from, to) = (search.low, search.next());
                 requests += 1;
-                if let Some(place) = search.take(shown(&rows, is_coarse, from, to)) {
-                    break place;
+                if let Some(end) = search.take(shown(&rows, is_coarse, from, to)) {
+                    break end;
                 }
                 assert!(requests < 100, "{seed}: {search:?}");
             };
-            let (Place::Before(end) | Place::NotBefore(end)) = place;
             let key = at(keys[bad]);
             // Nothing but the moments of bad records, or their seconds, is passed over.
             let passed = keys.iter().filter(|key| at(**key) >= from && at(**key) < end);
             let second = |millis: &u64| at(*millis).whole_second();
             let beside = |other: &u64| rows.iter().any(|(key, is_bad)| *is_bad && second(key) == second(other));
             let same = |other: &u64| rows.contains(&(*other, true)) || is_coarse && beside(other);
-            assert!(passed.clone().all(same), "{seed}: {place:?} for {key} of {rows:?}");
-            let is_found = place == Place::Before(key.plus(MILLISECOND));
+            assert!(passed.clone().all(same), "{seed}: {end:?} for {key} of {rows:?}");
+            let is_found = end == key.plus(MILLISECOND);
             let is_tied = key < from;
-            assert!(is_found || is_tied || is_coarse && end > key, "{seed}: {place:?} for {key} of {rows:?}");
+            assert!(is_found || is_tied || is_coarse && end > key, "{seed}: {end:?} for {key} of {rows:?}");
             assert!(requests <= 55, "{seed}: {requests}");
         }
     }
