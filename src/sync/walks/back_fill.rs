@@ -15,7 +15,6 @@ use super::omitted_values;
 use super::pages::WalkPurpose;
 use super::walk::Walk;
 use crate::api::{ErrorClass, ListQuery, PageSize, decode};
-use crate::model::record::Extra;
 use crate::model::{CustomField, Definition, FieldKey, Object, Purpose, RecordId, RequestStamp, TimeBounds, TimeRange};
 use crate::store::{Checkpoint, Goal, ReadOf, StoreError};
 use crate::sync::checks::compare::Audit;
@@ -220,72 +219,49 @@ async fn fill_from_extra(
     object: Object,
     fields: &[CustomField],
 ) -> Result<BTreeSet<RecordId>, SyncError> {
-    let mut got = BTreeSet::new();
+    let (resource, mut got) = (object.resource(), BTreeSet::new());
     for of_details in [false, true] {
-        let keys: Vec<CustomField> =
-            fields.iter().filter(|field| field.data_type.detail_only() == of_details).cloned().collect();
-        if keys.is_empty() {
-            continue;
-        }
+        let fields = fields.iter().filter(|field| field.data_type.detail_only() == of_details).collect::<Vec<_>>();
         let mut after = None;
-        loop {
-            let from = after.clone();
-            let reading = run.read(move |tx| tx.rows_with_custom_extra(object, of_details, from.as_ref(), BATCH));
+        while !fields.is_empty() {
+            let reading = run.read(move |tx| tx.rows_with_custom_extra(object, of_details, after.as_ref(), BATCH));
             let rows = reading.await?;
             let Some((last, _)) = rows.last() else { break };
             after = Some(last.clone());
-            got.extend(take_from_extra(run, object, of_details, &keys, rows).await?);
+            let mut items = Vec::new();
+            for (id, extra) in &rows {
+                // What is no JSON text of its own cannot have been kept.
+                let kept = |key: &str| serde_json::from_str::<&RawValue>(extra.get("customFields", key)?).ok();
+                let values: BTreeMap<&str, &RawValue> =
+                    fields.iter().filter_map(|field| Some((field.key.as_str(), kept(field.key.as_str())?))).collect();
+                let has_value = |field: &&&CustomField| values.contains_key(field.key.as_str());
+                got.extend(fields.iter().filter(has_value).map(|field| field.definition.clone()));
+                if !values.is_empty() {
+                    // What a list would have shown of the record.
+                    items.push(KeptItem { id, custom_fields: values });
+                }
+            }
+            let items = serde_json::to_string(&items).unwrap_or_default();
+            let body = format!("{{\"data\":{items},\"nextCursor\":null}}");
+            let layout = run.store().layout();
+            let page = decode::page(resource, body.as_bytes(), &layout).asking("fill the new fields of", resource)?;
+            let asked = RequestStamp::new(run.engine.clock.reading(), run.store().requests().begin());
+            let version = layout.version;
+            let taken = run.write(move |tx| {
+                tx.expect_layout(version)?;
+                let mut records = page.records.iter();
+                records.try_for_each(|record| tx.custom().fill_from_extra(object, record, of_details, &asked))
+            });
+            match taken.await {
+                // The definitions changed once more meanwhile: the back-fill brings the values.
+                Err(SyncError::Store(StoreError::StaleLayout)) => return Ok(BTreeSet::new()),
+                taken => taken?,
+            }
         }
     }
     Ok(got)
 }
 
-async fn take_from_extra(
-    run: &Run<'_>,
-    object: Object,
-    of_details: bool,
-    fields: &[CustomField],
-    rows: Vec<(RecordId, Extra)>,
-) -> Result<BTreeSet<RecordId>, SyncError> {
-    let (mut got, mut items) = (BTreeSet::new(), Vec::new());
-    for (id, extra) in &rows {
-        let mut custom_fields = BTreeMap::new();
-        for field in fields {
-            // What is no JSON text of its own cannot have been kept.
-            let source = extra.get("customFields", field.key.as_str());
-            if let Some(value) = source.and_then(|source| serde_json::from_str::<&RawValue>(source).ok()) {
-                got.insert(field.definition.clone());
-                custom_fields.insert(field.key.as_str(), value);
-            }
-        }
-        if !custom_fields.is_empty() {
-            items.push(KeptItem { id, custom_fields });
-        }
-    }
-    if items.is_empty() {
-        return Ok(got);
-    }
-    let (resource, doing) = (object.resource(), "fill the new fields of");
-    let items = serde_json::to_string(&items).unwrap_or_default();
-    let body = format!("{{\"data\":{items},\"nextCursor\":null}}");
-    let layout = run.store().layout();
-    let page = decode::page(resource, body.as_bytes(), &layout).asking(doing, resource)?;
-    let asked = RequestStamp::new(run.engine.clock.reading(), run.store().requests().begin());
-    let taken = run.write(move |tx| {
-        tx.expect_layout(layout.version)?;
-        for record in &page.records {
-            tx.custom().fill_from_extra(object, record, of_details, &asked)?;
-        }
-        Ok(())
-    });
-    match taken.await {
-        // The definitions changed once more meanwhile: the back-fill brings the values.
-        Err(SyncError::Store(StoreError::StaleLayout)) => Ok(BTreeSet::new()),
-        other => other.map(|()| got),
-    }
-}
-
-/// What a list would have shown of a record.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct KeptItem<'a> {
