@@ -53,20 +53,16 @@ pub fn uncovered<P>(parts: &[Checkpoint<P>]) -> Vec<TimeBounds> {
     if parts.is_empty() {
         return vec![TimeBounds::Whole];
     }
-    let mut missing = Vec::new();
-    let mut dated: Vec<(Option<Instant>, Option<Instant>)> = Vec::new();
-    let mut has_dateless = false;
-    for part in parts {
-        match part.bounds {
-            TimeBounds::Whole => return missing,
-            TimeBounds::Dateless => has_dateless = true,
-            TimeBounds::Dated { from, to } => dated.push((from, to)),
-        }
+    let has = |bounds| parts.iter().any(|part| part.bounds == bounds);
+    if has(TimeBounds::Whole) {
+        return Vec::new();
     }
+    let dated = parts.iter().filter(|part| part.bounds != TimeBounds::Dateless);
+    let mut dated: Vec<_> = dated.map(|part| part.bounds.dates()).collect();
     dated.sort_unstable();
+    let mut missing = Vec::new();
     // The end of what is covered from the oldest record on; `None` if nothing is.
-    let mut end: Option<Instant> = None;
-    let mut is_open = true;
+    let (mut end, mut is_open) = (None, true);
     for (from, to) in dated {
         if is_open && from > end {
             missing.push(TimeBounds::Dated { from: end, to: from });
@@ -77,7 +73,7 @@ pub fn uncovered<P>(parts: &[Checkpoint<P>]) -> Vec<TimeBounds> {
     if is_open {
         missing.push(TimeBounds::Dated { from: end, to: None });
     }
-    if !has_dateless {
+    if !has(TimeBounds::Dateless) {
         missing.push(TimeBounds::Dateless);
     }
     missing

@@ -52,16 +52,15 @@ pub(in crate::sync) async fn fill_columns(run: &Run<'_>, object: Object) -> Resu
         let definition = definitions.iter().find(|definition| definition.id == field.definition);
         let Some(definition) = definition.cloned() else { continue };
         if from_extra.contains(&field.definition) && is_complete(run, object, field, &definition).await? {
-            listed -= u64::from(is_listed(field));
             mark_filled(run, object, &definition).await?;
-            continue;
+        } else {
+            let spent = run.spent().saturating_sub(spent_before).get();
+            sweeps |= is_listed(field) && listed > 1 && spent + listed > sweep::price(rows).get();
+            if is_listed(field) && sweeps {
+                continue;
+            }
+            sweeps |= back_fill(run, object, definition).await?;
         }
-        let spent = run.spent().saturating_sub(spent_before).get();
-        sweeps |= is_listed(field) && listed > 1 && spent + listed > sweep::price(rows).get();
-        if is_listed(field) && sweeps {
-            continue;
-        }
-        sweeps |= back_fill(run, object, definition).await?;
         listed -= u64::from(is_listed(field));
     }
     if sweeps {
@@ -204,12 +203,11 @@ async fn fill_from(run: &Run<'_>, object: Object, definition: Arc<Definition>) -
         tx.claims().keep_read(ReadOf::Fill(object), &read)?;
         Ok(read)
     });
-    let read = read.await?;
+    let mut read = read.await?;
     if !read.done {
-        pages::walk(run, WalkPurpose::Fill(object, definition), read, false).await?;
+        read = pages::walk(run, WalkPurpose::Fill(object, definition), read, false).await?;
     }
-    let read: Vec<Checkpoint<Walk>> = run.read(move |tx| tx.reads(ReadOf::Fill(object))).await?;
-    Ok(read.iter().any(|read| read.position.is_short()))
+    Ok(read.position.is_short())
 }
 
 /// Moves the values of these fields from `extra`, where values under unknown keys are kept, into their columns, for 0 RU.

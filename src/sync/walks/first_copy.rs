@@ -96,13 +96,15 @@ struct CopySlice {
 /// Cuts the first copy of a large object, if it is still one walk.
 pub(in crate::sync) async fn cut_first_copy(run: &Run<'_>, object: Object) -> Result<(), SyncError> {
     let walkers = run.engine.workers();
-    let Some(whole) = whole_walk(run, object).await?.filter(|_| walkers > 1) else { return Ok(()) };
-    if whole.position.seen.pages == 0 {
-        pages::walk(run, WalkPurpose::Slice(object), whole, true).await?;
+    let mut slices: Vec<Checkpoint<Walk>> = run.read(move |tx| tx.reads(ReadOf::Sweep(object))).await?;
+    // The only walk of one that was not cut.
+    slices.retain(|slice| slice.bounds == TimeBounds::Whole && walkers > 1);
+    let Some(mut whole) = slices.pop() else { return Ok(()) };
+    if whole.position.seen.pages == 0 && whole.position.size.counted {
+        whole = pages::walk(run, WalkPurpose::Slice(object), whole, true).await?;
     }
-    let Some(mut whole) = whole_walk(run, object).await? else { return Ok(()) };
     let walk = &mut whole.position;
-    let (Frontier::At(from), Some(total)) = (walk.frontier, walk.size.total) else { return Ok(()) };
+    let (Frontier::At(from), Some(total), false) = (walk.frontier, walk.size.total, whole.done) else { return Ok(()) };
     // As many more requests as slices, at most.
     let Some(allowed) = run.engine.settings.slices(total) else { return Ok(()) };
     let Some(mut newest) = newest_records(run, object, walk, from).await? else { return Ok(()) };
@@ -142,9 +144,7 @@ pub(in crate::sync) async fn cut_first_copy(run: &Run<'_>, object: Object) -> Re
         });
         storing.await?;
         let first_page = |part: &Checkpoint<Walk>| pages::walk(run, WalkPurpose::Slice(object), part.clone(), true);
-        join_all(further.iter().map(first_page)).await.into_iter().collect::<Result<Vec<_>, _>>()?;
-        let mut read: Vec<Checkpoint<Walk>> = run.read(move |tx| tx.reads(ReadOf::Sweep(object))).await?;
-        read.retain(|read| further.iter().any(|slice| slice.part == read.part));
+        let read = join_all(further.iter().map(first_page)).await.into_iter().collect::<Result<Vec<_>, _>>()?;
         let of_further: u64 = read.iter().map(|read| read.position.seen.rows + read.position.rows_left()).sum();
         let mut cut = vec![newest.slice(low, known.rows.saturating_sub(of_further))];
         cut.extend(read.into_iter().map(|read| newest.slice(read.clone(), read.position.rows_left())));
@@ -154,16 +154,6 @@ pub(in crate::sync) async fn cut_first_copy(run: &Run<'_>, object: Object) -> Re
         run.stored(object.resource(), newest.rows);
     }
     Ok(())
-}
-
-/// The only walk of a first copy that was not cut; `None` where there are several or another.
-async fn whole_walk(run: &Run<'_>, object: Object) -> Result<Option<Checkpoint<Walk>>, SyncError> {
-    let mut slices: Vec<Checkpoint<Walk>> = run.read(move |tx| tx.reads(ReadOf::Sweep(object))).await?;
-    slices.retain(|Checkpoint { bounds, done, position: Walk { range, size, .. }, .. }| {
-        let is_counted = size.counted || size.total.is_some();
-        is_counted && !done && *bounds == TimeBounds::Whole && range.bounds != TimeBounds::Dateless
-    });
-    Ok(slices.pop())
 }
 
 /// Reads and stores the newest records, behind those that were read; `None` where the answer is of no use.

@@ -37,10 +37,8 @@ const MAX_UNSAVED: u32 = 8;
 pub(super) struct Walker<'r> {
     pub(super) run: &'r Run<'r>,
     pub(super) job: WalkPurpose,
-    /// What it reads; the position is that of its begin.
-    read: Checkpoint<Walk>,
-    /// The walk after the last page that was stored.
-    pub(super) walk: Walk,
+    /// What it reads, after the last page that was stored.
+    pub(super) read: Checkpoint<Walk>,
     /// Pages stored since its checkpoint was.
     pub(super) unsaved: u32,
     /// Whether it stops after a page, although there are more.
@@ -151,21 +149,22 @@ fn mark_missing(
         .try_for_each(|bounds| tx.knowledge().nominate_unseen(object, bounds, &ids))
 }
 
-/// Walks a range to its end, or to the end of its first page.
+/// Walks a range to its end, or to the end of its first page. Gives what is left of it.
 pub(in crate::sync) async fn walk(
     run: &Run<'_>,
     job: WalkPurpose,
     read: Checkpoint<Walk>,
     is_first_page: bool,
-) -> Result<(), SyncError> {
-    let mut walker = Walker { run, job, walk: read.position.clone(), read, unsaved: 0, is_first_page };
+) -> Result<Checkpoint<Walk>, SyncError> {
+    let mut walker = Walker { run, job, read, unsaved: 0, is_first_page };
     let walked = walker.walk_pages().await;
-    if walked.is_err() && walker.unsaved > 0 {
+    let Walker { job, read, unsaved, .. } = walker;
+    if walked.is_err() && unsaved > 0 {
         // A walk that is stopped regularly continues exactly where it stopped.
-        let (job, read) = (walker.job.clone(), walker.at(walker.walk.clone()));
+        let read = read.clone();
         run.write(move |tx| job.checkpoint(tx, &read)).await?;
     }
-    walked
+    walked.map(|()| read)
 }
 
 impl Walker<'_> {
@@ -180,23 +179,23 @@ impl Walker<'_> {
         loop {
             let arrived = match ahead.take() {
                 Some(arrived) => arrived,
-                None => self.fetch(&self.walk).await,
+                None => self.fetch(&self.read.position).await,
             };
             let arrived = match arrived {
                 Ok(arrived) => arrived,
                 Err(error) => {
-                    self.walk = self.instead(error).await?;
+                    self.read.position = self.instead(error).await?;
                     self.unsaved = 0;
                     continue;
                 }
             };
             if let (Some(total), TimeBounds::Whole, 0) =
-                (arrived.page.total, self.walk.range.bounds, self.walk.seen.pages)
+                (arrived.page.total, self.read.position.range.bounds, self.read.position.seen.pages)
             {
                 self.run.engine.observer.on(RunEvent::Total { resource, total });
             }
-            let facts = facts(self.run, self.walk.range.field, &arrived);
-            let mut walk = self.walk.clone();
+            let mut walk = self.read.position.clone();
+            let facts = facts(self.run, walk.range.field, &arrived);
             let (next, anomalies) = walk.take(&facts);
             let next = match next {
                 // The counts of what was read by cursor show whether it has. Nothing counts what a back-fill reads.
@@ -217,14 +216,17 @@ impl Walker<'_> {
             } else {
                 storing.await?
             };
-            (self.walk, self.unsaved) = (walk, if saved { 0 } else { self.unsaved + 1 });
+            (self.read.position, self.unsaved) = (walk, if saved { 0 } else { self.unsaved + 1 });
             after_page(self.run, object, facts.keys.len() as u64, &noted).await?;
             match next {
                 Next::Page if goes_on => {}
-                Next::End | Next::Page => return Ok(()),
+                Next::End | Next::Page => {
+                    self.read.done = next == Next::End;
+                    return Ok(());
+                }
                 Next::Later => return Err(SyncError::ConstantChanges { resource }),
                 Next::Stuck | Next::Repeats => return Err(SyncError::NotAdvancing { resource }),
-                Next::Restart(rest) => self.walk = self.go_on(*rest, None).await?,
+                Next::Restart(rest) => self.read.position = self.go_on(*rest, None).await?,
             }
         }
     }
@@ -242,7 +244,7 @@ impl Walker<'_> {
 
     /// The walk with which to go on instead of one whose page was not answered; the error, if there is none.
     async fn instead(&mut self, error: SyncError) -> Result<Walk, SyncError> {
-        let walk = &self.walk;
+        let walk = &self.read.position;
         if error.is_refused() && walk.cursor().is_some() {
             return match self.restart(walk, Some(Anomaly::RefusedCursor)).await {
                 // By value it came to the same page again and again, each time with fewer rows.
@@ -317,7 +319,7 @@ impl Walker<'_> {
         anomalies: Vec<Anomaly>,
     ) -> Result<(bool, ApplyReport), SyncError> {
         let run = self.run;
-        let (object, before, ends) = (self.job.object(), self.walk.frontier, *next == Next::End);
+        let (object, before, ends) = (self.job.object(), self.read.position.frontier, *next == Next::End);
         // Whether no page of its range follows.
         let is_last = (ends || matches!(next, Next::Restart(_)) && arrived.page.next.is_none()) && !walk.is_short();
         // Whether the checkpoint is stored even if the page changed nothing.

@@ -40,14 +40,10 @@ pub struct Sweep {
     pub parts: Vec<Checkpoint<Walk>>,
 }
 
+/// How long a removal may be accepted on what a sweep has read.
+const RECENT: Duration = Duration::from_secs(86_400);
+
 impl Sweep {
-    /// How long a removal may be accepted on what a sweep has read.
-    const RECENT: Duration = Duration::from_secs(86_400);
-
-    pub fn is_recent(&self, now: Instant) -> bool {
-        self.began <= now && now.since(self.began) <= Sweep::RECENT
-    }
-
     pub fn load(tx: &ReadTx<'_>, object: Object) -> Result<Option<Sweep>, StoreError> {
         let Some(begun) = tx.goals().last_read(Goal::Sweeping(object))? else { return Ok(None) };
         Ok(Some(Sweep {
@@ -125,7 +121,8 @@ pub(in crate::sync) async fn store_sweeps(run: &Run<'_>) -> Result<(), SyncError
             let waits = outage.is_some() || tx.has_undecided(object)?;
             let begins = Sweep::load(tx, object)?.is_none_or(|sweep| {
                 // A person who accepts what was refused decides on recent evidence without reading it again.
-                outage.is_some() && !accepted || waits && !sweep.is_recent(now)
+                let is_recent = sweep.began <= now && now.since(sweep.began) <= RECENT;
+                outage.is_some() && !accepted || waits && !is_recent
             });
             if begins && tx.is_copied(object)? {
                 tx.claims().set(Goal::AskedSweep(object))?;
@@ -209,7 +206,7 @@ async fn walk_slices(run: &Run<'_>, object: Object) -> Result<(), SyncError> {
         let slice = Checkpoint { position: slice.position.clone().resumed(run.id), ..slice };
         let ended = pages::walk(run, WalkPurpose::Slice(object), slice, false).await;
         failed.fetch_or(ended.is_err(), Ordering::Relaxed);
-        ended
+        ended.map(drop)
     });
     // As many at once as there are requests, however many slices: each has pages in hand, which take memory and are
     // read again after a kill.

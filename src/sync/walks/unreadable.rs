@@ -89,14 +89,10 @@ impl Walker<'_> {
     pub(super) async fn pass_over_record(&mut self, error: SyncError) -> Result<Walk, SyncError> {
         let run = self.run;
         let (object, resource) = (self.job.object(), self.job.object().resource());
-        let walk = &self.walk;
+        let walk = self.read.position.clone();
         let before = run.cost();
-        let passed = {
-            let mut results = run.results();
-            results.passed_over += 1;
-            results.passed_over
-        };
-        if passed > MAX_PASSED || self.answers_nothing().await? {
+        run.results().passed_over += 1;
+        if run.results().passed_over > MAX_PASSED || self.answers_nothing().await? {
             return Err(error);
         }
         // It may be among the rows of the frontier's moment: those are read first, by their other date.
@@ -105,15 +101,15 @@ impl Walker<'_> {
         {
             return self.go_on(walk.tied_in(at), None).await;
         }
-        let mut search = unread(walk);
+        let mut search = unread(&walk);
         let from = search.low;
         let at = match self.search(&mut search).await {
             Ok(at) => at,
             Err(stopped) => {
                 if search.low > from
-                    && let Next::Restart(walk) = walk.clone().passing_to(search.low).restart()
+                    && let Next::Restart(walk) = walk.passing_to(search.low).restart()
                 {
-                    (self.walk, self.unsaved) = (*walk, 1);
+                    (self.read.position, self.unsaved) = (*walk, 1);
                 }
                 return Err(stopped);
             }
@@ -132,7 +128,7 @@ impl Walker<'_> {
         run.note_anomaly(Anomaly::UnreadableRecord, resource).await?;
         run.warn(format!("records of {resource} before {at} could not be read and are left out: {error}"));
         let time = run.results().service_time;
-        let mut walk = walk.clone().passing_to(at);
+        let mut walk = walk.passing_to(at);
         let changed = match walk.range.field {
             TimeField::UpdatedAt => Some(at),
             TimeField::CreatedAt => walk.range.within.and_then(|second| second.dates().1),
@@ -155,7 +151,7 @@ impl Walker<'_> {
 
     async fn search(&self, search: &mut Search) -> Result<Instant, SyncError> {
         while search.low < search.end {
-            let range = part_of(&self.walk, search.low, Some(search.next()));
+            let range = part_of(&self.read.position, search.low, Some(search.next()));
             let shown = match self.first_row(range.list(self.job.object().resource())).await? {
                 None => RangeStart::Unreadable,
                 Some(None) => RangeStart::Nothing,
@@ -170,7 +166,7 @@ impl Walker<'_> {
 
     /// Whether nothing can be read at all, however few rows are asked for: that is no matter of one record.
     pub(super) async fn answers_nothing(&self) -> Result<bool, SyncError> {
-        let behind_all = part_of(&self.walk, Instant::MAX, None).list(self.job.object().resource());
+        let behind_all = part_of(&self.read.position, Instant::MAX, None).list(self.job.object().resource());
         match self.first_row(behind_all).await {
             Err(refused) if refused.is_refused() => Ok(false),
             answered => Ok(answered?.is_none()),
