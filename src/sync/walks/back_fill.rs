@@ -190,8 +190,8 @@ async fn fill_from(run: &Run<'_>, object: Object, definition: Arc<Definition>) -
     let (id, may_count) = (run.id, run.may_count(object));
     let read = run.write(move |tx| {
         let mut known: Vec<Checkpoint<Walk>> = tx.reads(ReadOf::Fill(object))?;
-        // One that was short proves nothing, however long ago that was.
-        known.retain(|read| read.part == part && !(read.done && read.position.is_short()));
+        // One with fewer rows than it announced proves nothing, however long ago that was.
+        known.retain(|read| read.part == part && !(read.done && read.position.rows_left() > 0));
         if let Some(known) = known.pop() {
             return Ok(Checkpoint { position: known.position.clone().resumed(id), ..known });
         }
@@ -207,7 +207,7 @@ async fn fill_from(run: &Run<'_>, object: Object, definition: Arc<Definition>) -
     if !read.done {
         read = pages::walk(run, WalkPurpose::Fill(object, definition), read, false).await?;
     }
-    Ok(read.position.is_short())
+    Ok(read.position.rows_left() > 0)
 }
 
 /// Moves the values of these fields from `extra`, where values under unknown keys are kept, into their columns, for 0 RU.

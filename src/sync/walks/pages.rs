@@ -51,15 +51,6 @@ impl WalkPurpose {
         *object
     }
 
-    /// What its requests are for, for the budget and for people.
-    const fn asks(&self) -> (Purpose, &'static str) {
-        match self {
-            WalkPurpose::Changes(_) => (Purpose::Changes, "list the changes of"),
-            WalkPurpose::Slice(_) => (Purpose::Sweep, "list"),
-            WalkPurpose::Fill(..) => (Purpose::Sweep, "list the values of a new field of"),
-        }
-    }
-
     /// What a page means beside its rows. Some records were received in an `older` version than the row has.
     fn remember_page(
         &self,
@@ -179,7 +170,7 @@ impl Walker<'_> {
         loop {
             let arrived = match ahead.take() {
                 Some(arrived) => arrived,
-                None => self.fetch(&self.read.position).await,
+                None => self.ask(self.read.position.query(resource)).await,
             };
             let arrived = match arrived {
                 Ok(arrived) => arrived,
@@ -210,7 +201,7 @@ impl Walker<'_> {
             let goes_on = next == Next::Page && !self.is_first_page;
             let storing = self.store_page(arrived, &walk, (&next, goes_on), anomalies);
             let (saved, noted) = if goes_on {
-                let (stored, fetched) = tokio::join!(storing, self.fetch(&walk));
+                let (stored, fetched) = tokio::join!(storing, self.ask(walk.query(resource)));
                 ahead = Some(fetched);
                 stored?
             } else {
@@ -275,16 +266,14 @@ impl Walker<'_> {
         Err(error)
     }
 
-    async fn fetch(&self, walk: &Walk) -> Result<FetchedPage, SyncError> {
-        self.ask(walk.query(self.job.object().resource())).await
-    }
-
     /// Requests a list, of the records that the purpose concerns.
     pub(super) async fn ask(&self, query: ListQuery) -> Result<FetchedPage, SyncError> {
-        let (purpose, doing) = self.job.asks();
-        let query = match &self.job {
-            WalkPurpose::Fill(_, definition) => query.custom_is_null(definition, false),
-            WalkPurpose::Changes(_) | WalkPurpose::Slice(_) => query,
+        let (purpose, doing, query) = match &self.job {
+            WalkPurpose::Changes(_) => (Purpose::Changes, "list the changes of", query),
+            WalkPurpose::Slice(_) => (Purpose::Sweep, "list", query),
+            WalkPurpose::Fill(_, definition) => {
+                (Purpose::Sweep, "list the values of a new field of", query.custom_is_null(definition, false))
+            }
         };
         self.run.engine.page(&query, purpose, doing).await
     }

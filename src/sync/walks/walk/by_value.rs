@@ -99,9 +99,4 @@ impl Walk {
         let size = RangeSize { total: self.size.total, ..RangeSize::default() };
         Next::Restart(Box::new(Walk { size, ..self.with_range(rest) }))
     }
-
-    /// Whether there were fewer rows than the first page announced: then no page proves anything, not even an empty one.
-    pub fn is_short(&self) -> bool {
-        self.rows_left() > 0
-    }
 }
