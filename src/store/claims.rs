@@ -178,15 +178,12 @@ impl Goals<'_> {
         Ok(layout.of(object).fields().iter().filter(|field| !filled.contains(&field.definition)).cloned().collect())
     }
 
-    /// The slots and fields whose columns have values of an earlier time and are not complete, as far as lists contain
-    /// them.
-    pub fn restored(&self, layout: &Layout, object: Object) -> Result<Vec<(usize, CustomField)>> {
-        let (filled, made) = (self.fields(object, "filled")?, self.fields(object, "made")?);
-        let is_restored = |field: &CustomField| {
-            !filled.contains(&field.definition) && !made.contains(&field.definition) && !field.data_type.detail_only()
-        };
-        let fields = layout.of(object).fields().iter().enumerate();
-        Ok(fields.filter(|(_, field)| is_restored(field)).map(|(slot, field)| (slot, field.clone())).collect())
+    /// The fields whose columns have values of an earlier time and are not complete, as far as lists contain them.
+    pub fn restored(&self, layout: &Layout, object: Object) -> Result<Vec<CustomField>> {
+        let made = self.fields(object, "made")?;
+        let mut fields = self.unfilled(layout, object)?;
+        fields.retain(|field| !made.contains(&field.definition) && !field.data_type.detail_only());
+        Ok(fields)
     }
 
     /// Whether a column was made empty and has been filled from answers alone since.

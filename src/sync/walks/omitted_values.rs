@@ -19,7 +19,8 @@ pub(super) fn mark_restored(
     details: bool,
 ) -> Result<(), StoreError> {
     let layout = tx.layout().clone();
-    for (slot, field) in tx.goals().restored(&layout, object)? {
+    for field in tx.goals().restored(&layout, object)? {
+        let Some((slot, _)) = layout.of(object).by_key(field.key.as_str()) else { continue };
         let lacks_it = |record: &&Record| {
             older.contains(&record.id)
                 || matches!(record.custom.get(slot), None | Some(FieldValue::Absent | FieldValue::Omitted))
