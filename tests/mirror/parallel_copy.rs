@@ -113,6 +113,28 @@ async fn record_created_before_the_newest_are_counted_hides_none_without_a_date(
     mirror.assert_exact_lists(&crm);
 }
 
+/// The slices have fewer rows than were announced, day by day: they are counted, and only pages beside the record are listed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn record_that_cannot_be_read_has_no_copy_in_slices_listed_again() {
+    let mut world = world(even(2_000, 2 * YEAR));
+    world.set_raw(Object::Contact, &format!("c{:06}", (777 * 7_919) % 1_000_003), "position", "NaN");
+    let crm = Crm::serve(world).await;
+    crm.wait(3_600);
+    let mut mirror = lists_only(4, 500);
+    mirror.tries = 2;
+    let job = Job::sync().of(&[Resource::Contacts]);
+    _ = mirror.try_scheduled(&crm, &job).await;
+    assert!(slices(&crm).0.len() > 2);
+    assert_eq!(mirror.count("contacts"), 1_999);
+    for _ in 0..3 {
+        crm.wait(90_000);
+        crm.sandbox.clear_log();
+        _ = mirror.try_scheduled(&crm, &job).await;
+        let (pages, ru) = slices(&crm);
+        assert!(pages.values().sum::<u64>() < 5 && ru < 40, "{pages:?}, {ru} RU");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn slices_are_exact_and_balanced_however_records_are_dated() {
     let half: Vec<_> = even(750, 2 * YEAR);
