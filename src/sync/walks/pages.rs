@@ -310,7 +310,8 @@ impl Walker<'_> {
         let run = self.run;
         let (object, before, ends) = (self.job.object(), self.read.position.frontier, *next == Next::End);
         // Whether no page of its range follows.
-        let is_last = (ends || matches!(next, Next::Restart(_)) && arrived.page.next.is_none()) && !walk.is_short();
+        let is_last =
+            (ends || matches!(next, Next::Restart(_)) && arrived.page.next.is_none()) && walk.rows_left() == 0;
         // Whether the checkpoint is stored even if the page changed nothing.
         let save = !goes_on || self.unsaved >= MAX_UNSAVED;
         let (service_time, resource) = (run.results().service_time, object.resource());
@@ -328,7 +329,9 @@ impl Walker<'_> {
                 _ if page.unusable == 0 => {}
                 // Without an id they are in no count of what is missing.
                 WalkPurpose::Slice(_) => tx.claims().leave_records_out(object, page.unusable)?,
-                WalkPurpose::Changes(_) => closing_counts::owe_changes(tx, object, read.position.origin, read.position.seen.high)?,
+                WalkPurpose::Changes(_) => {
+                    closing_counts::owe_changes(tx, object, read.position.origin, read.position.seen.high)?
+                }
                 WalkPurpose::Fill(..) => {}
             }
             job.remember_page(tx, &read.position, before, (&page.records, &noted.older), (is_last, details))?;
