@@ -154,7 +154,8 @@ impl<'a, 'b> EditTx<'a, 'b> {
                 }
                 RecordStep::Send(request) => {
                     // If edits are held, decide again without them.
-                    if !self.is_held()? {
+                    let ids: Vec<i64> = request.carried.iter().map(|(id, _)| *id).collect();
+                    if !self.is_held(&ids)? {
                         return self.fix(&edits, request);
                     }
                 }
@@ -163,7 +164,10 @@ impl<'a, 'b> EditTx<'a, 'b> {
     }
 
     /// Holds new edits if there are too many. Returns whether it held any.
-    fn is_held(&mut self) -> Result<bool, StoreError> {
+    fn is_held(&mut self, edits: &[i64]) -> Result<bool, StoreError> {
+        if !self.tx.edits().any_unreleased(edits)? {
+            return Ok(false);
+        }
         let PushRules { max_edits, steady, .. } = *self.rules;
         if !self.tx.holds_new_edits(steady, max_edits)? {
             return Ok(false);

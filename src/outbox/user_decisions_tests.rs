@@ -134,7 +134,7 @@ async fn mine_is_sent_if_the_record_still_has_the_values_that_the_person_saw() {
 
 #[tokio::test]
 async fn undo_is_one_edit_from_the_last_values_to_the_first() {
-    let (undone, undoes, base, held) = on_mirror(|tx| {
+    let (undone, undoes, base, unreleased) = on_mirror(|tx| {
         for after in ["B", "C"] {
             let edit = edit_of(tx, "position", after);
             step(tx, edit, Queued, Applied);
@@ -142,7 +142,7 @@ async fn undo_is_one_edit_from_the_last_values_to_the_first() {
         let undone = undo(tx, &[2, 1, 2], now()).unwrap();
         let id = undone[0].edit.unwrap();
         let (line, _) = outbox_report::edit(tx, id).unwrap();
-        (undone, line.undoes, open_edit(tx, id).base_etag, tx.edits().hold_new_edits("a test", now()).unwrap())
+        (undone, line.undoes, open_edit(tx, id).base_etag, tx.edits().any_unreleased(&[id]).unwrap())
     })
     .await;
     let expected = UndoEdit {
@@ -155,7 +155,7 @@ async fn undo_is_one_edit_from_the_last_values_to_the_first() {
         waiting: Vec::new(),
     };
     assert_eq!((undone, undoes, base), (vec![expected], Some(2), Some(Etag::new("\"v1\""))));
-    assert_eq!(held, 0, "the limit on new edits does not hold it");
+    assert!(!unreleased, "the limit on new edits does not hold it");
 }
 
 #[tokio::test]
@@ -320,12 +320,13 @@ async fn retried_edit_waits_until_a_later_one_that_is_being_sent_has_ended() {
 
 #[tokio::test]
 async fn release_is_remembered() {
-    let states = on_mirror(|tx| {
+    let unreleased = on_mirror(|tx| {
         let edits = ["position", "language"].map(|column| edit_of(tx, column, "B"));
-        step(tx, edits[0], Queued, Held);
+        for edit in edits {
+            step(tx, edit, Queued, Held);
+        }
         assert_eq!(decide(tx, edits[0], Decision::Release, now()).unwrap().state, Queued);
-        assert_eq!(tx.edits().hold_new_edits("a test", now()).unwrap(), 1);
-        edits.map(|edit| open_edit(tx, edit).state)
+        edits.map(|edit| tx.edits().any_unreleased(&[edit]).unwrap())
     });
-    assert_eq!(states.await, [Queued, Held]);
+    assert_eq!(unreleased.await, [false, true]);
 }

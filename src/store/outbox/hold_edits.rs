@@ -76,6 +76,12 @@ impl EditsTx<'_> {
         hold_open_edits(&self.tx.conn, discarded, why, now)
     }
 
+    pub fn any_unreleased(&self, edits: &[i64]) -> Result<bool> {
+        let sql = "SELECT EXISTS (SELECT 1 FROM outbox WHERE id IN (SELECT value FROM json_each(?1))
+                   AND tried_at IS NULL AND released_at IS NULL)";
+        self.value(sql, [serde_json::json!(edits).to_string()])
+    }
+
     /// Holds every edit that was neither sent nor released. Returns their number.
     pub fn hold_new_edits(&self, why: &str, now: Instant) -> Result<u64> {
         let new = format!("{NEW} AND state = 'queued' AND released_at IS NULL");

@@ -25,12 +25,13 @@ const CONTACT: Object = Object::Contact;
 /// An operation on the first edit, which is of this record.
 type Operation = fn(&MirrorTx<'_>, &RecordId, Instant) -> Result<()>;
 
-const OPERATIONS: [(&str, Operation); 19] = [
+const OPERATIONS: [(&str, Operation); 20] = [
     ("queue", |tx, id, now| queue(tx, id, now).map(drop)),
     ("edits_of", |tx, id, _| tx.edits_of(CONTACT, id).map(drop)),
     ("edited_records", |tx, _, _| tx.edited_records().map(drop)),
     ("pending_columns", |tx, id, _| editable::pending_columns(tx, CONTACT, id, true).map(drop)),
     ("new_edits", |tx, _, now| tx.holds_new_edits(now, 100).map(drop)),
+    ("any_unreleased", |tx, _, _| tx.edits().any_unreleased(&[1]).map(drop)),
     ("hold_new_edits", |tx, _, now| tx.edits().hold_new_edits("a test", now).map(drop)),
     ("hold_in_a_copy", |tx, _, now| hold_in_a_copy(&tx.conn, now).map(drop)),
     ("take_step", |tx, _, now| {
