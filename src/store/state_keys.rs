@@ -23,6 +23,11 @@ pub enum StateKey {
     LastWriter,
     /// What columns, views, search and indexes were built from: program, configuration, files of `database.views`.
     BuiltFrom,
+    /// The custom texts in the search index.
+    #[strum(serialize = "searched:contact")]
+    SearchedContacts,
+    #[strum(serialize = "searched:company")]
+    SearchedCompanies,
     /// The number of records and current details.
     #[strum(serialize = "held:contact")]
     ContactCounts,
@@ -57,6 +62,10 @@ impl StateKey {
 
     pub fn as_str(self) -> &'static str {
         self.into()
+    }
+
+    pub(in crate::store) const fn searched(object: Object) -> StateKey {
+        object.pick(StateKey::SearchedContacts, StateKey::SearchedCompanies)
     }
 
     pub(in crate::store) const fn row_counts(object: Object) -> StateKey {

@@ -716,6 +716,8 @@ INSERT INTO state VALUES('identity','{"base_url":"http://127.0.0.1:8080/v1","key
 INSERT INTO state VALUES('last_writer','{"nonce":"9cca3c7a4a0f461595ea7f9d4b66ffa4","before":"d13d3b48529b497785f8c44a2ab0ef23","requests":0,"file":{"inode":10527233,"born":"1796040043241577674","volume":12456518060607628355,"boot":1195622461},"log":{"inode":10526750,"born":"1796040043304631931","volume":12456518060607628355,"boot":1195622461},"closed":false}');
 INSERT INTO state VALUES('ledger','{"since":"2026-03-04T00:00:00.000000Z","used":19,"total":19,"window":1,"clock":[1772629200000000,3600000000,1772629200000000,[0,3600000000]],"set_back":{"secs":0,"nanos":0},"hold":null}');
 INSERT INTO state VALUES('mirror_id','"c9a2990f70bdca2c913b8b4c"');
+INSERT INTO state VALUES('searched:company','["r.cf_account_code","d.cf_strategy"]');
+INSERT INTO state VALUES('searched:contact','["r.cf_nickname","r.cf_customer_ref","d.cf_background","r.cf_tier_2"]');
 INSERT INTO state VALUES('service_time','{"at_least":"2026-03-04T13:00:00.000000Z","date":"2026-03-04T13:00:00.000000Z","wall":"2026-03-04T13:00:00.000000Z","monotonic":{"boot":0,"micros":3600000000}}');
 INSERT INTO state VALUES('write_back','false');
 CREATE TABLE doubts (

@@ -12,7 +12,7 @@
 
 use crate::error_chain::error_chain;
 use crate::model::Object;
-use crate::store::{DerivedTx, Document, ReadTx, Result, Statements, migrate};
+use crate::store::{DerivedTx, Document, ReadTx, Result, StateKey, Statements, migrate};
 
 /// Which of the two objects a document is of: a 0 or a 1 takes no byte in a row, nor in the index.
 fn is_company(object: Object) -> i64 {
@@ -22,7 +22,7 @@ fn is_company(object: Object) -> i64 {
 /// What is wrong with the index of an object, as far as a few counts and one search show it; `None` also if there is
 /// none yet.
 pub(in crate::store) fn search_damage(tx: &ReadTx<'_>, object: Object) -> Result<Option<String>> {
-    if !tx.is_copied(object)? {
+    if tx.state::<Vec<String>>(&StateKey::searched(object))?.is_none() {
         return Ok(None);
     }
     let (table, search) = (object.table(), object.search_table());
@@ -101,6 +101,7 @@ impl DerivedTx<'_> {
         let document = self.tx.shapes().document(object);
         self.recreate_search(object)?;
         self.build_search(object, &document)?;
+        self.tx.set_state(&StateKey::searched(object), &document.custom)?;
         tracing::warn!("The search index of {} was damaged, and was built again: {why}", object.table());
         Ok(())
     }
@@ -138,12 +139,15 @@ impl DerivedTx<'_> {
 
     pub(in crate::store) fn bring_search_in_step(&self, object: Object) -> Result<()> {
         let document = self.tx.shapes().document(object);
-        let is_empty = format!("SELECT NOT EXISTS (SELECT 1 FROM {}_content)", object.search_table());
-        let built = self.value(&is_empty, []).and_then(|is_empty: bool| match is_empty {
-            true => self.build_search(object, &document),
-            false => self.run(&document.update("true"), []),
-        });
-        built.or_else(|error| self.mend_search(object, &error_chain(&error)))
+        let built = match self.tx.state::<Vec<String>>(&StateKey::searched(object))? {
+            Some(custom) if custom == document.custom => return Ok(()),
+            Some(_) => self.run(&document.update("true"), []),
+            None => self.build_search(object, &document),
+        };
+        if let Err(error) = built {
+            return self.mend_search(object, &error_chain(&error));
+        }
+        self.tx.set_state(&StateKey::searched(object), &document.custom)
     }
 
     fn build_search(&self, object: Object, document: &Document) -> Result<()> {
@@ -185,7 +189,8 @@ impl DerivedTx<'_> {
         for part in PARTS {
             self.batch(&format!("DROP TABLE IF EXISTS {table}_{part}"))?;
         }
-        self.batch(&format!("{begin}{definition})"))
+        self.batch(&format!("{begin}{definition})"))?;
+        self.tx.clear_state(&StateKey::searched(object))
     }
 }
 

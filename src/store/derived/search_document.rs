@@ -26,6 +26,8 @@ const COMPANY: &[Texts] = &[
 
 #[derive(Clone, Debug)]
 pub struct Document {
+    /// The custom texts, each with its table: an index that was built with others is out of date.
+    pub custom: Vec<String>,
     /// Adds the document of every record, each under `?1` and its row number.
     pub insert_all: String,
     /// Adds the documents behind number `?2`; `?1` says whether of companies.
@@ -65,6 +67,7 @@ impl Document {
                  WHERE rowid IN (SELECT m.docid FROM search_documents AS m CROSS JOIN {search} AS s ON s.rowid = m.docid
                  CROSS JOIN {records} WHERE r.id = m.record_id AND ({of_search}) IS NOT ({values})"
             ),
+            custom,
         }
     }
 
