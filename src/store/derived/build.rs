@@ -56,7 +56,12 @@ impl DerivedTx<'_> {
         }
         tracing::warn!("Another program has dropped or added views, triggers or indexes: they are made again");
         make_missing(&self.tx.conn)?;
-        self.tx.custom().relayout()
+        for object in Object::ALL {
+            if self.tx.is_copied(object)? {
+                self.bring_indexes_in_step(object)?;
+            }
+        }
+        self.rebuild_views()
     }
 
     pub(in crate::store) fn note_objects(&self) -> Result<()> {
