@@ -26,9 +26,10 @@ pub fn is_over(not_before: Instant, now: Instant) -> bool {
     not_before <= now || not_before > now.plus(MAX_DELAY)
 }
 
-/// When the first of some edits may be sent, given the end of the last delay of each; `None` if there are no edits.
-pub fn next_due(waiting: &[Option<Instant>], now: Instant) -> Option<Instant> {
-    waiting.iter().map(|end| end.filter(|end| !is_over(*end, now)).unwrap_or(now)).min()
+/// When the first of some edits may be sent, given the ends of the delays of each; `None` if there are no edits.
+pub fn next_due(waiting: &[Vec<Instant>], now: Instant) -> Option<Instant> {
+    let due = |ends: &Vec<Instant>| ends.iter().copied().filter(|end| !is_over(*end, now)).max().unwrap_or(now);
+    waiting.iter().map(due).min()
 }
 
 /// The delay after one more request, which is made now.
@@ -209,8 +210,8 @@ mod tests {
         let now = Instant::EPOCH.plus(Duration::from_secs(1_000_000));
         let after = |seconds| now.plus(Duration::from_secs(seconds));
         assert_eq!(next_due(&[], now), None);
-        assert_eq!(next_due(&[None], now), Some(now));
-        assert_eq!(next_due(&[Some(after(90)), Some(after(100))], now), Some(after(90)));
-        assert_eq!(next_due(&[Some(after(60)), Some(now.minus(HOUR))], now), Some(now));
+        assert_eq!(next_due(&[vec![]], now), Some(now));
+        assert_eq!(next_due(&[vec![after(60), after(90)], vec![after(100)]], now), Some(after(90)));
+        assert_eq!(next_due(&[vec![after(60)], vec![now.minus(HOUR)]], now), Some(now));
     }
 }

@@ -1,8 +1,9 @@
 //! `outbox_delays`: the times before which no request is made for edits. `outbox::delay` computes the delays.
 
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use rusqlite::params;
+use rusqlite::{Connection, params};
 
 use crate::model::{DelayScope, Instant, Object, RecordId, RetryDelay};
 use crate::store::outbox::fields_of;
@@ -78,26 +79,33 @@ impl EditsTx<'_> {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OutboxOutlook {
-    /// For each record with edits to send: the end of the last of their delays.
-    pub waiting: Vec<Option<Instant>>,
+    /// For each record with edits to send: the ends of their delays.
+    pub waiting: Vec<Vec<Instant>>,
     /// The id of the newest step of an edit: it increases with every change.
     pub newest_step: i64,
 }
 
 impl OutboxOutlook {
     pub fn read(tx: &ReadTx<'_>) -> Result<OutboxOutlook> {
-        // No push processes a row that is not an edit.
-        let waiting = format!(
-            "SELECT max(w.not_before) FROM outbox AS o LEFT JOIN outbox_delays AS w ON {}
-             WHERE o.object_type IN ('contact', 'company') AND o.{OPEN} AND o.state IN ('queued', 'sending')
-               AND o.merged_into IS NULL AND o.id = (
-                 SELECT min(p.id) FROM outbox AS p WHERE p.object_type = o.object_type AND p.record_id = o.record_id
-                   AND p.{OPEN} AND p.state IN ('queued', 'sending', 'conflict') AND p.merged_into IS NULL)
-             GROUP BY o.id",
-            *WAITS_FOR
-        );
-        let waiting: Vec<StoredTime> = tx.column(&waiting, [])?;
-        let newest_step = tx.value("SELECT coalesce(max(id), 0) FROM outbox_events", [])?;
-        Ok(OutboxOutlook { waiting: waiting.into_iter().map(|StoredTime(end)| end).collect(), newest_step })
+        let newest_step = "SELECT coalesce(max(id), 0) FROM outbox_events";
+        Ok(OutboxOutlook { newest_step: tx.value(newest_step, [])?, waiting: waiting_for(&tx.conn)? })
     }
+}
+
+pub(super) fn waiting_for(conn: &Connection) -> Result<Vec<Vec<Instant>>> {
+    // No push processes a row that is not an edit.
+    let sql = format!(
+        "SELECT o.id, w.not_before FROM outbox AS o LEFT JOIN outbox_delays AS w ON {}
+         WHERE o.object_type IN ('contact', 'company') AND o.{OPEN} AND o.state IN ('queued', 'sending')
+           AND o.merged_into IS NULL AND o.id = (
+             SELECT min(p.id) FROM outbox AS p WHERE p.object_type = o.object_type AND p.record_id = o.record_id
+               AND p.{OPEN} AND p.state IN ('queued', 'sending', 'conflict') AND p.merged_into IS NULL)",
+        *WAITS_FOR
+    );
+    let delays: Vec<(i64, StoredTime)> = conn.tuples(&sql, [])?;
+    let mut ends: BTreeMap<i64, Vec<Instant>> = BTreeMap::new();
+    for (edit, StoredTime(end)) in delays {
+        ends.entry(edit).or_default().extend(end);
+    }
+    Ok(ends.into_values().collect())
 }
