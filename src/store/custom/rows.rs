@@ -21,8 +21,6 @@ pub(in crate::store) struct DefinitionRow {
     /// Whether a value may be cleared.
     pub clearable: bool,
     pub excluded: bool,
-    /// The values of its options, in the service's order.
-    pub options: Vec<String>,
 }
 
 impl DefinitionRow {
@@ -104,16 +102,14 @@ fn rows_without(conn: &Connection, object: Object, exclusions: &Exclusions) -> R
     conn.rows(
         "SELECT id, key, label, coalesce(data_type, ''), status IS 'ACTIVE', coalesce(filterable, 0),
                     coalesce(allowed_operators, ''), column_name, readable IS NOT 0, writable IS 1,
-                    required IS NOT 1 AND nullable IS NOT 0,
-                    (SELECT json_group_array(value) FROM (SELECT value FROM custom_field_options AS o
-                     WHERE o.definition_id = d.id ORDER BY o.position))
-             FROM custom_field_definitions AS d WHERE object_type = ?1 AND key IS NOT NULL
+                    required IS NOT 1 AND nullable IS NOT 0
+             FROM custom_field_definitions WHERE object_type = ?1 AND key IS NOT NULL
              ORDER BY created_at IS NULL, created_at, id",
         [object],
         |row| {
             let (id, key, label, column): (RecordId, String, _, Option<String>) =
                 (row.get(0)?, row.get(1)?, row.get(2)?, row.get(7)?);
-            let [data_type, operators, options] = [3, 6, 11].map(|place| row.get::<_, String>(place));
+            let [data_type, operators] = [3, 6].map(|place| row.get::<_, String>(place));
             let (active, filterable, readable) = (row.get(4)?, row.get(5)?, row.get(8)?);
             let excluded = match &column {
                 Some(column) => exclusions.takes_own_column(object, column),
@@ -130,7 +126,6 @@ fn rows_without(conn: &Connection, object: Object, exclusions: &Exclusions) -> R
                 filterable,
                 clearable: row.get(10)?,
                 excluded,
-                options: serde_json::from_str(&options?).unwrap_or_default(),
             })
         },
     )

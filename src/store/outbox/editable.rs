@@ -57,9 +57,16 @@ pub fn editability(tx: &ReadTx<'_>, object: Object) -> Result<Vec<(String, Edita
 }
 
 fn custom_fields(conn: &Connection, object: Object) -> Result<HashMap<String, Editability>> {
+    let options: Vec<(String, String)> = conn.tuples(
+        "SELECT o.definition_id, o.value FROM custom_field_definitions AS d JOIN custom_field_options AS o
+         ON o.definition_id = d.id WHERE d.object_type = ?1 ORDER BY o.definition_id, o.position",
+        [object],
+    )?;
+    let mut of_fields: HashMap<String, Vec<String>> = HashMap::new();
+    options.into_iter().for_each(|(field, value)| of_fields.entry(field).or_default().push(value));
     let fields = rows(conn, object)?.into_iter().filter_map(|row| {
         let column = row.column?;
-        let Definition { key, data_type, active, .. } = row.definition;
+        let Definition { id, key, data_type, active, .. } = row.definition;
         let editability = match (active, row.writable) {
             (false, _) => Err("is archived and cannot be changed".into()),
             (true, false) => Err("is not writable by its definition".into()),
@@ -70,7 +77,7 @@ fn custom_fields(conn: &Connection, object: Object) -> Result<HashMap<String, Ed
                 data_type: Some(data_type),
                 clearable: row.clearable,
                 detail_only: data_type.detail_only(),
-                options: row.options,
+                options: of_fields.remove(id.as_str()).unwrap_or_default(),
             }),
         };
         Some((column.as_str().to_string(), editability))

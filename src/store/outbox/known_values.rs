@@ -34,10 +34,17 @@ pub(in crate::store) fn mirrored(
 ) -> Result<Option<MirroredRecord>> {
     let there = columns.iter().filter_map(|column| Some((*column, shapes.source(object, column)?)));
     let there: Vec<(&str, (Source, bool))> = there.collect();
-    let names: String = there.iter().map(|(column, _)| format!(", {column}")).collect();
+    // Not from the view: a table of a person may be in its place.
+    let of = |is_of_detail| if is_of_detail { "d" } else { "r" };
+    let name = |(column, (_, detail)): &(&str, (Source, bool))| format!(", {}.{column} AS {column}", of(*detail));
+    let names: String = there.iter().map(name).collect();
     let sql = format!(
-        "SELECT etag, details_current, fetched_at, extra, detail_extra{names} FROM {} WHERE id = ?1",
-        object.full_view()
+        "SELECT r.etag AS etag, d.{key} IS NOT NULL AND d.etag IS r.etag AS details_current, d.fetched_at AS fetched_at,
+                r.extra AS extra, d.extra AS detail_extra{names}
+         FROM {} AS r LEFT JOIN {} AS d ON d.{key} = r.id WHERE r.id = ?1",
+        object.table(),
+        object.detail_table(),
+        key = object.detail_key()
     );
     let Some(row) = tx.objects(&sql, [id])?.pop() else { return Ok(None) };
     let text = |column: &str| row.get(column).and_then(Value::as_str);
