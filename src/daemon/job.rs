@@ -46,9 +46,10 @@ pub fn scheduled(kind: ScheduleKind) -> Job {
     }
 }
 
-/// Whether a run of a job can stop at a page boundary and be resumed later without extra cost.
-pub(super) const fn can_be_preempted(job: &Job) -> bool {
-    matches!(job.kind, JobKind::Sync | JobKind::Resync)
+/// Whether a run of a job can stop at a page boundary and be resumed later without extra cost. A push stops for nobody whose
+/// turn comes, only where what is told to it `ends` the sending.
+pub(super) const fn can_be_preempted(job: &Job, ends: bool) -> bool {
+    matches!(job.kind, JobKind::Sync | JobKind::Resync) || ends && matches!(job.kind, JobKind::Push)
 }
 
 /// What is left of a job whose run was interrupted. Once it has begun, its sweeps are stored in the mirror, and are resumed

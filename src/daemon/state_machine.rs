@@ -343,7 +343,9 @@ impl StateMachine {
 
     /// Tells the running job to stop, if it can be resumed. Returns whether it does.
     fn preempt(&mut self, reason: Preemption, effects: &mut Vec<Effect>) -> bool {
-        let Some(running) = self.running.as_mut().filter(|running| job::can_be_preempted(&running.job.job)) else {
+        let ends = matches!(reason, Preemption::Pause | Preemption::Reload);
+        let Some(running) = self.running.as_mut().filter(|running| job::can_be_preempted(&running.job.job, ends))
+        else {
             return false;
         };
         if running.preemption.is_none() {

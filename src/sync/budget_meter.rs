@@ -45,8 +45,8 @@ impl std::fmt::Debug for BudgetMeter {
 }
 
 impl BudgetMeter {
-    /// Opens the meter with the ledger and the hold of the last process. A hold of up to `patience` is waited for; a
-    /// longer one suspends the run.
+    /// Opens the meter with the ledger and the hold of the last process. A hold of up to `patience` is waited for, but not with
+    /// edits; a longer one suspends the run.
     pub async fn open(
         store: Store,
         clock: Arc<dyn Clock>,
@@ -138,14 +138,16 @@ impl BudgetMeter {
         if stored_ledger(tx)?.total > self.ledger().total { Ok(()) } else { self.enter(tx) }
     }
 
-    async fn wait_out_hold(&self) -> Result<(), AdmissionError> {
+    /// An edit waits in the outbox, where it can still be dropped.
+    async fn wait_out_hold(&self, purpose: Purpose) -> Result<(), AdmissionError> {
+        let patience = if purpose == Purpose::Outbox { Duration::ZERO } else { self.patience };
         loop {
             if self.is_stopping() {
                 return Err(AdmissionError::Stopping);
             }
             let now = self.clock.now();
             let Some(until) = self.ledger().hold_left().map(|left| now.plus(left)) else { return Ok(()) };
-            if until.since(now) > self.patience {
+            if until.since(now) > patience {
                 return Err(AdmissionError::Hold { until, tries: 0 });
             }
             self.observer.on(RunEvent::Holding { until });
@@ -245,7 +247,7 @@ fn stored_ledger(tx: &ReadTx<'_>) -> Result<Ledger, StoreError> {
 impl Meter for BudgetMeter {
     fn admit(&self, attempt: Attempt) -> MeterFuture<'_, Result<Admission, AdmissionError>> {
         Box::pin(async move {
-            self.wait_out_hold().await?;
+            self.wait_out_hold(attempt.purpose).await?;
             self.charge(attempt)
         })
     }

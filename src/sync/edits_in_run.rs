@@ -44,8 +44,11 @@ impl Run<'_> {
         }
         self.engine.meter.keep_for_edits(push.will_cost());
         match result.map_err(SyncError::from) {
-            // Changes and audits have RU of their own, which edits do not use.
-            Err(error) if !self.job.is_push() && matches!(error.suspension(), Some(Suspension::Budget(_))) => {
+            // Changes and audits have RU of their own, which edits do not use, and wait for a hold themselves.
+            Err(error)
+                if !self.job.is_push()
+                    && matches!(error.suspension(), Some(Suspension::Budget(_) | Suspension::Hold(_))) =>
+            {
                 self.results().left = Some(error);
             }
             other => other?,

@@ -1,5 +1,7 @@
 //! Sending edits: the requests, the effect of each answer, and that nothing is sent twice or lost.
 
+use std::time::Duration;
+
 use crate::outbox_bench::{
     CONTACT, DAY, carried_out, decide, mirrored, patches, push, said, same_request, set_position, sql, states, there,
 };
@@ -7,7 +9,7 @@ use crm_mirror::model::{Clock, Resource, Ru};
 use crm_mirror::outbox::user_decisions::{self, Decision};
 use crm_mirror::sandbox::{Fault, Rule};
 use crm_mirror::store::{RunOutcome, write_beside};
-use crm_mirror::sync::{Job, PushTally, SyncError};
+use crm_mirror::sync::{Job, PushTally, Suspension, SyncError};
 use serde_json::json;
 
 #[tokio::test]
@@ -111,18 +113,24 @@ async fn each_refusal_leads_to_its_final_state() {
 }
 
 #[tokio::test]
-async fn push_waits_for_a_hold_and_nothing_is_in_doubt() {
-    for (wait, state, asked) in [(20, "applied", 2), (600, "queued", 1)] {
+async fn edits_wait_for_a_hold_in_the_outbox_and_the_reads_of_a_run_go_on() {
+    for wait in [20, 600] {
         let (crm, mirror) = mirrored().await;
         set_position(&mirror, "a", "CTO");
+        sql(&mirror, "UPDATE companies_full SET industry = 'Tools' WHERE id = 'p'");
         let fault = Fault::Wait { status: 429, body: Some(wait), header: None };
         crm.sandbox.faults().add(Rule::new(fault).method("PATCH"));
-        let report = push(&mirror, &crm).await;
-        assert_eq!((states(&mirror).as_str(), patches(&crm).len()), (state, asked), "{wait} s");
-        assert_eq!(report.suspension.is_some(), state == "queued", "{wait} s");
-        crm.wait(600);
+        let until = crm.clock.now().plus(Duration::from_secs(wait));
+        assert_eq!(push(&mirror, &crm).await.suspension, Some(Suspension::Hold(until)), "{wait} s");
+        assert_eq!((states(&mirror).as_str(), patches(&crm).len()), ("queued queued", 1), "{wait} s");
+        crm.sandbox.with_world(|world| world.edit(CONTACT, "b", &json!({ "name": "Bea" })));
+        assert_eq!(mirror.sync(&crm).await.suspension, Some(Suspension::Hold(until)), "{wait} s");
+        let is_read = mirror.count("contacts WHERE name = 'Bea'") == 1;
+        assert_eq!((is_read, patches(&crm).len()), (wait == 20, 1), "{wait} s");
+        decide(&mirror, &crm, [2], Decision::Drop);
+        crm.wait(660);
         mirror.sync(&crm).await;
-        assert_eq!((states(&mirror).as_str(), carried_out(&crm).len()), ("applied", 1), "{wait} s");
+        assert_eq!((states(&mirror).as_str(), carried_out(&crm).len()), ("applied dropped", 1), "{wait} s");
     }
 }
 

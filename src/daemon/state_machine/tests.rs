@@ -189,6 +189,24 @@ fn edits_that_arrive_during_a_push_are_sent_after_it() {
     assert_eq!(started(&state.on(ended(RunEnd::Done), at(2))), [("push", 2, Trigger::Schedule)]);
 }
 
+/// As a stop does: what was not sent yet stays here.
+#[test]
+fn pause_and_new_configuration_end_a_push_and_nothing_whose_turn_comes_does() {
+    for input in [Input::Asked(DaemonRequest::Pause), Input::Reload] {
+        let mut state = fresh();
+        assert_eq!(started(&state.on(Input::EditsDue, at(0))).len(), 1);
+        state.on(Input::EditsDue, at(1));
+        assert!(!state.on(Input::Tick, at(300)).contains(&Effect::Preempt));
+        assert!(state.on(input.clone(), at(301)).contains(&Effect::Preempt), "{input:?}");
+        assert_eq!(started(&state.on(stopped(), at(302))), [], "{input:?}");
+        let goes_on = match input {
+            Input::Reload => Input::Reloaded(Some(timetable(0.0))),
+            _ => Input::Asked(DaemonRequest::Resume),
+        };
+        assert_eq!(started(&state.on(goes_on, at(303)))[0].0, "push", "{input:?}");
+    }
+}
+
 #[test]
 fn edits_wait_for_a_pause_for_their_own_trouble_and_for_an_empty_budget_and_a_persons_push_for_none() {
     let push = || Input::Asked(DaemonRequest::Run(Job::push()));
