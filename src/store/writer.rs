@@ -120,9 +120,8 @@ impl Store {
                         break;
                     }
                 }
-                // Otherwise SQLite removes the WAL and its index when the last connection is closed.
                 if !writer.killed
-                    && let Err(error) = open::before_close(&writer.conn)
+                    && let Err(error) = wal::empty(&writer.conn)
                 {
                     tracing::warn!(%error, "The mirror could not be closed cleanly: {error}");
                 }

@@ -128,15 +128,10 @@ fn settings(conn: &Connection) -> rusqlite::Result<()> {
     // Else SQLite may choose plans by bound values, and prepares such a statement again for each of them: a fifth of the time
     // of a run of changes.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    // However it is closed, the WAL and its index stay, so that users with read-only access to the directory can open the mirror.
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     conn.set_prepared_statement_cache_capacity(64);
     Ok(())
-}
-
-/// Checkpoints the WAL and keeps its file, so that users with read-only access to the directory can open the mirror
-/// after a clean stop.
-pub(in crate::store) fn before_close(conn: &Connection) -> Result<()> {
-    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
-    wal::empty(conn).map(|_| ())
 }
 
 /// Opens a mirror concurrently with its writer, to put edits into the outbox: this needs no lock, and waits for the
@@ -157,9 +152,8 @@ fn edited(path: &Path) -> rusqlite::Result<Connection> {
     let conn = Connection::open_with_flags(path, flags)?;
     settings(&conn)?;
     conn.pragma_update(None, "synchronous", "full")?;
-    // The writer keeps the WAL short, and its files are kept for read-only users.
+    // The writer keeps the WAL short.
     conn.pragma_update(None, "wal_autocheckpoint", 0)?;
-    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     Ok(conn)
 }
 
@@ -264,11 +258,22 @@ mod tests {
 
     use super::*;
 
-    /// Removes what SQLite's last connection removes.
-    fn put_to_rest(path: &Path) {
-        for file in wal::files_beside(path) {
-            let _ = std::fs::remove_file(file);
-        }
+    /// Closes a connection as another program does: with the last one, the WAL and its index go.
+    fn put_to_rest(conn: Connection) {
+        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false).unwrap();
+        conn.close().unwrap();
+    }
+
+    #[test]
+    fn opening_that_fails_leaves_the_files_that_other_readers_need() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("mirror.db");
+        let (conn, lock) = writer(&path).unwrap();
+        conn.execute_batch("DROP TABLE state").unwrap();
+        put_to_rest(conn);
+        drop(lock);
+        assert!(crate::store::Store::open(&path).is_err());
+        assert!(wal::files_beside(&path).iter().all(|file| file.exists()));
     }
 
     fn read_x(conn: &Connection) -> i64 {
@@ -281,8 +286,8 @@ mod tests {
         let path = dir.path().join("100% mine? #1.db");
         let (conn, lock) = writer(&path).unwrap();
         conn.execute_batch("CREATE TABLE t (x); INSERT INTO t VALUES (7)").unwrap();
-        // As SQLite closes a file for the last time, without the writer's precautions for readers.
-        drop((conn, lock));
+        put_to_rest(conn);
+        drop(lock);
         std::fs::remove_file(dir.path().join("100% mine? #1.db.lock")).unwrap();
         assert_eq!((read_x(&peek(&path).unwrap()), std::fs::read_dir(dir.path()).unwrap().count()), (7, 1));
         // The contents of a WAL are seen too.
@@ -307,7 +312,7 @@ mod tests {
         let path = dir.path().join("mirror.db");
         let (conn, ..) = writer(&path).unwrap();
         conn.execute_batch("CREATE TABLE t (x); INSERT INTO t VALUES (7)").unwrap();
-        drop(conn);
+        put_to_rest(conn);
         assert!(!wal::beside(&path).exists(), "SQLite's last connection removes them");
         let first = Reader::open(&path).unwrap();
         assert_eq!((read_x(&first.conn), &first.at_rest), (7, &None));
@@ -322,7 +327,7 @@ mod tests {
         let store = crate::store::Store::open(&path).unwrap();
         let (conn, ..) = writer(&other).unwrap();
         conn.execute_batch("CREATE TABLE t (x); INSERT INTO t VALUES (7)").unwrap();
-        drop(conn);
+        put_to_rest(conn);
         std::fs::rename(&other, &path).unwrap();
         assert!(wal::files_beside(&path).iter().all(|file| file.exists()), "of the store");
         let found = Reader::open(&path).unwrap();
@@ -336,8 +341,7 @@ mod tests {
         let path = dir.path().join("mirror.db");
         let (conn, ..) = writer(&path).unwrap();
         conn.execute_batch("CREATE TABLE t (x); INSERT INTO t VALUES (7)").unwrap();
-        drop(conn);
-        put_to_rest(&path);
+        put_to_rest(conn);
         let resting = Reader { at_rest: Some((path.clone(), resting(&path))), ..Reader::of(peek(&path).unwrap()) };
         resting.unchanged().unwrap();
         let (conn, ..) = writer(&path).unwrap();
