@@ -42,10 +42,10 @@ pub(super) fn left_for(
 ) -> Result<Ru, StoreError> {
     let limits = limits(&config.budget);
     let [reserve, _] = reserves(tx, config, ledger, now)?;
-    let for_edits = if config.write_back.enabled { budget::kept_for_edits(limits.limit) } else { Ru::ZERO };
     let reserve = match purpose {
         Purpose::Outbox => reserve,
-        _ => (reserve + for_edits).min(budget::most_reserved(limits.limit)),
+        _ if config.write_back.enabled => budget::kept_with_edits(reserve, Ru::ZERO, limits.limit),
+        _ => reserve,
     };
     Ok(ledger.left_for(purpose, &limits, reserve))
 }

@@ -12,4 +12,4 @@ mod reserve;
 pub use ledger::{Ledger, Limits};
 pub use poll_interval::{MAX_POLL, PollingBudget, decide_poll};
 pub use rate_limit_hold::{Hold, LONGEST_HOLD};
-pub use reserve::{forecast, kept_for_edits, most_reserved, reserve};
+pub use reserve::{forecast, kept_with_edits, most_reserved, reserve};

@@ -23,8 +23,14 @@ pub fn most_reserved(limit: Ru) -> Ru {
 }
 
 /// What details and sweeps leave of a window to edits that are made later.
-pub fn kept_for_edits(limit: Ru) -> Ru {
+fn kept_for_edits(limit: Ru) -> Ru {
     Ru::new(limit.get() / 20)
+}
+
+/// What details and sweeps leave to edits and to the runs for which `reserve` is kept: to `waiting` edits at most half of the
+/// window with those runs, but always the share of later edits, whatever the runs need.
+pub fn kept_with_edits(reserve: Ru, waiting: Ru, limit: Ru) -> Ru {
+    reserve + waiting.min(most_reserved(limit).saturating_sub(reserve)).max(kept_for_edits(limit))
 }
 
 pub fn reserve(due: impl Iterator<Item = Instant>, window_ends: Instant, forecast: Ru, limit: Ru) -> Ru {
@@ -57,6 +63,16 @@ mod tests {
         let most: Vec<u64> = (0..10).map(|limit| most_reserved(Ru::new(limit)).get()).collect();
         assert_eq!(most, [0, 0, 0, 0, 1, 2, 3, 3, 4, 4]);
         assert_eq!(most_reserved(Ru::new(10_001)), Ru::new(5_000));
+    }
+
+    #[test]
+    fn what_runs_need_takes_nothing_from_the_share_of_edits() {
+        for (reserve, waiting, kept) in
+            [(0, 0, 50), (0, 200, 200), (0, 900, 500), (400, 900, 500), (500, 0, 550), (500, 900, 550)]
+        {
+            let all = kept_with_edits(Ru::new(reserve), Ru::new(waiting), Ru::new(1_000));
+            assert_eq!(all, Ru::new(kept), "{reserve} {waiting}");
+        }
     }
 
     #[test]

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 
 use super::events::{RunEvent, RunObserver};
 use crate::api::admission::{Admission, AdmissionError, Attempt, AttemptOutcome, Meter, MeterFuture};
-use crate::budget::{Hold, Ledger, Limits, kept_for_edits, most_reserved};
+use crate::budget::{Hold, Ledger, Limits, kept_with_edits, most_reserved};
 use crate::model::{Clock, Instant, Purpose, Ru};
 use crate::store::{MirrorTx, ReadTx, StateKey, Store, StoreError};
 
@@ -35,7 +35,8 @@ struct MeterBook {
     ledger: Ledger,
     /// The number of a window, and what is reserved in it and in each one after it.
     reserve: (u32, [Ru; 2]),
-    for_edits: Ru,
+    /// What the waiting edits will cost; `None` where edits are not sent.
+    for_edits: Option<Ru>,
 }
 
 impl std::fmt::Debug for BudgetMeter {
@@ -58,7 +59,7 @@ impl BudgetMeter {
         let ledger = later(stored, store.lock().found()).at(clock.reading(), &limits);
         let (stop, _) = watch::channel(false);
         let reserve = (ledger.window, [Ru::ZERO; 2]);
-        let book = Mutex::new(MeterBook { ledger, reserve, for_edits: Ru::ZERO });
+        let book = Mutex::new(MeterBook { ledger, reserve, for_edits: None });
         let meter = BudgetMeter { store, clock, limits, patience, observer, book, stop };
         // It is noted: otherwise the day would begin anew with every process.
         meter.set_hold(|ledger| ledger.hold.map(|hold| hold.by_clock(ledger.steady_time())));
@@ -77,7 +78,7 @@ impl BudgetMeter {
 
     /// Reserves RU for edits that are waiting to be sent, and at least a share for later ones.
     pub fn keep_for_edits(&self, units: Ru) {
-        self.book().for_edits = units.max(kept_for_edits(self.limits.limit));
+        self.book().for_edits = Some(units);
     }
 
     /// Stops sending requests: answers that are on their way are stored, then the run ends.
@@ -162,7 +163,7 @@ impl BudgetMeter {
     fn charge(&self, attempt: Attempt) -> Result<Admission, AdmissionError> {
         let (mut book, now, limits) = (self.book(), self.clock.reading(), &self.limits);
         book.ledger = book.ledger.at(now, limits);
-        let reserve = book.reserve(attempt.purpose).min(most_reserved(limits.limit));
+        let reserve = book.reserve(attempt.purpose, limits.limit);
         let charged =
             book.ledger.charge(now, attempt.cost, attempt.purpose, limits, reserve).map_err(|refills_at| {
                 let left = limits.limit.saturating_sub(book.ledger.used);
@@ -224,10 +225,11 @@ impl BudgetMeter {
 impl MeterBook {
     /// What is reserved from a purpose: for runs, and from all but edits for edits too. Edits may wait for a long time, and
     /// the rest must not wait for them.
-    fn reserve(&self, purpose: Purpose) -> Ru {
+    fn reserve(&self, purpose: Purpose, limit: Ru) -> Ru {
         let (window, [reserve, later]) = self.reserve;
-        let for_edits = if purpose == Purpose::Outbox { Ru::ZERO } else { self.for_edits };
-        for_edits + if window == self.ledger.window { reserve } else { later }
+        let reserve = if window == self.ledger.window { reserve } else { later }.min(most_reserved(limit));
+        let waiting = self.for_edits.filter(|_| purpose != Purpose::Outbox);
+        waiting.map_or(reserve, |waiting| kept_with_edits(reserve, waiting, limit))
     }
 }
 

@@ -59,19 +59,24 @@ fn ids(mirror: &Mirror, state: &str) -> Vec<i64> {
 /// Details leave a twentieth of the window to edits that nobody has made yet.
 #[tokio::test]
 async fn edit_is_sent_in_the_window_whose_rest_the_details_had() {
-    let (crm, mut mirror) = mirrored(60).await;
-    mirror.sync(&crm).await;
-    crm.sandbox.with_world(|world| {
-        (0..50).for_each(|n| _ = world.edit(CONTACT, &format!("c{n:03}"), &json!({"notes": "theirs"})));
-    });
-    mirror.limits.limit = Ru::new(mirror.ledger_total() + 40);
-    let share = mirror.limits.limit.get() / 20;
-    let report = mirror.scheduled(&crm, &Job::sync()).await;
-    assert!(report.suspension.is_some() && report.tally.details > 20, "{report:?}");
-    assert_eq!(mirror.limits.limit.get() - mirror.ledger_total(), share, "details take all but that");
-    sql(&mirror, "UPDATE contacts_full SET position = 'CTO' WHERE id = 'c055'");
-    mirror.scheduled(&crm, &Job::push()).await;
-    assert_eq!((states(&mirror).as_str(), with_position(&crm, "CTO")), ("applied 1", 1));
+    for needs_half in [false, true] {
+        let (crm, mut mirror) = mirrored(60).await;
+        mirror.sync(&crm).await;
+        crm.sandbox.with_world(|world| {
+            (0..50).for_each(|n| _ = world.edit(CONTACT, &format!("c{n:03}"), &json!({"notes": "theirs"})));
+        });
+        let spent = mirror.ledger_total();
+        let (limit, reserve) =
+            if needs_half { ((spent + 25) * 20 / 9, (spent + 25) * 10 / 9) } else { (spent + 40, 0) };
+        (mirror.limits.limit, mirror.reserve) = (Ru::new(limit), [Ru::new(reserve); 2]);
+        let report = mirror.scheduled(&crm, &Job::sync()).await;
+        assert!(report.suspension.is_some() && report.tally.details > 20, "{report:?}");
+        let left = limit - mirror.ledger_total();
+        assert_eq!(left, reserve + limit / 20, "details take all but that, and what the schedule needs");
+        sql(&mirror, "UPDATE contacts_full SET position = 'CTO' WHERE id = 'c055'");
+        mirror.scheduled(&crm, &Job::push()).await;
+        assert_eq!((states(&mirror).as_str(), with_position(&crm, "CTO")), ("applied 1", 1));
+    }
 }
 
 /// Contacts with this position at the service.
