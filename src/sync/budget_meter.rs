@@ -27,6 +27,7 @@ pub struct BudgetMeter {
     patience: Duration,
     observer: Arc<dyn RunObserver>,
     book: Mutex<MeterBook>,
+    /// Whether no request is sent any more. Who waits for a hold is woken when that changes, and when the hold does.
     stop: watch::Sender<bool>,
 }
 
@@ -91,10 +92,6 @@ impl BudgetMeter {
         self.stop.send_replace(false);
     }
 
-    pub fn is_stopping(&self) -> bool {
-        *self.stop.borrow()
-    }
-
     fn book(&self) -> MutexGuard<'_, MeterBook> {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -142,8 +139,9 @@ impl BudgetMeter {
     /// An edit waits in the outbox, where it can still be dropped.
     async fn wait_out_hold(&self, purpose: Purpose) -> Result<(), AdmissionError> {
         let patience = if purpose == Purpose::Outbox { Duration::ZERO } else { self.patience };
+        let mut changed = self.stop.subscribe();
         loop {
-            if self.is_stopping() {
+            if *changed.borrow_and_update() {
                 return Err(AdmissionError::Stopping);
             }
             let now = self.clock.now();
@@ -152,10 +150,9 @@ impl BudgetMeter {
                 return Err(AdmissionError::Hold { until, tries: 0 });
             }
             self.observer.on(RunEvent::Holding { until });
-            let mut stop = self.stop.subscribe();
             tokio::select! {
                 () = self.clock.sleep_until(until) => {}
-                _ = stop.wait_for(|stop| *stop) => {}
+                _ = changed.changed() => {}
             }
         }
     }
@@ -213,12 +210,15 @@ impl BudgetMeter {
         let mut book = self.book();
         let ledger = book.ledger.at(self.clock.reading(), &self.limits);
         book.ledger = Ledger { hold: next(&ledger), ..ledger };
-        if book.ledger.hold != ledger.hold
-            && let Err(error) = self.note(&book.ledger)
-        {
+        if book.ledger.hold == ledger.hold {
+            return;
+        }
+        if let Err(error) = self.note(&book.ledger) {
             // It applies to this process anyway.
             tracing::warn!(%error, "A hold could not be stored: {error}");
         }
+        drop(book);
+        self.stop.send_modify(|_| {});
     }
 }
 

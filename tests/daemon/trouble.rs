@@ -64,6 +64,23 @@ fn failure_that_is_not_repeated_is_no_second_warning() {
 }
 
 #[test]
+fn run_that_waits_for_a_hold_goes_on_once_a_person_ends_it() {
+    let fixture = DaemonFixture::with(60, 4);
+    let daemon = fixture.start();
+    let held = Fault::Wait { status: 429, body: Some(55), header: None };
+    fixture.service.sandbox.faults().add(Rule::new(held).records().after(25));
+    let mut events = daemon.events();
+    let job = daemon.post("/sync", &json!({})).with(202).json()["job"].clone();
+    events.until(|event| event["event"] == "holding");
+    let ended_at = std::time::Instant::now();
+    daemon.post("/hold/clear", &json!({})).with(200);
+    assert_eq!(events.finished(&job).0["exit"], 0);
+    assert!(ended_at.elapsed() < Duration::from_secs(40), "{:?}", ended_at.elapsed());
+    daemon.stop();
+    fixture.assert_exact();
+}
+
+#[test]
 fn manual_jobs_send_nothing_during_a_hold() {
     let fixture = DaemonFixture::with(60, 4);
     let daemon = fixture.start();
