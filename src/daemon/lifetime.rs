@@ -2,8 +2,8 @@
 //! the beginning. Publishing is a separate task beside it.
 //!
 //! Another process may write the mirror, its directory may be missing or full for a while, or a large mirror may have to
-//! be migrated: none of that ends the daemon. It answers on its socket, reports what it waits for, and retries. Only a
-//! file written by a newer version cannot be fixed by waiting.
+//! be migrated: none of that ends the daemon. It answers on its socket, reports what it waits for, and retries. A person
+//! has to decide about a file written by a newer version, and about an unfinished edit of a field that is excluded now.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -166,10 +166,12 @@ async fn until_open(
                     }
                     return Ok(opened);
                 }
-                Ok(Err(error @ (MirrorError::Api(_) | MirrorError::Store(StoreError::NewerSchema { .. })))) => {
-                    return Err(error.into());
+                Ok(Err(MirrorError::Store(error)))
+                    if !matches!(error, StoreError::NewerSchema { .. } | StoreError::EditOfExcluded { .. }) =>
+                {
+                    error
                 }
-                Ok(Err(MirrorError::Store(error))) => error,
+                Ok(Err(error)) => return Err(error.into()),
                 Err(_) => StoreError::Closed,
             };
             ("mirror, which cannot be opened", (error_chain(&error), error.hint()))

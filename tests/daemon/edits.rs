@@ -214,6 +214,20 @@ fn without_write_back_no_edit_is_accepted() {
     daemon.stop();
 }
 
+/// No waiting ends it, and users who only read keep their files.
+#[test]
+fn unfinished_edit_of_a_field_that_is_excluded_ends_the_daemon_at_its_start() {
+    let (fixture, daemon, id) = editing();
+    daemon.stop();
+    fixture.edit(&id, "CFO");
+    let mut command = fixture.place.command(&["daemon"]);
+    command.env("CRM_MIRROR_SYNC__EXCLUDE", "position");
+    let mut daemon = fixture.spawn_command(command);
+    assert_eq!(daemon.end(), Some(78), "{}", daemon.log());
+    assert!(daemon.log().contains("edit 1") && daemon.log().contains("outbox drop"), "{}", daemon.log());
+    assert!(["-wal", "-shm"].iter().all(|file| fixture.place.path(&format!("mirror.db{file}")).exists()));
+}
+
 #[test]
 fn failed_edit_is_retried_without_a_schedule() {
     let inside = Inside::start(generate(3, 5, 1, noon()), &[("WRITE_BACK__ENABLED", "true")]);

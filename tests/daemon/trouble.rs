@@ -27,7 +27,9 @@ fn failing_runs_are_reported_with_reason_and_recovery() {
     }
     let text = verb(&fixture, "status").done().out;
     assert!(text.contains("\nfailing: 2 runs in a row, the first ") && text.contains(": could not"), "{text}");
-    assert!(text.contains("\nnext     Runs have failed since ") && text.contains("; next attempt at "), "{text}");
+    assert!(text.contains("\nnext     Runs have failed since ") && text.contains("next attempt at "), "{text}");
+    let why = text.lines().find(|line| line.starts_with("trouble  could not ")).expect(&text);
+    assert!(why.chars().count() <= 80, "{why}");
     let metrics = daemon.get("/metrics").body;
     assert!(metrics.contains("\ncrm_mirror_failing_runs{workspace=\"default\"} 2\n"), "{metrics}");
     // During a pause there is no next attempt.
