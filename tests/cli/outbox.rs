@@ -332,6 +332,10 @@ fn released_edits_leave_what_scheduled_runs_need() {
         .set("CRM_MIRROR_DATABASE__PATH", file.to_str().unwrap());
     small.run("push").code(75);
     assert_eq!(service.sandbox.log().patches(Object::Contact), 5);
+    let edit = place.ask("SELECT id FROM outbox WHERE state = 'queued' AND answer IS NOT NULL LIMIT 1");
+    let shown = place.run(&format!("outbox show {edit}")).done().out;
+    let is_own = shown.contains("\nreason: the ") && shown.contains("reserved for scheduled runs");
+    assert!(is_own && !shown.contains("next attempt"), "{shown}");
     let contact = place.ask("SELECT id FROM contacts ORDER BY id LIMIT 1");
     service.sandbox.with_world(|world| world.edit(Object::Contact, &contact, &json!({"name": "Changed"})));
     small.run("sync").code(75);

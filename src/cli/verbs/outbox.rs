@@ -323,7 +323,7 @@ fn edit_text(edit: &Edit) -> String {
     let about = [
         edit.undoes.map(|undoes| format!("reverts edit {undoes}\n")),
         edit.behind.map(|conflict| format!("waits, because edit {conflict} of the same record is in conflict\n")),
-        edit.not_before.as_ref().map(|until| format!("next attempt at {until}\n")),
+        edit.not_before.as_ref().filter(|until| is_ahead(until)).map(|until| format!("next attempt at {until}\n")),
         edit.unreadable.as_ref().map(|why| format!("cannot be read: {}\n", output::plain(why))),
         edit.merged_into.map(|carrier| format!("sent together with edit {carrier}\n")),
     ];
@@ -339,10 +339,15 @@ fn edit_text(edit: &Edit) -> String {
         }
     }
     if let Some(message) = answer_text(edit) {
-        text.push_str(&format!("answer of the service: {}\n", output::plain(&message)));
+        let whose = if edit.status.is_some() { "answer of the service" } else { "reason" };
+        text.push_str(&format!("{whose}: {}\n", output::plain(&message)));
     }
     text.push('\n');
     text
+}
+
+fn is_ahead(at: &str) -> bool {
+    at.parse().is_ok_and(|at: Instant| at > Instant::system_now())
 }
 
 fn answer_text(edit: &Edit) -> Option<String> {
