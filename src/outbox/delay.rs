@@ -58,6 +58,12 @@ pub fn after_read(delay: RetryDelay, now: Instant) -> RetryDelay {
     RetryDelay { not_before: now, ..delay }
 }
 
+/// The delay after a request that the service refuses for a while: it begins when a request may be made again.
+#[must_use]
+pub fn after_hold(delay: RetryDelay, scope: DelayScope, over: Instant) -> RetryDelay {
+    RetryDelay { not_before: over.plus(wait(scope, delay.requests)), ..delay }
+}
+
 /// Whether a 404 is followed by a request for the record by id, after this many unsuccessful requests: at first, and
 /// with each attempt after an hour. In between, the attempts alone use up the hourly limit.
 pub const fn may_confirm(requests: u32) -> bool {

@@ -36,7 +36,7 @@ impl EditTx<'_, '_> {
             self.tx.records().forget_version(self.object, self.record, &request.if_match)?;
         }
         // How many requests follow at once, if they still fit into the hour: after a refused version the record is read
-        // first. The meter keeps the hold of a 429 itself.
+        // first; after a 429 it is the object that waits.
         let after_hold = u32::from(status == Some(429));
         let (to, why, following) = match next {
             AfterAnswer::ReadBack if status == Some(412) => (Sending, trail::OTHER_VERSION, 2),
@@ -65,6 +65,8 @@ impl EditTx<'_, '_> {
         let is_admitted = outcome != PatchOutcome::NotAdmitted;
         if !is_admitted {
             self.amend(DelayScope::Record, delay::without_request)?;
+        }
+        if !is_admitted && request.tests_object {
             self.amend(DelayScope::Object, delay::without_request)?;
         }
         let is_tried = matches!(next, AfterAnswer::Rejected | AfterAnswer::Requeue | AfterAnswer::SendAgain);
@@ -72,8 +74,10 @@ impl EditTx<'_, '_> {
             // It says nothing about custom fields: the edits of another record may test whether they are refused.
             self.amend(DelayScope::CustomFields, delay::without_request)?;
         }
-        if status == Some(403) {
-            self.lengthen(if request.custom { DelayScope::CustomFields } else { DelayScope::Object })?;
+        match status {
+            Some(403) => self.lengthen(if request.custom { DelayScope::CustomFields } else { DelayScope::Object })?,
+            Some(429) => self.lengthen_after_hold()?,
+            _ => {}
         }
         Ok(next)
     }

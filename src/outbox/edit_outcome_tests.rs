@@ -340,6 +340,22 @@ async fn request_that_was_not_admitted_uses_up_no_attempt() {
 }
 
 #[tokio::test]
+async fn rate_limit_delays_the_object_from_its_end_on_and_counts_once_for_all_that_were_under_way() {
+    let delay = fixture::on_mirror(|tx| {
+        let (record, rules) = (RecordId::new("c"), PushRules { hold: Duration::from_secs(30), ..rules(100) });
+        let (mut edits, request) = send(tx, &record, &rules, FIRST);
+        edits.end_delay(DelayScope::Object).unwrap();
+        let request = StoredRequest { tests_object: false, ..request };
+        for outcome in [PatchOutcome::Refused(429), PatchOutcome::Refused(429), PatchOutcome::NotAdmitted] {
+            edits.refused(&request, outcome, "{}").unwrap();
+        }
+        tx.edits().delay(CONTACT, DelayScope::Object, &record).unwrap().unwrap()
+    });
+    let delay = delay.await;
+    assert_eq!((delay.requests, delay.not_before), (1, fixture::after(30 + 60)));
+}
+
+#[tokio::test]
 async fn read_that_was_not_sent_is_no_attempt() {
     let became_now = after(Sent { failed: 3, ..FIRST }, |edits, _| {
         edits.amend(DelayScope::Record, delay::without_request).unwrap();

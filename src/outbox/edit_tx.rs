@@ -4,6 +4,7 @@
 //! process that is killed, or an answer that never arrives, costs one request and not a loop of them.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde_json::Value;
 use uuid::Uuid;
@@ -38,6 +39,8 @@ pub(super) struct PushRules {
     pub api_key: String,
     /// The time by the steady clock, which nobody sets: the hour of new edits has elapsed by it.
     pub steady: Instant,
+    /// How long no request is sent.
+    pub hold: Duration,
 }
 
 pub(super) struct EditTx<'a, 'b> {
@@ -196,11 +199,11 @@ impl<'a, 'b> EditTx<'a, 'b> {
         let ids: Vec<i64> = carried.into_iter().map(|(id, _)| id).collect();
         let carrier = ids.first().copied().unwrap_or_default();
         let last_status = edits.iter().find(|edit| edit.id == carrier).and_then(|edit| edit.status);
-        self.claim_update(has_custom(&body))?;
+        let tests_object = self.claim_update(has_custom(&body))?;
         self.tx.edits().fix_request(&ids, &body, &if_match, &idempotency_key(), (self.now, self.rules.steady))?;
         let Some(request) = self.stored_request(&self.edits()?, carrier) else { return Ok(NextStep::Wait) };
         let number = self.tx.number_request()?;
-        Ok(NextStep::Send(StoredRequest { doubt: false, last_status, number, ..request }))
+        Ok(NextStep::Send(StoredRequest { doubt: false, last_status, tests_object, number, ..request }))
     }
 
     /// The stored request of an edit; `None` if the edit was dropped.
@@ -217,14 +220,15 @@ impl<'a, 'b> EditTx<'a, 'b> {
             key,
             doubt: true,
             last_status: first.status,
+            tests_object: false,
             number: 0,
         })
     }
 
     pub(super) fn repeat(&self, request: StoredRequest) -> Result<StoredRequest, StoreError> {
-        self.claim_update(request.custom)?;
+        let tests_object = self.claim_update(request.custom)?;
         self.tx.edits().send_again(request.carrier, self.now)?;
-        Ok(StoredRequest { number: self.tx.number_request()?, ..request })
+        Ok(StoredRequest { tests_object, number: self.tx.number_request()?, ..request })
     }
 
     fn is_due(&self, scope: DelayScope) -> Result<bool, StoreError> {
@@ -241,21 +245,32 @@ impl<'a, 'b> EditTx<'a, 'b> {
     }
 
     /// Stores the delays for one more update, before it is sent. If an object or its custom fields were refused, this
-    /// request tests whether they still are.
-    fn claim_update(&self, custom: bool) -> Result<(), StoreError> {
+    /// request tests whether they still are. Returns whether the object was.
+    fn claim_update(&self, custom: bool) -> Result<bool, StoreError> {
         self.lengthen(DelayScope::Record)?;
-        for scope in [DelayScope::Object, DelayScope::CustomFields] {
-            let tried = scope == DelayScope::Object || custom;
-            if tried && self.tx.edits().delay(self.object, scope, self.record)?.is_some() {
-                self.lengthen(scope)?;
-            }
+        let test = |scope| {
+            let is_refused = self.tx.edits().delay(self.object, scope, self.record)?.is_some();
+            if is_refused { self.lengthen(scope).map(|()| true) } else { Ok(false) }
+        };
+        if custom {
+            test(DelayScope::CustomFields)?;
         }
-        Ok(())
+        test(DelayScope::Object)
     }
 
     pub(super) fn lengthen(&self, scope: DelayScope) -> Result<(), StoreError> {
         let known = self.tx.edits().delay(self.object, scope, self.record)?;
         self.set_delay(scope, delay::after_request(known, scope, self.now))
+    }
+
+    /// The service limits the rate: updates of the object wait from the end of the hold on, for longer each time, so that the reads
+    /// that are due come first. Of several that were under way, one counts.
+    pub(super) fn lengthen_after_hold(&self) -> Result<(), StoreError> {
+        let (scope, hold) = (DelayScope::Object, self.rules.hold);
+        if self.is_due(scope)? {
+            self.lengthen(scope)?;
+        }
+        self.amend(scope, |delay, now| delay::after_hold(delay, scope, now.plus(hold)))
     }
 
     /// Decides again on a delay, if there is one: the next request may be made at once, or the attempt that the delay

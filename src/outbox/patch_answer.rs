@@ -29,6 +29,8 @@ pub(super) struct StoredRequest {
     /// The status of the answer to the previous request, which had a different key.
     pub last_status: Option<u16>,
     pub custom: bool,
+    /// Whether its object's delay counts it: it tests whether updates are still refused.
+    pub tests_object: bool,
     pub number: u64,
 }
 
@@ -146,6 +148,7 @@ mod tests {
             doubt,
             last_status,
             custom: false,
+            tests_object: false,
             number: 0,
         }
     }

@@ -6,6 +6,7 @@
 //! transaction.
 
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 use futures_util::future::join_all;
 
@@ -24,7 +25,8 @@ pub struct Pusher {
     pub client: Client,
     pub store: Store,
     pub clock: Arc<dyn Clock>,
-    pub steady: Arc<dyn Fn() -> Instant + Send + Sync>,
+    /// The time by the steady clock, and how long no request is sent.
+    pub steady: Arc<dyn Fn() -> (Instant, Duration) + Send + Sync>,
     /// Writes the ledger with every transaction.
     pub enter: EnterLedger,
     /// The maximum number of concurrent requests.
@@ -93,7 +95,8 @@ impl RecordPush<'_> {
     ) -> Result<T, StoreError> {
         let RecordPush { pusher, pass, object, id } = *self;
         let api_key = pusher.client.key_fingerprint().to_string();
-        let rules = PushRules { max_edits: pusher.max_edits, api_key, steady: (pusher.steady)() };
+        let (steady, hold) = (pusher.steady)();
+        let rules = PushRules { max_edits: pusher.max_edits, api_key, steady, hold };
         let (now, record, enter) = (pusher.clock.now(), id.clone(), pusher.enter.clone());
         let done = pusher.store.write_durably(move |tx| {
             let mut edits = EditTx::open(tx, object, &record, &rules, now)?;
@@ -229,8 +232,8 @@ impl RecordPush<'_> {
         let next = self.edit(move |edits| edits.refused(&request, outcome, &answer_json)).await?;
         match (next, why.class()) {
             (AfterAnswer::SendAgain | AfterAnswer::Requeue, ErrorClass::SkipObject) => pass.forbidden(object, custom),
-            // The meter keeps the hold.
-            (AfterAnswer::Requeue, ErrorClass::Hold) if outcome.status() == Some(429) => {}
+            // Its object waits.
+            (_, ErrorClass::Hold) => {}
             (AfterAnswer::SendAgain | AfterAnswer::Requeue, _) => return self.failing("update", why).await,
             _ => pass.answered(object),
         }

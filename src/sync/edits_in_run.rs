@@ -24,7 +24,10 @@ impl Run<'_> {
             client: self.engine.client.clone(),
             store: self.store().clone(),
             clock: self.engine.clock.clone(),
-            steady: std::sync::Arc::new(move || steady.ledger().steady_time()),
+            steady: std::sync::Arc::new(move || {
+                let ledger = steady.ledger();
+                (ledger.steady_time(), ledger.hold_left().unwrap_or_default())
+            }),
             enter: std::sync::Arc::new(move |tx| meter.enter(tx)),
             workers: self.engine.workers(),
             max_edits: self.engine.settings.max_edits,

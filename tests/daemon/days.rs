@@ -5,6 +5,7 @@ use crm_mirror::sandbox::{Fault, Rule, generate};
 use serde_json::{Value, json};
 
 use crate::inside::Inside;
+use crate::socket::until;
 use crate::support::noon;
 
 const DAY: u64 = 86_400;
@@ -200,6 +201,33 @@ fn long_hold_applies_to_every_job_and_ends_by_itself() {
     inside.pass(900);
     assert_eq!(inside.job("/sync")["exit"], 0);
     inside.mirror.assert_exact(&inside.crm);
+}
+
+/// Edits come before what is read, but not again and again.
+#[test]
+fn rate_limit_on_updates_alone_leaves_the_reads_their_turn() {
+    let inside = Inside::start(generate(7, 30, 4, noon()), &[EVERY_FIVE_MINUTES, ("WRITE_BACK__ENABLED", "true")]);
+    inside.settle();
+    let held = Fault::Wait { status: 429, body: Some(90), header: None };
+    inside.crm.sandbox.faults().add(Rule::new(held).method("PATCH").forever());
+    inside.crm.sandbox.with_world(|world| {
+        let id = world.ids(Resource::Contacts)[0].clone();
+        assert!(world.edit(Object::Contact, &id, &json!({ "name": "New" })));
+    });
+    let conn = rusqlite::Connection::open(&inside.mirror.path).unwrap();
+    conn.execute_batch("UPDATE contacts_full SET position = 'CTO'").unwrap();
+    let sent = || inside.crm.sandbox.log().patches(Object::Contact);
+    until("an update is refused", || (sent() == 1).then_some(()));
+    for _ in 0..8 {
+        inside.pass(100);
+    }
+    assert_eq!(inside.mirror.count("contacts WHERE name = 'New'"), 1);
+    assert!(sent() <= 3, "{} updates", sent());
+    inside.crm.sandbox.faults().clear();
+    until("every edit is applied", || {
+        inside.pass(100);
+        (inside.mirror.count("outbox WHERE state <> 'applied'") == 0).then_some(())
+    });
 }
 
 /// A resync that had not begun is carried out, and one that had is ended by a sync: either way with what was accepted.

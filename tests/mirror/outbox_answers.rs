@@ -256,7 +256,7 @@ async fn hold_of_a_request_in_doubt_leaves_it_to_the_next_push() {
     crm.sandbox.faults().add(Rule::new(hold).method("PATCH"));
     push(&mirror, &crm).await;
     assert_eq!((states(&mirror).as_str(), methods(&crm).as_str()), ("sending", "GET PATCH"));
-    crm.wait(20);
+    crm.wait(20 + 60);
     assert_eq!(push(&mirror, &crm).await.push.applied, 1);
 }
 

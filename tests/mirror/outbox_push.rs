@@ -128,7 +128,7 @@ async fn edits_wait_for_a_hold_in_the_outbox_and_the_reads_of_a_run_go_on() {
         let is_read = mirror.count("contacts WHERE name = 'Bea'") == 1;
         assert_eq!((is_read, patches(&crm).len()), (wait == 20, 1), "{wait} s");
         decide(&mirror, &crm, [2], Decision::Drop);
-        crm.wait(660);
+        crm.wait(700);
         mirror.sync(&crm).await;
         assert_eq!((states(&mirror).as_str(), carried_out(&crm).len()), ("applied dropped", 1), "{wait} s");
     }
