@@ -1,6 +1,7 @@
 //! One run: first the columns, then a whole load or batches of changes, until nothing is left to send.
 
 use std::collections::BTreeMap;
+use std::fs::{File, TryLockError};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -15,8 +16,9 @@ use super::tables;
 use super::target::PublishUrl;
 use crate::error_chain::error_chain;
 use crate::model::{Instant, Object, Resource};
+use crate::regular_file;
 use crate::store::publishing::queue;
-use crate::store::{PublishProgress, RefusedRow, StateKey};
+use crate::store::{PublishProgress, RefusedRow, StateKey, StoreError, beside};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublishSettings {
@@ -79,6 +81,7 @@ pub async fn publish(
     settings: &PublishSettings,
     now: Instant,
 ) -> Result<PublishReport, PublishError> {
+    let lock = PublishLock::take(settings)?;
     let mirror = PublishedMirror::open(&settings.mirror).await?;
     if !mirror.moment(|moment| Ok(queue::is_recording(moment.tx)?)).await? {
         mirror.note(|tx| tx.feed().begin_recording()).await?;
@@ -120,6 +123,7 @@ pub async fn publish(
         tx.set_state(&StateKey::PublishProgress, &progress)
     });
     let noted = noted.await;
+    drop(lock);
     let (report, _) = ended?;
     noted?;
     Ok(report)
@@ -133,6 +137,36 @@ pub(super) async fn note_failure(settings: &PublishSettings, why: String, now: I
         tx.set_state(&StateKey::PublishProgress, &before.failed(why, now))
     });
     note.await
+}
+
+const LOCK: &str = ".publish.lock";
+
+struct PublishLock(File);
+
+impl Drop for PublishLock {
+    /// Closing is not enough: a process that is being started at this moment has a copy of the file until it executes
+    /// its program, and would keep the lock for as long.
+    fn drop(&mut self) {
+        if let Err(error) = self.0.unlock() {
+            tracing::debug!(%error, "the lock of publishing was not released before its file was closed");
+        }
+    }
+}
+
+impl PublishLock {
+    fn take(settings: &PublishSettings) -> Result<PublishLock, PublishError> {
+        if !settings.mirror.exists() {
+            return Err(StoreError::Missing { path: settings.mirror.clone() }.into());
+        }
+        let path = beside(&settings.mirror, LOCK);
+        let failed = |source| StoreError::Io { path: path.clone(), source };
+        let file = regular_file::open_or_create_own(&path, 0o600).map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => Ok(PublishLock(file)),
+            Err(TryLockError::WouldBlock) => Err(PublishError::Busy { schema: settings.schema.clone() }),
+            Err(TryLockError::Error(source)) => Err(failed(source).into()),
+        }
+    }
 }
 
 async fn run(
@@ -172,4 +206,29 @@ async fn run(
     report.left_behind = left_behind;
     (report.refused, report.refused_rows) = state.refused_rows();
     Ok((report, state))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lock_is_free_although_a_process_that_starts_has_a_copy_of_its_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let mirror = directory.path().join("mirror.db");
+        std::fs::write(&mirror, "").unwrap();
+        let settings = PublishSettings {
+            mirror,
+            schema: "crm".into(),
+            objects: None,
+            exclude: Vec::new(),
+            full: false,
+            check: Check::None,
+        };
+        let lock = PublishLock::take(&settings).unwrap();
+        let _inherited = lock.0.try_clone().unwrap();
+        assert!(matches!(PublishLock::take(&settings), Err(PublishError::Busy { .. })));
+        drop(lock);
+        PublishLock::take(&settings).unwrap();
+    }
 }

@@ -330,7 +330,7 @@ fn files_beside_the_mirror_are_for_its_owner_and_its_readers_only() {
     let place = TestDir::of(&service).set("CRM_MIRROR_PUBLISH__URL", "postgres://u:p@127.0.0.1:1/d");
     place.run("sync").done();
     place.run("publish").code(69);
-    for (name, mode) in [("", 0o640), ("-wal", 0o640), ("-shm", 0o640), (".lock", 0o640)] {
+    for (name, mode) in [("", 0o640), ("-wal", 0o640), ("-shm", 0o640), (".lock", 0o640), (".publish.lock", 0o600)] {
         let meta = std::fs::metadata(place.path(&format!("mirror.db{name}"))).unwrap();
         assert_eq!(meta.permissions().mode() & 0o777, mode, "{name}");
     }

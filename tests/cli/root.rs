@@ -298,6 +298,7 @@ fn root_follows_no_link_in_a_folder_of_its_own_that_others_may_write() {
         planted.extend(beside.map(|suffix| (verb, format!("{file}{suffix}"))));
     }
     for (verb, name) in [
+        (("publish", ""), "mirror.db.publish.lock"),
         (("daemon", ""), "mirror.db.sock"),
         (("init", "HOME/new.toml"), "new.toml"),
         (("man", "--dir HOME/man1"), "man1"),
@@ -329,7 +330,7 @@ fn root_follows_no_link_in_a_folder_of_its_own_that_others_may_write() {
 #[test]
 fn fifo_in_place_of_a_file_blocks_no_verb_of_root() {
     let Some(place) = place() else { return };
-    for name in ["mirror.db", "mirror.db-wal", "mirror.db-shm", "mirror.db.lock"] {
+    for name in ["mirror.db", "mirror.db-wal", "mirror.db-shm", "mirror.db.lock", "mirror.db.publish.lock"] {
         for verb in [("sync", ""), ("status", ""), ("check", "--offline"), ("publish", ""), ("sql", "VALUES(1)")] {
             let planted = place.fresh().join(name);
             let _ = std::fs::remove_file(&planted);

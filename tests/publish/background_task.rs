@@ -1,5 +1,7 @@
 //! Publishing by the daemon: changes arrive by themselves, and an unreachable database is retried.
 
+use std::fs::File;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -65,15 +67,23 @@ async fn changes_are_published_automatically_and_an_unavailable_database_is_retr
     assert_equal(&mirror, &postgres).await;
 }
 
-/// A plan that gives nothing at first: no URL, and then no settings.
+/// A plan that gives nothing at first: no settings, no URL, and then another publisher that is at work.
 struct SlowStart {
     calls: AtomicU32,
+    mirror: PathBuf,
+    busy: Mutex<Option<File>>,
     wanted: Mutex<(String, PublishSettings)>,
 }
 
 impl SlowStart {
     fn plan(&self) -> PublishPlan {
         let call = self.calls.fetch_add(1, Ordering::SeqCst);
+        let mut busy = self.busy.lock().unwrap();
+        *busy = (call == 2).then(|| {
+            let file = File::create(format!("{}.publish.lock", self.mirror.display())).unwrap();
+            file.try_lock().unwrap();
+            file
+        });
         let (url, settings) = self.wanted.lock().unwrap().clone();
         match call {
             0 => Some((Err(PublishError::Url { reason: "the file is not there".into() }), settings)),
@@ -91,6 +101,8 @@ async fn mirror_that_does_not_change_is_published_once_that_is_possible_and_when
     mirror.sync(&crm).await;
     let start = Arc::new(SlowStart {
         calls: AtomicU32::new(0),
+        mirror: mirror.path.clone(),
+        busy: Mutex::new(None),
         wanted: Mutex::new((postgres.url(), Postgres::settings(&mirror))),
     });
     let (clock, planner) = (ManualClock::at(noon()), start.clone());
