@@ -118,16 +118,21 @@ fn only_the_newest_copies_of_a_folder_are_kept() {
         "mirror-+2026101T010101Z.db",
     ];
     others.iter().for_each(|name| std::fs::write(folder.join(name), "x").unwrap());
-    // What a backup that was killed left, or another one writes now, and a file of a person.
-    let unfinished = ["mirror-20260101T000000Z.db.0123456789abcdef.new", "mirror-20260101.db.new"];
-    unfinished.iter().for_each(|name| std::fs::write(folder.join(name), "x").unwrap());
+    // What a killed backup left, what another one writes now, and a file of a person.
+    let unfinished = ["mirror-20260101T000000Z.db.0123456789abcdef.new", "mirror-20260102T000000Z.db.00.new"];
+    let theirs = "mirror-20260101.db.new";
+    let two_days_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(48 * 3600);
+    for (name, at) in [(unfinished[0], Some(two_days_ago)), (unfinished[1], None), (theirs, Some(two_days_ago))] {
+        let file = std::fs::File::create(folder.join(name)).unwrap();
+        at.into_iter().for_each(|at| file.set_modified(at).unwrap());
+    }
     let made = place.run("backup --keep 2 copies --json").done().json();
-    assert_eq!(made["removed"], serde_json::json!(others[..3]));
+    assert_eq!(made["removed"], serde_json::json!([&unfinished[..1], &others[..3]].concat()));
     let file = made["file"].as_str().unwrap();
     assert_eq!(ask(&place, file, "SELECT count(*) FROM contacts"), "150");
     let left = std::fs::read_dir(&folder).unwrap().count();
     assert_eq!(left, 7, "the new copy, the newest other one, and what is none");
-    assert!(unfinished.iter().all(|name| folder.join(name).exists()));
+    assert!([unfinished[1], theirs].iter().all(|name| folder.join(name).exists()));
     assert!(place.run("backup --keep 1 nowhere").code(74).err.contains("nowhere"));
 }
 

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde_json::json;
 
@@ -28,18 +29,30 @@ pub struct BackupArgs {
     keep: Option<u32>,
 }
 
-/// Removes others than the copy that was made: its name is no later one than theirs if a clock was wrong.
+/// How long ago the unfinished copy of a backup was written that no longer runs.
+const GIVEN_UP: Duration = Duration::from_secs(24 * 3600);
+
+/// Removes others than the copy that was made: its name is no later one than theirs if a clock was wrong. What a backup that
+/// was killed left of its copy is removed too.
 fn remove_old(folder: &Path, stem: &str, made: &Path, keep: u32) -> io::Result<Vec<String>> {
-    let is_other = |name: &String| {
-        let time = name.strip_prefix(stem).map(|time| time.replace(|c: char| c.is_ascii_digit(), "0"));
-        time.as_deref() == Some("-00000000T000000Z.db") && made.file_name() != Some(name.as_ref())
+    // What follows the time in the name of a copy.
+    let rest_of = |name: &str| {
+        let time = name.strip_prefix(stem)?.replace(|c: char| c.is_ascii_digit(), "0");
+        time.strip_prefix("-00000000T000000Z.db").map(String::from)
     };
+    let is_given_up = |name: &String| {
+        let age = || folder.join(name).metadata().ok()?.modified().ok()?.elapsed().ok();
+        rest_of(name).is_some_and(|rest| rest.ends_with(".new")) && age().is_some_and(|age| age > GIVEN_UP)
+    };
+    let is_other = |name: &String| rest_of(name).as_deref() == Some("") && made.file_name() != Some(name.as_ref());
     let names = std::fs::read_dir(folder)?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let mut copies: Vec<String> = names.filter(is_other).collect();
+    let (mut removed, names): (Vec<String>, Vec<String>) = names.partition(is_given_up);
+    let mut copies: Vec<String> = names.into_iter().filter(is_other).collect();
     copies.sort_unstable();
     copies.truncate((copies.len() + 1).saturating_sub(keep as usize));
-    copies.iter().try_for_each(|name| remove_database(&folder.join(name)))?;
-    Ok(copies)
+    removed.append(&mut copies);
+    removed.iter().try_for_each(|name| remove_database(&folder.join(name)))?;
+    Ok(removed)
 }
 
 pub fn run(global: &Global, args: &BackupArgs) -> Result<Exit, Failure> {
