@@ -126,13 +126,13 @@ impl Mirror {
         Ok(())
     }
 
-    /// Reserves what the runs of the schedule will need, and says how much that is in this window.
+    /// Reserves what the runs of the schedule will need, and says how much others than for changes need in this window.
     pub async fn reserve_for_schedule(&self) -> Result<Ru, StoreError> {
         let (known, now) = (self.parts(), self.clock.now());
         let read = move || {
             let units = reserves::for_schedule(&known.settings, &known.meter, now)?;
             known.meter.set_reserve(units);
-            Ok(units[0])
+            reserves::beside_changes(&known.settings, &known.meter, now)
         };
         tokio::task::spawn_blocking(read).await.unwrap_or(Err(StoreError::Closed))
     }

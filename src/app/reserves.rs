@@ -8,7 +8,7 @@ use std::ops::Range;
 use super::ages::changes_after;
 use super::settings::{MirrorSettings, limits};
 use crate::budget::{self, Ledger, Limits};
-use crate::config::{Config, SyncConfig};
+use crate::config::{ChangesSchedule, Config, SyncConfig};
 use crate::model::{Instant, Object, Purpose, Ru};
 use crate::store::{ReadTx, Reader, StoreError, lock, report};
 use crate::sync::BudgetMeter;
@@ -23,6 +23,13 @@ pub(super) fn for_schedule(
 ) -> Result<[Ru; 2], StoreError> {
     let config = &settings.config;
     reserves(&Reader::open(&config.database)?.begin()?, config, &meter.ledger(), now)
+}
+
+/// What scheduled runs other than those for changes will need in this window: polling has the rest.
+pub(super) fn beside_changes(settings: &MirrorSettings, meter: &BudgetMeter, now: Instant) -> Result<Ru, StoreError> {
+    let mut settings = settings.clone();
+    settings.config.sync.schedule = ChangesSchedule::Off;
+    Ok(for_schedule(&settings, meter, now)?[0])
 }
 
 fn reserves(tx: &ReadTx<'_>, config: &Config, ledger: &Ledger, now: Instant) -> Result<[Ru; 2], StoreError> {

@@ -257,7 +257,7 @@ fn invalid_values_are_reported_with_place_and_reason() {
         ("[api]\nconcurrency = 0", "must be a whole number from 1 to 64"),
         ("[api]\nconcurrency = \"many\"", "must be a whole number from 1 to 64"),
         ("[api]\ntimeout = 30", "must be a number and a unit"),
-        ("[api]\ntimeout = \"2h\"", "must be from 1 s to 1 h"),
+        ("[api]\ntimeout = \"2h\"", "must be from 1s to 1h"),
         ("[api]\nbase_url = \"http://crm.example.com/v1\"", "plain http is allowed on loopback only"),
         ("[budget]\nlimit = -1", "must be a whole number"),
         ("[write_back]\nenabled = \"maybe\"", "must be true or false"),

@@ -104,7 +104,9 @@ where
         if fits {
             Ok(duration)
         } else {
-            Err(format!("must be from {} to {}", format::duration(min), format::duration(max)))
+            // As it can be written.
+            let spelt = |limit| format::duration(limit).replace(' ', "");
+            Err(format!("must be from {} to {}", spelt(min), spelt(max)))
         }
     })
 }

@@ -35,7 +35,7 @@ pub enum ClientError {
     #[error("{error}")]
     Refused { error: String, hint: Option<String> },
     /// The daemon is opening its mirror or stopping, or cannot store what it was asked.
-    #[error("the daemon cannot do it now: {0}")]
+    #[error("{0}")]
     NotReady(String),
     #[error("the daemon ended before the job did")]
     Ended,

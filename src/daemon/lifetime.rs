@@ -119,7 +119,10 @@ async fn open(
                 LoopMessage::Failed(error) => return Err(error),
                 // The client may have disconnected.
                 LoopMessage::IsAlive(answer) => drop(answer.send(())),
-                LoopMessage::Ask(_, answer) => drop(answer.send(DaemonAnswer::Unavailable { reason: reason() })),
+                LoopMessage::Ask(_, answer) => {
+                    let reason = format!("the daemon cannot do it now: {}", reason());
+                    drop(answer.send(DaemonAnswer::Unavailable { reason }));
+                }
                 _ => {}
             },
         }

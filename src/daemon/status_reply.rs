@@ -110,11 +110,11 @@ impl DaemonStatus {
 
     /// Why nothing is updated, in one sentence.
     pub fn condition(&self) -> Option<String> {
-        if let Some(wait) = self.wait() {
-            return Some(wait);
-        }
         if let Some(since) = self.paused_since.map(format::moment) {
             return Some(format!("The schedule is paused since {since}; `crm-mirror resume` resumes it"));
+        }
+        if let Some(wait) = self.wait() {
+            return Some(wait);
         }
         let trouble = self.trouble.as_ref().filter(|trouble| !trouble.partial)?;
         let (since, next) = (format::moment(trouble.since), format::moment(trouble.next_try));
@@ -127,9 +127,13 @@ impl DaemonStatus {
             return format!("{} running", job.work);
         }
         let changes = self.next.first().and_then(|changes| changes.at).map(format::moment);
+        let idle = self.trouble.as_ref().map_or("Idle".into(), |part| {
+            let (since, why) = (format::moment(part.since), public_reason(part.exit));
+            format!("A part of the mirror has not been updated since {since} ({why})")
+        });
         self.condition().unwrap_or_else(|| match changes {
-            Some(at) => format!("Idle; next run at {at}"),
-            None => "Idle; no schedule; runs on request".into(),
+            Some(at) => format!("{idle}; next run at {at}"),
+            None => format!("{idle}; no schedule; runs on request"),
         })
     }
 

@@ -104,7 +104,7 @@ impl Database {
     pub(super) async fn prepare(&self, tables: &BTreeSet<&str>) -> Result<(), PublishError> {
         let named = "SELECT nspname::text FROM pg_catalog.pg_namespace WHERE nspname = $1";
         if self.query(named, &[(&self.schema, Type::TEXT)]).await?.is_empty() {
-            self.transaction(&format!("CREATE SCHEMA IF NOT EXISTS {}", sql::ident(&self.schema))).await?;
+            self.create(&format!("CREATE SCHEMA IF NOT EXISTS {}", sql::ident(&self.schema))).await?;
         }
         let there = self.tables().await?;
         // Without the private table, some of these names belong to another program.
@@ -114,8 +114,18 @@ impl Database {
         }
         match there.contains_key(STATE_TABLE) {
             true => Ok(()),
-            false => self.transaction(&sql::private(&self.schema, sql::CREATE_STATE)).await,
+            false => self.create(&sql::private(&self.schema, sql::CREATE_STATE)).await,
         }
+    }
+
+    /// Another publisher may create the same at this moment: `IF NOT EXISTS` does not see it.
+    async fn create(&self, statement: &str) -> Result<(), PublishError> {
+        self.transaction(statement).await.map_err(|error| match error.code() {
+            Some(code) if [SqlState::UNIQUE_VIOLATION, SqlState::LOCK_NOT_AVAILABLE].contains(code) => {
+                PublishError::Busy { schema: self.schema.clone() }
+            }
+            _ => error,
+        })
     }
 
     pub(super) async fn state(&self) -> Result<TargetState, PublishError> {

@@ -80,7 +80,7 @@ pub enum PublishError {
     /// excluded.
     #[error("`publish.exclude` contains `{column}`, {reason}")]
     Exclude { column: String, reason: &'static str },
-    #[error("another process is publishing to the schema `{schema}`")]
+    #[error("another process is publishing to the schema `{schema}`, or has `publish_state` there locked")]
     Busy { schema: String },
     #[error("the mirror changed while it was published")]
     Unsettled,
@@ -202,7 +202,9 @@ impl PublishError {
             PublishError::ForeignTable { .. } => "set `publish.schema` to a different schema",
             PublishError::Encoding { .. } => "create the database with ENCODING 'UTF8'",
             PublishError::Exclude { .. } => "`crm-mirror describe contacts_full` lists the columns",
-            PublishError::Busy { .. } => "the daemon publishes automatically; wait until it has finished",
+            PublishError::Busy { .. } => {
+                "the daemon publishes automatically; if this lasts, look for an open transaction in `pg_stat_activity`"
+            }
             PublishError::Unsettled => "run the command again",
             PublishError::Empty => "run `crm-mirror sync` to make the first copy",
             PublishError::RowSecurity { .. } => "drop its policies, and protect a view of your own instead",

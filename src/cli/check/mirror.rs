@@ -8,12 +8,13 @@ use std::path::Path;
 use rustix::fs::{Access, access as may};
 
 use super::{Excess, Finding, access};
+use crate::app::ages;
 use crate::app::status::{self, MirrorStatus};
 use crate::config::{Config, ServiceUnit};
 use crate::error_chain::error_chain;
 use crate::exit::Exit;
 use crate::format;
-use crate::model::Instant;
+use crate::model::{Instant, Object, Resource};
 use crate::store::{BrokenObject, Reader, StoreError, beside, people_report};
 
 #[derive(Debug)]
@@ -65,11 +66,22 @@ pub(super) fn check(mirror: &Result<MirrorFacts, StoreError>) -> Vec<Finding> {
     findings
 }
 
-/// What a run for changes is likely to cost, of a mirror that can be read.
-pub(super) fn price(config: &Config, mirror: &Result<MirrorFacts, StoreError>) -> Option<Finding> {
-    let (per_run, budget) = (mirror.as_ref().ok()?.status.ru.per_run, &config.budget);
+/// What a run for changes is likely to cost, and whether the budget pays for those of the schedule.
+pub(super) fn price(config: &Config, mirror: &Result<MirrorFacts, StoreError>, now: Instant) -> Finding {
+    let (name, budget) = ("budget.run", &config.budget);
+    let per_run = mirror.as_ref().map_or(Object::ALL.len() as u64, |mirror| mirror.status.ru.per_run);
+    let next = |at: &Instant| ages::next_read(&config.sync, Resource::Contacts, *at, None);
+    let ends = now.plus(budget.window);
+    // Bounded: a window may be a year.
+    let runs = std::iter::successors(next(&now), next).take_while(|at| *at < ends).take(86_400).count() as u64;
     let (limit, window) = (format::count(budget.limit.get()), format::duration(budget.window));
-    Some(Finding::ok("budget.run", format!("a run for changes costs about {per_run} of {limit} RU in {window}")))
+    let units = runs * per_run;
+    if units > budget.limit.get() {
+        let units = format::count(units);
+        let fix = format!("set `budget.limit` to {units} or more, or schedule fewer runs with `sync.schedule`");
+        return Finding::warn(name, format!("runs for changes cost about {units} of {limit} RU in {window}"), fix);
+    }
+    Finding::ok(name, format!("a run for changes costs about {per_run} of {limit} RU in {window}"))
 }
 
 pub(super) const OF_FOLDER: Excess =

@@ -65,7 +65,7 @@ fn of_setup(config: &Config, unit: Option<&ServiceUnit>, offline: bool) -> Resul
     findings.extend(if offline { service::skipped("--offline") } else { service::ask(config, &mirror)? });
     findings.extend(mirror::check(&mirror));
     findings.extend(mirror::check_disk(&config.database, unit));
-    findings.extend(mirror::price(config, &mirror));
+    findings.push(mirror::price(config, &mirror, now));
     Ok(findings)
 }
 

@@ -149,7 +149,7 @@ pub fn starter(unit: Option<&str>) -> String {
 
 fn next(daemon: &DaemonStatus, now: Instant) -> String {
     if let Some(condition) = daemon.condition() {
-        return plain(&condition);
+        return plain(&condition).replace("; ", ";\n         ");
     }
     let kinds = daemon.next.iter().filter_map(|next| Some(format!("{} {}", next.kind, when(next.at?, now))));
     let kinds: Vec<String> = kinds.collect();

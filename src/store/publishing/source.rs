@@ -175,7 +175,7 @@ impl Moment<'_> {
 
     /// The owners' ids and names, as in `owner_name` of the `_full` views.
     pub fn owner_names(&self) -> Result<Vec<SourceRow>> {
-        self.rows(&format!("SELECT o.id, {OWNER_NAME} FROM team_members AS o"), [], usize::MAX)
+        self.rows(&format!("SELECT o.id, {OWNER_NAME} FROM team_members AS o ORDER BY o.id"), [], usize::MAX)
     }
 
     pub fn company_names(&self, ids: &[&str]) -> Result<Vec<SourceRow>> {

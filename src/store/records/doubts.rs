@@ -75,6 +75,12 @@ impl ReadTx<'_> {
         self.count_doubts(object, IN_DOUBT)
     }
 
+    /// What a comparison leaves open: what a list omitted, the details decide, where they are read.
+    pub fn count_open(&self, object: Object, details: bool) -> Result<u64> {
+        let omitted = if details { "" } else { ", 'omitted'" };
+        self.count_doubts(object, &format!("(why IN ('missed'{omitted}) OR why = 'older' AND version IS NOT NULL)"))
+    }
+
     /// Whether a lookup has left nominations of an object undecided.
     pub fn has_undecided(&self, object: Object) -> Result<bool> {
         Ok(self.count_doubts(object, "why = 'missed' AND tries > 0")? > 0)

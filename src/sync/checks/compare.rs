@@ -191,7 +191,7 @@ pub(in crate::sync) async fn compare_object(
             tx.claims().unset(Goal::RefusedRemovals(object))?;
         }
         // What is in doubt is open, whether or not this comparison has met it.
-        let open = found.max(tx.count_in_doubt(object)?);
+        let open = found.max(tx.count_open(object, details)?);
         tx.claims().compared(object, Completeness { as_of, by_record }, open)?;
         Ok((open, if details { tx.knowledge().count_due_details(object)? } else { 0 }))
     });

@@ -84,11 +84,11 @@ pub(in crate::sync) async fn carry_out_count(run: &Run<'_>, object: Object, walk
 /// not read before it is finished.
 pub(in crate::sync) async fn finish_sweep(run: &Run<'_>, object: Object) -> Result<(), SyncError> {
     let is_settled = decide_nominations(run, object).await?;
-    let finished = run.now();
+    let (finished, with_details) = (run.now(), run.engine.reads_details(object));
     let ending = run.write(move |tx| {
         let ends = is_settled || !tx.is_copied(object)?;
         if ends {
-            end_sweep(tx, object, finished, tx.count_in_doubt(object)?)?;
+            end_sweep(tx, object, finished, tx.count_open(object, with_details)?)?;
         }
         Ok(ends)
     });

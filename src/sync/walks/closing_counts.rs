@@ -1,6 +1,7 @@
 //! The counts that walks owe for what they have read by cursor: the reference does not say what kind of cursor the service
 //! uses, so that is counted before it is relied on. A count that differs is followed, and made once more.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::model::{Instant, Object, TimeField, TimeRange};
@@ -42,13 +43,18 @@ pub(in crate::sync) fn owe_changes(
 ) -> Result<(), StoreError> {
     let (by, second) = (TimeField::UpdatedAt, Duration::from_secs(1));
     let (from, to) = (from.map(Instant::whole_second), high.map(|high| high.whole_second().plus(second)));
-    let mut owed = tx.unproven(object, by)?.unwrap_or_default().ranges;
-    // What it passed over is owed already, and counted by itself: an earlier version here would make one count of all equal.
-    let walked = TimeRange::dated(by, from, to);
-    let passed = owed.first().and_then(|passed| passed.bounds.dates().0);
-    let (before, walked) = passed.and_then(|at| walked.cut(at)).map_or((None, walked), |(low, high)| (Some(low), high));
-    walked.join(&mut owed, 1);
-    owed.splice(..0, before);
+    let before = tx.unproven(object, by)?.unwrap_or_default().ranges;
+    // What was passed over is counted by itself: an earlier version here would make one count of all equal.
+    let passed = from.filter(|from| to == Some(from.plus(second)));
+    let begins: BTreeSet<Instant> = before.iter().filter_map(|range| range.bounds.dates().0).chain(passed).collect();
+    let mut owed = Vec::new();
+    before.into_iter().chain([TimeRange::dated(by, from, to)]).for_each(|range| range.join(&mut owed, 1));
+    for at in begins {
+        if let Some((low, high)) = owed.last().and_then(|last| last.cut(at)) {
+            owed.pop();
+            owed.extend([low, high]);
+        }
+    }
     tx.claims().unset(Goal::UncountedChanges(object))?;
     tx.claims().set_unproven(object, by, &UnprovenRanges { ranges: owed, ..UnprovenRanges::default() })
 }

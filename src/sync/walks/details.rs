@@ -342,14 +342,18 @@ impl DetailBatch<'_> {
 }
 
 pub(in crate::sync) async fn read_omitted(run: &Run<'_>, object: Object) -> Result<(), SyncError> {
-    if run.engine.reads_details(object) {
-        // They are read with the others.
-        return Ok(());
-    }
     let _reading = run.omitted_read.lock().await;
     let noted = run.read(move |tx| unread::omitted(tx, object)).await?;
     if noted.is_empty() {
         return Ok(());
+    }
+    if run.engine.reads_details(object) {
+        // They are read with the others, also where they were noted without details in the same version.
+        let making = run.write(move |tx| match tx.count_due_among(object, &noted)? {
+            due if due < noted.len() as u64 => tx.knowledge().make_current_details_due(object, &noted),
+            _ => Ok(()),
+        });
+        return making.await;
     }
     let waiting = waiting(run, object).await?;
     let ids: VecDeque<RecordId> = noted.into_iter().filter(|id| !waiting.contains(id)).collect();

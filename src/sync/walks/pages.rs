@@ -10,8 +10,8 @@ use std::time::Duration;
 use super::walk::{Anomaly, Facts, Frontier, Next, Walk};
 use super::{closing_counts, omitted_values};
 use crate::api::{ListQuery, PageSize};
-use crate::model::{Definition, Instant, Object, Purpose, Record, RecordId, TimeBounds, TimeField};
-use crate::store::{Checkpoint, KnownChanges, MirrorTx, ReadOf, StateKey, StoreError, Tally};
+use crate::model::{Definition, Instant, Object, Purpose, Record, RecordId, TimeBounds, TimeField, TimeRange};
+use crate::store::{Checkpoint, KnownChanges, MirrorTx, ReadOf, StateKey, StoreError, Tally, UnprovenRanges};
 use crate::sync::apply::{self, ApplyReport};
 use crate::sync::error::SyncError;
 use crate::sync::events::RunEvent;
@@ -310,8 +310,7 @@ impl Walker<'_> {
         let run = self.run;
         let (object, before, ends) = (self.job.object(), self.read.position.frontier, *next == Next::End);
         // Whether no page of its range follows.
-        let is_last =
-            (ends || matches!(next, Next::Restart(_)) && arrived.page.next.is_none()) && walk.rows_left() == 0;
+        let is_last = ends || matches!(next, Next::Restart(_)) && arrived.page.next.is_none();
         // Whether the checkpoint is stored even if the page changed nothing.
         let save = !goes_on || self.unsaved >= MAX_UNSAVED;
         let (service_time, resource) = (run.results().service_time, object.resource());
@@ -330,10 +329,19 @@ impl Walker<'_> {
                 // Without an id they are in no count of what is missing.
                 WalkPurpose::Slice(_) => tx.claims().leave_records_out(object, page.unusable)?,
                 WalkPurpose::Changes(_) => {
-                    closing_counts::owe_changes(tx, object, read.position.origin, read.position.seen.high)?
+                    // It may be later than all others, and each walk shows it again: it waits as long as before.
+                    let by = TimeField::UpdatedAt;
+                    let waits_until = tx.unproven(object, by)?.and_then(|owed| owed.waits_until);
+                    closing_counts::owe_changes(tx, object, read.position.origin, None)?;
+                    let owed = tx.unproven(object, by)?.unwrap_or_default();
+                    tx.claims().set_unproven(object, by, &UnprovenRanges { waits_until, ..owed })?;
                 }
                 WalkPurpose::Fill(..) => {}
             }
+            // Those without a date follow, as many as are here; a list that is shorter proves nothing.
+            let dateless = TimeRange::of(TimeField::CreatedAt, TimeBounds::Dateless);
+            let follow = if ends || !is_last { 0 } else { tx.count_range(object, dateless)? };
+            let is_last = is_last && read.position.rows_left() <= follow;
             job.remember_page(tx, &read.position, before, (&page.records, &noted.older), (is_last, details))?;
             let saved = save || tx.has_written();
             if ends {
