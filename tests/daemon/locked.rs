@@ -124,7 +124,7 @@ fn wait_for_a_held_lock_is_not_over_because_of_a_pause() {
     assert_eq!(events.until(|event| event["event"] == "finished").0["exit"], 75);
     let waits = "Waiting: another program has kept the mirror locked";
     daemon.until_logged(&format!("WARN {waits}"));
-    daemon.post("/pause", &json!({})).with(202);
+    daemon.post("/pause", &json!({})).with(503);
     drop(shell);
     daemon.post("/resume", &json!({}));
     daemon.sync();

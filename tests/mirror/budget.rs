@@ -123,7 +123,7 @@ async fn page_is_under_way_at_midnight(status: u16) -> (u64, serde_json::Value, 
         }
     });
     if status != 200 {
-        crm.sandbox.faults().add(Rule::new(Fault::Status(status)).on(Resource::Contacts).after(4).times(1));
+        crm.sandbox.faults().add(Rule::new(Fault::Status(status)).on(Resource::Contacts).after(4).times(2));
     }
     // More time passed than a retry waits for.
     assert_eq!(mirror.run(&crm, &Job::sync()).await.is_err(), status != 200);

@@ -240,7 +240,7 @@ async fn walk_that_goes_on_among_rows_of_the_future_does_not_claim_later_changes
         crm.wait(3_600);
         let began = crm.clock.now();
         edit_all(&crm, Object::Contact, 1, "Earlier");
-        crm.sandbox.faults().add(Rule::new(Fault::Status(500)).on(Resource::Contacts).with_param("cursor").forever());
+        crm.sandbox.faults().add(Rule::new(Fault::Reset).on(Resource::Contacts).with_param("cursor").forever());
         let failed = mirror.run(&crm, &Job::sync()).await;
         assert!(failed.is_err(), "{failed:?}");
         crm.sandbox.faults().clear();

@@ -329,7 +329,7 @@ impl Audit<'_> {
                     self.not_shown += announced.saturating_sub(there);
                     return Ok(there.max(announced));
                 }
-                Err(error) if error.may_be_of_a_record() && !error.is_too_large() => {
+                Err(error) if error.is_unreadable() && !error.is_too_large() => {
                     // It stays open, and the others are compared.
                     self.run.note_anomaly(Anomaly::UnreadablePage, resource).await?;
                     self.unlisted += 1;
