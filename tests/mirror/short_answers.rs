@@ -63,23 +63,6 @@ async fn copy_whose_lists_are_cut_for_minutes_is_completed_when_they_are_whole()
     }
 }
 
-/// Nothing can be done with it, and nothing is claimed until it has its id.
-#[tokio::test]
-async fn change_that_is_shown_without_an_id_is_not_claimed() {
-    let (crm, mirror) = mirrored(250).await;
-    crm.sandbox.faults().add(Rule::new(bodies::without_id("c000003")).lists().forever());
-    let before = crm.clock.now();
-    crm.sandbox.with_world(|world| world.edit(Object::Contact, "c000003", &json!({"name": "Changed"})));
-    crm.wait(600);
-    mirror.sync(&crm).await;
-    assert!(claimed(&mirror, crm.clock.now())[1] <= Some(before));
-    crm.sandbox.faults().clear();
-    crm.wait(1_200);
-    mirror.scheduled(&crm, &Job::sync()).await;
-    mirror.assert_exact_lists(&crm);
-    assert!(claimed(&mirror, crm.clock.now())[1] > Some(before));
-}
-
 /// A page without a next one is no proof that the records that it lacks are gone.
 #[tokio::test]
 async fn page_of_an_audit_that_was_cut_nominates_no_record_that_it_could_not_show() {

@@ -176,8 +176,8 @@ async fn first_copy_that_failed_once_is_still_waited_for() {
     let (crm, mut mirror) = an_hour_pays_for(8, world, 4).await;
     mirror.settings.details = false;
     mirror.tries = 1;
-    // With the total and without it.
-    crm.sandbox.faults().add(Rule::new(Fault::Status(500)).on(Resource::Companies).lists().times(2));
+    // With the total and without it, and where nothing is.
+    crm.sandbox.faults().add(Rule::new(Fault::Status(500)).on(Resource::Companies).lists().times(3));
     let is_waited_for = async || {
         crm.sandbox.clear_log();
         _ = mirror.try_scheduled(&crm, &Job::verify()).await;

@@ -13,12 +13,12 @@ use crm_mirror::sandbox::{Fault, Rule};
 use crm_mirror::sync::Job;
 use serde_json::json;
 
-/// A copied mirror of a service that refuses to list records without a date.
+/// A copied mirror of a service that ends the connection instead of listing records without a date.
 async fn without_dateless() -> (Crm, Mirror) {
     let (crm, mut mirror) = settled(world(450)).await;
     mirror.settings.details = false;
     mirror.settings.concurrency = 1;
-    let refused = Rule::new(Fault::Status(500)).on(Resource::Contacts).with_param("filter[createdAt][isNull]");
+    let refused = Rule::new(Fault::Reset).on(Resource::Contacts).with_param("filter[createdAt][isNull]");
     crm.sandbox.faults().add(refused.forever());
     (crm, mirror)
 }

@@ -11,7 +11,7 @@ use super::walk::{Anomaly, Facts, Frontier, Next, Walk};
 use super::{closing_counts, omitted_values};
 use crate::api::{ListQuery, PageSize};
 use crate::model::{Definition, Instant, Object, Purpose, Record, RecordId, TimeBounds, TimeField, TimeRange};
-use crate::store::{Checkpoint, KnownChanges, MirrorTx, ReadOf, StateKey, StoreError, Tally, UnprovenRanges};
+use crate::store::{Checkpoint, KnownChanges, MirrorTx, ReadOf, StateKey, StoreError, Tally};
 use crate::sync::apply::{self, ApplyReport};
 use crate::sync::error::SyncError;
 use crate::sync::events::RunEvent;
@@ -323,20 +323,10 @@ impl Walker<'_> {
             let mut noted = apply::apply_page(tx, object, &page, &answer.asked, now)?;
             noted.omitted = apply::after_answer(tx, object, (details, overlap))?;
             anomalies.iter().try_for_each(|anomaly| anomaly.enter(tx, resource, now))?;
-            match job {
-                // A page that changes nothing must not count as one that has written.
-                _ if page.unusable == 0 => {}
+            // A page that changes nothing must not count as one that has written.
+            if matches!(job, WalkPurpose::Slice(_)) && page.unusable > 0 {
                 // Without an id they are in no count of what is missing.
-                WalkPurpose::Slice(_) => tx.claims().leave_records_out(object, page.unusable)?,
-                WalkPurpose::Changes(_) => {
-                    // It may be later than all others, and each walk shows it again: it waits as long as before.
-                    let by = TimeField::UpdatedAt;
-                    let waits_until = tx.unproven(object, by)?.and_then(|owed| owed.waits_until);
-                    closing_counts::owe_changes(tx, object, read.position.origin, None)?;
-                    let owed = tx.unproven(object, by)?.unwrap_or_default();
-                    tx.claims().set_unproven(object, by, &UnprovenRanges { waits_until, ..owed })?;
-                }
-                WalkPurpose::Fill(..) => {}
+                tx.claims().leave_records_out(object, page.unusable)?;
             }
             // Those without a date follow, as many as are here; a list that is shorter proves nothing.
             let dateless = TimeRange::of(TimeField::CreatedAt, TimeBounds::Dateless);
