@@ -229,7 +229,9 @@ impl Client {
             drop(permit);
             let now = clock.now();
             let delay = retries.after(&error, now.since(asked.at));
-            let is_final = once && matches!(error, ApiError::Broken { .. });
+            let may_be_of_a_record = matches!(error, ApiError::Broken { .. } | ApiError::Timeout { .. })
+                || error.status().is_some_and(|status| status >= 500);
+            let is_final = once && may_be_of_a_record;
             // Edits have delays of their own, which are stored and bound what a failure costs.
             let Some(delay) = delay.filter(|_| purpose != Purpose::Outbox && !is_final) else {
                 return Err(PatchError { why: error.after_tries(retries.made()), unanswered });

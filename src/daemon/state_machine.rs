@@ -10,7 +10,7 @@
 //! - A trouble of runs is over when a run that asked the service ends well, or with another configuration or key.
 //! - Once told to stop, nothing new starts, and the running job stops at a page boundary.
 
-mod endings;
+mod after_run;
 #[cfg(test)]
 mod tests;
 
@@ -231,7 +231,7 @@ impl StateMachine {
     pub fn next_due(&self, kind: ScheduleKind, now: Instant) -> Option<Instant> {
         match self.timetable.poll {
             Some(_) if kind == ScheduleKind::Changes => self.due_at[0].map(|due| due.max(now)),
-            _ => self.timetable.next_run(kind, now),
+            _ => self.timetable.next_tick(kind, now),
         }
     }
 
@@ -296,7 +296,7 @@ impl StateMachine {
                 continue;
             }
             self.covered[place] = now;
-            self.due_at[place] = self.timetable.next_run(kind, now).map(|due| due.max(now.plus(FLOOR)));
+            self.due_at[place] = self.timetable.next_tick(kind, now).map(|due| due.max(now.plus(FLOOR)));
             self.due(kind, now, effects);
         }
         let running = self.running.as_ref().map(|running| &running.job.job);
@@ -431,7 +431,7 @@ impl StateMachine {
 /// restarted over and over asks no more often than one that runs on, except with a refused key.
 fn due_at(timetable: &Timetable, covered: [Instant; 3], unended: [Option<(Instant, u32)>; 3]) -> [Option<Instant>; 3] {
     [0, 1, 2].map(|place| {
-        let next = |after| timetable.next_run(ScheduleKind::ALL[place], after);
+        let next = |after| timetable.next_tick(ScheduleKind::ALL[place], after);
         let due = next(covered[place])?;
         let Some((begun, failed)) = unended[place] else { return Some(due) };
         Some(due.max(begun.plus(growing(PASSING, failed))).min(next(begun)?))

@@ -59,7 +59,7 @@ impl Timetable {
     }
 
     /// When a job of this kind runs next after an instant; `None` for never.
-    pub fn next_run(&self, kind: ScheduleKind, after: Instant) -> Option<Instant> {
+    pub fn next_tick(&self, kind: ScheduleKind, after: Instant) -> Option<Instant> {
         if let (ScheduleKind::Changes, Some(poll)) = (kind, self.poll) {
             // Runs follow each other at intervals that differ: many mirrors do not ask in the same second.
             return Some(after.plus(in_micros(poll))).filter(|due| *due > after);
@@ -82,7 +82,7 @@ mod tests {
     }
 
     fn is_due(table: &Timetable, kind: ScheduleKind, after: Instant, now: Instant) -> bool {
-        table.next_run(kind, after).is_some_and(|due| due <= now)
+        table.next_tick(kind, after).is_some_and(|due| due <= now)
     }
 
     fn at(text: &str) -> Instant {
@@ -104,7 +104,7 @@ mod tests {
     fn delay_moves_every_tick() {
         let table = timetable("UTC", 0.5);
         assert_eq!(table.delay, Duration::from_secs(5));
-        let next = table.next_run(ScheduleKind::Changes, at("2026-03-04T12:00:00Z"));
+        let next = table.next_tick(ScheduleKind::Changes, at("2026-03-04T12:00:00Z"));
         assert_eq!(next, Some(at("2026-03-04T12:00:05Z")), "the tick of 12:00:00 is still to come");
         assert!(!is_due(&table, ScheduleKind::Changes, at("2026-03-04T11:59:00Z"), at("2026-03-04T12:00:04Z")));
         assert!(is_due(&table, ScheduleKind::Changes, at("2026-03-04T11:59:00Z"), at("2026-03-04T12:00:05Z")));
@@ -115,8 +115,8 @@ mod tests {
         let table = timetable("Europe/Berlin", 0.0);
         // On 29 March 2026 clocks go from 02:00 to 03:00: 02:30 is not on them.
         assert!(is_due(&table, ScheduleKind::Sweep, at("2026-03-28T12:00:00Z"), at("2026-03-29T01:30:00Z")));
-        let autumn = table.next_run(ScheduleKind::Sweep, at("2026-10-24T12:00:00Z")).unwrap();
-        let again = table.next_run(ScheduleKind::Sweep, autumn).unwrap();
+        let autumn = table.next_tick(ScheduleKind::Sweep, at("2026-10-24T12:00:00Z")).unwrap();
+        let again = table.next_tick(ScheduleKind::Sweep, autumn).unwrap();
         assert!(again.since(autumn) > Duration::from_secs(20 * 3600), "{autumn} and again {again}");
         assert_ne!(table.offset(at("2026-01-01T00:00:00Z")), table.offset(at("2026-07-01T00:00:00Z")));
     }

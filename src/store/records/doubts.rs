@@ -269,7 +269,7 @@ impl KnowledgeTx<'_> {
 
     /// Whether this transaction's answer decides that a record has an earlier version than its row, whose time is
     /// `here`. Otherwise that is a doubt.
-    pub(in crate::store) fn decides_older(
+    pub(in crate::store) fn decide_older(
         &self,
         object: Object,
         id: &str,

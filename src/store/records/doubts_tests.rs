@@ -38,7 +38,7 @@ async fn the_same_earlier_version_is_accepted_at_a_second_moment() {
         let decided = store.write(move |tx| {
             tx.knowledge().answered(AnswerTime { shows: Some(at(3)), steady: at(minutes) });
             let version = at(version).to_string();
-            let decided = tx.knowledge().decides_older(Object::Contact, ID, seen(Some(etag), &version), Some(at(4)))?;
+            let decided = tx.knowledge().decide_older(Object::Contact, ID, seen(Some(etag), &version), Some(at(4)))?;
             Ok((decided, tx.knowledge().take_accepted_older(Object::Contact).is_some()))
         });
         assert_eq!(decided.await.unwrap(), (accepted, accepted), "{minutes} {etag} {version}");
@@ -51,7 +51,7 @@ async fn lookups_that_decide_nothing_wait_longer_each_time() {
     let (_dir, store) = mirror().await;
     let raise = store.write(|tx| {
         tx.knowledge().answered(AnswerTime { shows: None, steady: at(0) });
-        tx.knowledge().decides_older(Object::Contact, ID, seen(None, "x"), Some(at(4)))
+        tx.knowledge().decide_older(Object::Contact, ID, seen(None, "x"), Some(at(4)))
     });
     assert!(!raise.await.unwrap());
     let (mut now, mut waits) = (0, Vec::new());
@@ -82,7 +82,7 @@ async fn lookups_that_decide_nothing_wait_longer_each_time() {
     assert_eq!(store.read(|tx| tx.count_in_doubt(Object::Contact)).await.unwrap(), 0);
     let again = store.write(move |tx| {
         tx.knowledge().answered(AnswerTime { shows: None, steady: at(tx_time + 1) });
-        tx.knowledge().decides_older(Object::Contact, ID, seen(None, "x"), Some(at(4)))
+        tx.knowledge().decide_older(Object::Contact, ID, seen(None, "x"), Some(at(4)))
     });
     assert!(!again.await.unwrap());
     assert_eq!(store.read(|tx| tx.count_in_doubt(Object::Contact)).await.unwrap(), 1);
@@ -96,7 +96,7 @@ async fn the_schedule_looks_new_doubts_up_once_a_minute() {
     let raised = store.write(|tx| {
         tx.knowledge().answered(AnswerTime { shows: None, steady: at(0) });
         for id in ["a", "b"] {
-            tx.knowledge().decides_older(Object::Contact, id, seen(None, "x"), Some(at(4)))?;
+            tx.knowledge().decide_older(Object::Contact, id, seen(None, "x"), Some(at(4)))?;
         }
         tx.knowledge().were_looked_up(Object::Contact, &[RecordId::new("a")], at(0))
     });

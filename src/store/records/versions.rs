@@ -145,7 +145,7 @@ impl RecordsTx<'_> {
                 let replaced = new.updated_at.filter(|_| is_replaced).and_then(|at| at.parse::<Instant>().ok());
                 let newest = here.into_iter().flatten().chain(replaced.map(|at| at.plus(JUST_LATER))).max();
                 self.dated_in_the_future(here[0], asked)?
-                    || self.tx.knowledge().decides_older(object, id, new, newest)?
+                    || self.tx.knowledge().decide_older(object, id, new, newest)?
             }
         })
     }

@@ -200,7 +200,7 @@ fn run_that_does_less_serves_no_tick() {
         let mut covered = [at(seconds); 3];
         covered[kind as usize] = at(0);
         let mut state = StateMachine::new(timetable(0.0), past(covered), at(0));
-        let due = state.timetable.next_run(kind, at(0)).unwrap();
+        let due = state.timetable.next_tick(kind, at(0)).unwrap();
         state.on(Input::Asked(DaemonRequest::Run(asked.clone())), due.minus(FLOOR));
         state.on(Input::Tick, due);
         let waiting: Vec<&Job> = state.queue.iter().map(|queued| &queued.job).collect();

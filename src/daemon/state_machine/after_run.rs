@@ -14,7 +14,7 @@ impl StateMachine {
             return;
         };
         if let Some(polled) = ending.polled {
-            self.polled(&polled, ending.requested, now);
+            self.decide_next_poll(&polled, ending.requested, now);
         }
         if let Some(until) = ending.empty_until {
             self.hold = Some(DaemonHold { reason: HoldReason::Budget, until });
@@ -89,7 +89,7 @@ impl StateMachine {
     }
 
     /// Notes what a run that asked for changes showed, and decides when the next is due where that is automatic.
-    fn polled(&mut self, facts: &PollFacts, requested: bool, now: Instant) {
+    fn decide_next_poll(&mut self, facts: &PollFacts, requested: bool, now: Instant) {
         if facts.changed {
             self.last_change = Some(now);
         }
@@ -102,7 +102,7 @@ impl StateMachine {
         let interval = decide_poll(&budget, self.last_change, self.timetable.sync.min_interval, now);
         self.timetable.poll = Some(interval);
         self.covered[0] = now;
-        self.due_at[0] = self.timetable.next_run(ScheduleKind::Changes, now).map(|due| due.max(now.plus(FLOOR)));
+        self.due_at[0] = self.timetable.next_tick(ScheduleKind::Changes, now).map(|due| due.max(now.plus(FLOOR)));
     }
 
     fn resume_failed(&mut self, job: &Job, rest: Job, kind: FailureKind, now: Instant) {
