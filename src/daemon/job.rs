@@ -46,8 +46,8 @@ pub fn scheduled(kind: ScheduleKind) -> Job {
     }
 }
 
-/// Whether a run of a job can stop at a page boundary and be resumed later without extra cost. A push stops for nobody whose
-/// turn comes, only where what is told to it `ends` the sending.
+/// Whether a run of a job can stop at a page boundary and be resumed later without extra cost. A push stops
+/// only for what `ends` the sending: for no other job.
 pub(super) const fn can_be_preempted(job: &Job, ends: bool) -> bool {
     matches!(job.kind, JobKind::Sync | JobKind::Resync) || ends && matches!(job.kind, JobKind::Push)
 }

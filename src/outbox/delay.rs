@@ -61,7 +61,9 @@ pub fn after_read(delay: RetryDelay, now: Instant) -> RetryDelay {
 /// The delay after a request that the service refuses for a while: it begins when a request may be made again.
 #[must_use]
 pub fn after_hold(delay: RetryDelay, scope: DelayScope, over: Instant) -> RetryDelay {
-    RetryDelay { not_before: over.plus(wait(scope, delay.requests)), ..delay }
+    // Both clocks are read one after the other: it must not seem to be longer than any delay.
+    let wait = wait(scope, delay.requests).min(MAX_DELAY - Duration::from_secs(60));
+    RetryDelay { not_before: over.plus(wait), ..delay }
 }
 
 /// Whether a 404 is followed by a request for the record by id, after this many unsuccessful requests: at first, and

@@ -355,6 +355,26 @@ async fn rate_limit_delays_the_object_from_its_end_on_and_counts_once_for_all_th
     assert_eq!((delay.requests, delay.not_before), (1, fixture::after(30 + 60)));
 }
 
+/// The delay behind a hold of hours is not taken for one of a clock that was set back.
+#[tokio::test]
+async fn object_waits_behind_a_hold_however_long_it_is() {
+    for hours in [1, 7, 24] {
+        let is_due = fixture::on_mirror(move |tx| {
+            let hold = Duration::from_secs(hours * 3_600);
+            let (record, rules) = (RecordId::new("c"), PushRules { hold, ..rules(100) });
+            let (mut edits, request) = send(tx, &record, &rules, FIRST);
+            edits.end_delay(DelayScope::Object).unwrap();
+            for _ in 0..12 {
+                edits
+                    .refused(&StoredRequest { tests_object: true, ..request.clone() }, PatchOutcome::Refused(429), "{}")
+                    .unwrap();
+            }
+            edits.is_due(DelayScope::Object).unwrap()
+        });
+        assert!(!is_due.await, "{hours} h");
+    }
+}
+
 #[tokio::test]
 async fn read_that_was_not_sent_is_no_attempt() {
     let became_now = after(Sent { failed: 3, ..FIRST }, |edits, _| {

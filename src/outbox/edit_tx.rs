@@ -231,9 +231,12 @@ impl<'a, 'b> EditTx<'a, 'b> {
         Ok(StoredRequest { tests_object, number: self.tx.number_request()?, ..request })
     }
 
-    fn is_due(&self, scope: DelayScope) -> Result<bool, StoreError> {
+    pub(super) fn is_due(&self, scope: DelayScope) -> Result<bool, StoreError> {
         let delay = self.tx.edits().delay(self.object, scope, self.record)?;
-        Ok(delay.is_none_or(|delay| delay::is_over(delay.not_before, self.now)))
+        // One that begins at the end of the hold is no longer than others from there on.
+        let (now, ends) = (self.now, self.now.plus(self.rules.hold));
+        let is_over = |at| delay::is_over(at, now) && (at <= now || delay::is_over(at, ends));
+        Ok(delay.is_none_or(|delay| is_over(delay.not_before)))
     }
 
     /// Stores the delay for one more read of the record, before it is sent. A read does not show whether updates of the

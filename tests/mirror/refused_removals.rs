@@ -1,11 +1,10 @@
 //! Removals that the gate refuses: what they cost, what is reported of them, and how the refusal ends.
 
-use std::time::Duration;
-
 use crate::evidence::{contacts_only, hide, ids, settled};
+use crate::rows_ahead::changes_without_end;
 use crate::support::{Crm, Mirror, noon};
-use crm_mirror::model::{Clock as _, Object, Resource, Ru};
-use crm_mirror::sandbox::{Fault, Hidden, RequestLine, Rule, World};
+use crm_mirror::model::{Object, Resource, Ru};
+use crm_mirror::sandbox::{Fault, Hidden, Rule, World};
 use crm_mirror::store::RunOutcome;
 use crm_mirror::sync::Job;
 use serde_json::json;
@@ -223,18 +222,7 @@ async fn refusal_is_reported_although_changes_go_on() {
     mirror.sync(&crm).await;
     crm.wait(600);
     crm.sandbox.with_world(|world| (0..20).for_each(|n| _ = world.remove(Object::Company, &format!("co{n:02}"))));
-    crm.sandbox.configure(|settings| settings.page_cap = Some(2));
-    let (clock, mut n) = (crm.clock.clone(), 0_usize);
-    crm.sandbox.before_request(move |world: &mut World, asked: &RequestLine| {
-        if asked.lists(Resource::Contacts) && asked.param("filter[updatedAt][gt]").is_some() {
-            for _ in 0..2 {
-                clock.advance(Duration::from_secs(1));
-                world.now = clock.now();
-                world.edit(Object::Contact, &format!("c{:05}", n % 120), &json!({"name": format!("Churn {n}")}));
-                n += 1;
-            }
-        }
-    });
+    changes_without_end(&crm);
     let report = mirror.run(&crm, &Job::audit()).await.unwrap();
     assert_eq!((report.outcome, mirror.count("companies")), (RunOutcome::Refused, 30));
     assert_eq!(report.outages.iter().map(|(of, _)| *of).collect::<Vec<_>>(), [Resource::Companies]);

@@ -92,24 +92,28 @@ async fn verification_compares_rows_dated_ahead() {
     mirror.assert_exact_lists(&crm);
 }
 
-/// Every list of contacts finds more changed records than it shows.
+/// From now on, every list of contacts finds more changed records than it shows.
+pub fn changes_without_end(crm: &Crm) {
+    crm.sandbox.configure(|settings| settings.page_cap = Some(2));
+    let (clock, mut n) = (crm.clock.clone(), 0_usize);
+    crm.sandbox.before_request(move |world: &mut World, asked: &RequestLine| {
+        if asked.lists(Resource::Contacts) && asked.param("filter[updatedAt][gt]").is_some() {
+            for _ in 0..2 {
+                clock.advance(Duration::from_secs(1));
+                world.now = clock.now();
+                world.edit(Object::Contact, &format!("c{:05}", n % 120), &json!({ "name": format!("Churn {n}") }));
+                n += 1;
+            }
+        }
+    });
+}
+
 #[tokio::test]
 async fn run_that_leaves_constant_changes_is_suspended_and_claims_nothing() {
     for job in [Job::sync(), Job::verify()] {
         let (crm, mirror) = plain_lists(120).await;
-        crm.sandbox.configure(|settings| settings.page_cap = Some(2));
         edit_all(&crm, Object::Contact, 60, "Before");
-        let (clock, mut n) = (crm.clock.clone(), 0_usize);
-        crm.sandbox.before_request(move |world: &mut World, asked: &RequestLine| {
-            if asked.lists(Resource::Contacts) && asked.param("filter[updatedAt][gt]").is_some() {
-                for _ in 0..2 {
-                    clock.advance(Duration::from_secs(1));
-                    world.now = clock.now();
-                    world.edit(Object::Contact, &format!("c{:05}", n % 120), &json!({ "name": format!("Churn {n}") }));
-                    n += 1;
-                }
-            }
-        });
+        changes_without_end(&crm);
         crm.sandbox.with_world(|world| world.create(Object::Company, &json!({"id": "co1", "name": "Beside"})));
         let report = mirror.run(&crm, &job).await.unwrap();
         assert_eq!(report.outcome, RunOutcome::Suspended, "{job:?}");

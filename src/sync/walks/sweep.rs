@@ -78,7 +78,7 @@ impl Sweep {
     }
 
     /// Where a count has to show that no record is missing: what was read by cursor; and each part where the list had fewer
-    /// rows than it announced, but for one that was not cut, of which what was read by cursor tells more.
+    /// rows than it announced. If there is one part only, the stretches that were read by cursor tell more.
     fn unproven(&self) -> Vec<TimeRange> {
         let mut ranges: Vec<&TimeRange> = self.seen().flat_map(|seen| &seen.paged).collect();
         ranges.sort_by_key(|range| range.order());
