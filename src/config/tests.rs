@@ -149,8 +149,8 @@ fn flags_override_the_environment_which_overrides_the_file() {
 #[test]
 fn default_file_is_optional_and_a_named_file_is_required() {
     let mut case = case();
-    fs::write(case.path().join("config.toml"), "[budget]\nlimit = 5\n").unwrap();
-    assert_eq!(case.load().unwrap().budget.limit, Ru::new(5));
+    fs::write(case.path().join("config.toml"), "[budget]\nlimit = 50\n").unwrap();
+    assert_eq!(case.load().unwrap().budget.limit, Ru::new(50));
     case.file = Some(case.path().join("absent.toml"));
     assert!(case.error().starts_with("could not read the configuration file "));
 }
@@ -164,7 +164,7 @@ fn relative_paths_of_a_file_are_relative_to_it() {
     assert_eq!(config.socket, Path::new("/run/s"));
     assert_eq!(*config.key_place(), SecretPlace::File(case.path().join("key")));
     let only = Case { dir: tempfile::tempdir().unwrap(), env: Vec::new(), flags: Vec::new(), file: None };
-    let only = only.file("[budget]\nlimit = 5\n");
+    let only = only.file("[budget]\nlimit = 50\n");
     let config = only.load().unwrap();
     assert_eq!(config.database, only.path().join("mirror.db"), "the default too");
     assert_eq!(config.socket, only.path().join("mirror.db.sock"));
@@ -259,6 +259,7 @@ fn invalid_values_are_reported_with_place_and_reason() {
         ("[api]\ntimeout = 30", "must be a number and a unit"),
         ("[api]\ntimeout = \"2h\"", "must be from 1s to 1h"),
         ("[api]\nbase_url = \"http://crm.example.com/v1\"", "plain http is allowed on loopback only"),
+        ("[budget]\nlimit = 9", "must be a whole number from 10 to 1000000000000"),
         ("[budget]\nlimit = -1", "must be a whole number"),
         ("[write_back]\nenabled = \"maybe\"", "must be true or false"),
         ("[sync]\nschedule = \"*/5 * * *\"", "it has five fields, six with the seconds first"),

@@ -85,8 +85,9 @@ where
     })
 }
 
+/// At least 10: in a smaller window no run makes progress.
 pub(super) fn request_units<'de, D: Deserializer<'de>>(value: D) -> Result<Ru, D::Error> {
-    whole::<D, u64, 1, 1_000_000_000_000>(value).map(Ru::new)
+    whole::<D, u64, 10, 1_000_000_000_000>(value).map(Ru::new)
 }
 
 pub(super) fn fraction<'de, D: Deserializer<'de>>(value: D) -> Result<f64, D::Error> {

@@ -40,12 +40,12 @@ fn every_run_is_logged_in_one_line_with_its_numbers() {
 #[test]
 fn failed_or_suspended_run_is_logged_with_its_numbers() {
     let service = Service::with(230, 5);
-    let poor = TestDir::of(&service).set("CRM_MIRROR_BUDGET__LIMIT", "9").set("CRM_MIRROR_SYNC__SCHEDULE", "off");
+    let poor = TestDir::of(&service).set("CRM_MIRROR_BUDGET__LIMIT", "10").set("CRM_MIRROR_SYNC__SCHEDULE", "off");
     let paused = poor.run("sync --log-format text").code(75);
     let lines: Vec<&str> = paused.err.lines().filter(|line| line.contains(" INFO ")).collect();
     assert_eq!(lines.len(), 1, "{}", paused.err);
     assert!(lines[0].contains("sync, run 1 (manual): suspended after "), "{}", paused.err);
-    assert!(lines[0].ends_with("9 RU spent, 0 left"), "{}", paused.err);
+    assert!(lines[0].ends_with("10 RU spent, 0 left"), "{}", paused.err);
     let refused = TestDir::of(&service).set("CRM_MIRROR_API__KEY", "another");
     let refused = refused.run("sync --log-format text").code(77);
     assert!(refused.err.contains("sync, run 1 (manual): failed after "), "{}", refused.err);

@@ -42,14 +42,14 @@ fn only_named_or_configured_objects_are_synced() {
 #[test]
 fn exhausted_budget_suspends_the_run_and_shows_when_it_refills() {
     let service = Service::with(230, 5);
-    let place = TestDir::of(&service).set("CRM_MIRROR_BUDGET__LIMIT", "9").set("CRM_MIRROR_SYNC__SCHEDULE", "off");
+    let place = TestDir::of(&service).set("CRM_MIRROR_BUDGET__LIMIT", "10").set("CRM_MIRROR_SYNC__SCHEDULE", "off");
     let ended = place.run("sync --json").code(75);
     assert!(ended.err.contains("the budget of this window is spent; it refills at "), "{}", ended.err);
     assert!(ended.err.contains("`crm-mirror sync` continues from there"), "{}", ended.err);
     let json = ended.json();
     assert_eq!((&json["outcome"], &json["pause"]["reason"]), (&json!("suspended"), &json!("budget")));
     assert_eq!(json["pause"]["until"], json["ru"]["refills_at"]);
-    assert_eq!(service.sandbox.log().ru().get(), 9);
+    assert_eq!(service.sandbox.log().ru().get(), 10);
     let richer = place.set("CRM_MIRROR_BUDGET__LIMIT", "10000");
     richer.run("sync").done();
     assert_eq!(richer.ask("SELECT count(*) FROM contacts_full WHERE details_current"), "230");

@@ -150,7 +150,7 @@ fn max_age_has_an_exit_code_for_each_state() {
     let mirror = rusqlite::Connection::open(place.path("mirror.db")).unwrap();
     mirror.execute_batch("UPDATE sync_runs SET outcome = 'suspended'").unwrap();
     probe(&place, "0", 1);
-    let poor = place.set("CRM_MIRROR_BUDGET__LIMIT", "1");
+    let poor = place.set("CRM_MIRROR_BUDGET__LIMIT", "10");
     assert!(probe(&poor, "0", 75).contains("waiting for a rate limit or the budget"));
     probe(&poor, "1h", 0);
 }
@@ -206,7 +206,7 @@ fn scope_for_edits_is_missed_while_an_edit_waits() {
 #[test]
 fn status_shows_progress_of_any_process() {
     let service = Service::with(900, 2);
-    let place = TestDir::of(&service).set("CRM_MIRROR_BUDGET__LIMIT", "9").set("CRM_MIRROR_SYNC__SCHEDULE", "off");
+    let place = TestDir::of(&service).set("CRM_MIRROR_BUDGET__LIMIT", "10").set("CRM_MIRROR_SYNC__SCHEDULE", "off");
     place.run("sync").code(75);
     assert_eq!(place.run("status --json").done().json()["running"], json!(null));
     let conn = rusqlite::Connection::open(place.path("mirror.db")).unwrap();
@@ -272,9 +272,9 @@ fn status_without_a_daemon_says_why_nothing_runs() {
     said("hold     rate limit: no request before ");
     said("; `crm-mirror resume --now` ends the wait");
     place.run("resume --now").done();
-    let place = place.set("CRM_MIRROR_BUDGET__LIMIT", "1");
+    let place = place.set("CRM_MIRROR_BUDGET__LIMIT", "10");
     let text = place.run("status").done().out;
-    assert!(text.contains("0 of 1 left until "), "{text}");
+    assert!(text.contains("0 of 10 left until "), "{text}");
 }
 
 #[test]
