@@ -158,9 +158,8 @@ pub struct Rejection {
     pub status: u16,
     /// The status name; empty if the body had none.
     pub error: String,
-    /// The message; empty if the body had none.
+    /// The message, and what `details` says of each field; empty if the body had neither.
     pub message: String,
-    pub details: Vec<Detail>,
     /// The identifier to quote to the service's support.
     pub request_id: Option<String>,
     #[serde(skip)]
@@ -168,13 +167,6 @@ pub struct Rejection {
     /// Whether the body is the service's error envelope (reference, *Errors*): `error`, `message`, and the status as `code`.
     #[serde(skip)]
     pub envelope: bool,
-}
-
-/// One entry of `details`, or all of it if it is a plain text.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Detail {
-    pub field: Option<String>,
-    pub message: String,
 }
 
 impl Rejection {
@@ -190,26 +182,23 @@ impl Rejection {
             Err(_) => Value::Null,
         };
         let (error, message) = (member("error"), member("message"));
-        let details = match &member("details") {
-            Value::String(text) => vec![Detail { field: None, message: shown(text, key) }],
-            Value::Array(entries) => entries
-                .iter()
-                .take(MAX_DETAILS)
-                .map(|entry| Detail {
-                    field: entry["field"].as_str().map(|field| shown(field, key)),
-                    message: text(if entry.is_string() { entry } else { &entry["message"] }),
-                })
-                .collect(),
-            _ => Vec::new(),
+        let detail = |entry: &Value| {
+            let about = text(if entry.is_string() { entry } else { &entry["message"] });
+            let field = entry["field"].as_str().map(|field| format!("{}: ", shown(field, key)));
+            field.unwrap_or_default() + &about
         };
+        let details = match &member("details") {
+            Value::Array(entries) => entries.iter().take(MAX_DETAILS).map(detail).collect::<Vec<String>>().join(", "),
+            other => detail(other),
+        };
+        let said: Vec<String> = [text(&message), details].into_iter().filter(|part| !part.is_empty()).collect();
         let own_code = source("code").parse() == Ok(status);
         Rejection {
             status,
             tries: 1,
             envelope: error.is_string() && message.is_string() && own_code,
             error: text(&error),
-            message: text(&message),
-            details,
+            message: said.join("; "),
             request_id: member("requestId").as_str().map(|id| shown(id, key)),
         }
     }
@@ -228,13 +217,6 @@ impl std::fmt::Display for Rejection {
             (error, "") => write!(f, " ({error})")?,
             ("", message) => write!(f, ": {message}")?,
             (error, message) => write!(f, " ({error}): {message}")?,
-        }
-        for (place, detail) in self.details.iter().enumerate() {
-            f.write_str(if place == 0 { "; " } else { ", " })?;
-            match &detail.field {
-                Some(field) => write!(f, "{field}: {}", detail.message)?,
-                None => f.write_str(&detail.message)?,
-            }
         }
         if let Some(id) = &self.request_id {
             write!(f, " [request {id}]")?;

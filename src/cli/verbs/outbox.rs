@@ -338,9 +338,10 @@ fn edit_text(edit: &Edit) -> String {
             text.push_str(&format!("    theirs  {}\n", edit::whole(there)));
         }
     }
-    if let Some(message) = answer_text(edit) {
+    let answer: Option<Value> = edit.answer.as_ref().and_then(|answer| serde_json::from_str(answer.get()).ok());
+    if let Some(message) = answer.as_ref().and_then(|answer| answer["message"].as_str()) {
         let whose = if edit.status.is_some() { "answer of the service" } else { "reason" };
-        text.push_str(&format!("{whose}: {}\n", output::plain(&message)));
+        text.push_str(&format!("{whose}: {}\n", output::plain(message)));
     }
     text.push('\n');
     text
@@ -348,16 +349,4 @@ fn edit_text(edit: &Edit) -> String {
 
 fn is_ahead(at: &str) -> bool {
     at.parse().is_ok_and(|at: Instant| at > Instant::system_now())
-}
-
-fn answer_text(edit: &Edit) -> Option<String> {
-    let answer: Value = serde_json::from_str(edit.answer.as_ref()?.get()).ok()?;
-    let mut text = answer.get("message")?.as_str()?.to_string();
-    let details = answer.get("details").and_then(Value::as_array);
-    for detail in details.into_iter().flatten() {
-        if let (Some(field), Some(message)) = (detail["field"].as_str(), detail["message"].as_str()) {
-            text.push_str(&format!("; {field} {message}"));
-        }
-    }
-    Some(text)
 }
