@@ -125,7 +125,7 @@ impl Client {
         purpose: Purpose,
         layout: &Layout,
     ) -> Result<(ServiceAnswer, ListPage), ApiError> {
-        query.check()?;
+        query.check().map_err(ApiError::Query)?;
         let request = self.request(Method::GET, &query.to_address())?;
         let resource = query.resource();
         let check = |body: &[u8]| match decode::page(resource, body, layout) {

@@ -14,7 +14,6 @@ use super::admission::AdmissionError;
 use super::decode::NotUnderstood;
 use super::error_class::{ErrorClass, classify};
 use super::key::ApiKey;
-use super::query::QueryError;
 
 /// The longest text of the service that is kept, in characters.
 const MAX_TEXT: usize = 300;
@@ -52,8 +51,9 @@ pub enum ApiError {
     Redirected { status: u16 },
     #[error("this {what} cannot be sent in a request")]
     Unsendable { what: &'static str },
-    #[error(transparent)]
-    Query(#[from] QueryError),
+    /// The rule that a query breaks.
+    #[error("{0}")]
+    Query(String),
     #[error("could not set up the HTTP client: {why}")]
     Setup { why: String },
 }

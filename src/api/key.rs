@@ -13,20 +13,15 @@ const FINGERPRINT_DOMAIN: &[u8] = b"crm-mirror api key fingerprint 1\0";
 #[derive(Clone)]
 pub struct ApiKey(SecretString);
 
-/// Why a text is not a valid API key. It never contains the text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the API key {0}")]
-pub struct NotAKey(&'static str);
-
 impl ApiKey {
-    /// Accepts visible ASCII characters and nothing else.
-    pub fn new(text: &str) -> Result<ApiKey, NotAKey> {
+    /// Accepts visible ASCII characters and nothing else. The error says what the text is or has, and never shows it.
+    pub fn new(text: &str) -> Result<ApiKey, &'static str> {
         if text.is_empty() {
-            Err(NotAKey("is empty"))
+            Err("is empty")
         } else if text.chars().any(|c| c.is_whitespace() || c.is_control()) {
-            Err(NotAKey("contains white space or a control character"))
+            Err("contains white space or a control character")
         } else if !text.is_ascii() {
-            Err(NotAKey("contains a character that is not ASCII"))
+            Err("contains a character that is not ASCII")
         } else {
             Ok(ApiKey(SecretString::from(text)))
         }

@@ -32,6 +32,6 @@ pub use client::{Client, PatchError};
 pub use error::{ApiError, Rejection};
 pub use error_class::ErrorClass;
 pub use key::ApiKey;
-pub use query::{ListQuery, PageSize, QueryError, SortBy};
+pub use query::{ListQuery, PageSize, SortBy};
 pub use settings::{ClientSettings, Jitter};
 pub use transport::ServiceAnswer;

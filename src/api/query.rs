@@ -56,11 +56,6 @@ pub enum SortBy {
     UpdatedDesc,
 }
 
-/// The rule that a query breaks.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct QueryError(String);
-
 /// A query of a list, within every limit of the reference (*List query conventions*, *Limits*).
 #[must_use]
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,7 +70,7 @@ pub struct ListQuery {
     cursor: Option<Cursor>,
     pub(super) once: bool,
     /// The first rule that it breaks.
-    broken: Option<QueryError>,
+    broken: Option<String>,
 }
 
 impl ListQuery {
@@ -113,12 +108,12 @@ impl ListQuery {
     }
 
     /// Why it is not sent, if it breaks a rule.
-    pub fn check(&self) -> Result<(), QueryError> {
+    pub fn check(&self) -> Result<(), String> {
         self.broken.clone().map_or(Ok(()), Err)
     }
 
     fn breaking(mut self, rule: impl Into<String>) -> ListQuery {
-        self.broken.get_or_insert_with(|| QueryError(rule.into()));
+        self.broken.get_or_insert_with(|| rule.into());
         self
     }
 

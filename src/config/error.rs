@@ -3,8 +3,6 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::api::key::NotAKey;
-
 /// A configuration that cannot be used. Each of these ends the program with exit code 78.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
@@ -31,8 +29,8 @@ pub enum ConfigError {
     NoBaseUrl,
     #[error("there is no API key")]
     NoKey,
-    #[error("the API key from {place} cannot be used")]
-    BadKey { place: String, source: NotAKey },
+    #[error("the API key from {place} cannot be used: it {why}")]
+    BadKey { place: String, why: &'static str },
     #[error("no database is configured to publish to")]
     NoPublishUrl,
     #[error("could not read the secret in {path}")]

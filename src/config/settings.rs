@@ -126,9 +126,9 @@ impl Config {
 
     pub fn api_key(&self) -> Result<ApiKey, ConfigError> {
         let text = self.key.read(ConfigError::NoKey)?;
-        ApiKey::new(text.expose_secret()).map_err(|source| {
+        ApiKey::new(text.expose_secret()).map_err(|why| {
             let path = self.key.place.path().map(|path| path.display().to_string());
-            ConfigError::BadKey { place: path.unwrap_or_else(|| API_KEY.into()), source }
+            ConfigError::BadKey { place: path.unwrap_or_else(|| API_KEY.into()), why }
         })
     }
 }

@@ -335,7 +335,8 @@ fn missing_or_invalid_key_is_reported_when_needed() {
         ConfigError::SecretFile { .. }
     ));
     let bad = error(&with_url().env("CRM_MIRROR_API__KEY", format!("{SECRET} and more")));
-    assert_eq!(bad.to_string(), "the API key from CRM_MIRROR_API__KEY cannot be used");
+    let why = "it contains white space or a control character";
+    assert_eq!(bad.to_string(), format!("the API key from CRM_MIRROR_API__KEY cannot be used: {why}"));
     assert!(!format!("{bad:?}").contains("hidden"));
 }
 

@@ -62,14 +62,10 @@ text_newtype! {
 /// The maximum length of a text predicate in characters (*List query conventions*, rule 5).
 pub const MAX_PREDICATE: usize = 320;
 
-pub fn fits_a_predicate(text: &str) -> bool {
-    (1..=MAX_PREDICATE).contains(&text.chars().count())
-}
-
 impl RecordId {
     /// Whether a list can be asked for the record. About one that fits no predicate, no list proves anything.
     pub fn fits_a_predicate(&self) -> bool {
-        fits_a_predicate(&self.0)
+        (1..=MAX_PREDICATE).contains(&self.0.chars().count())
     }
 
     /// Whether the id can be used in an `in` list: a comma cannot be escaped there (*List query conventions*, rule 2).

@@ -22,9 +22,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(DateTime);
 
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not an ISO 8601 timestamp with a time zone")]
-pub struct NotAnInstant(pub String);
+const MALFORMED: &str = "is not an ISO 8601 timestamp with a time zone";
 
 impl Instant {
     pub const EPOCH: Instant = Instant(DateTime::constant(1970, 1, 1, 0, 0, 0, 0));
@@ -48,32 +46,33 @@ impl Instant {
     /// Parses a timestamp as the service writes it: `2026-01-02T03:04:05[.fraction][Z|±hh:mm]`. All of its timestamps are
     /// UTC (reference, *Resources and their fields*), so one without a time zone is, too. Says whether the canonical form is
     /// equivalent: not if the text is more precise than microseconds, or names a leap second.
-    pub fn read(text: &str) -> Result<(Instant, bool), NotAnInstant> {
-        let read = || {
-            let (whole, fraction, zone) = split(text)?;
-            let nanos = fraction.bytes().chain(iter::repeat(b'0')).take(9);
-            let nanos = nanos.fold(0, |sum, digit| sum * 10 + i32::from(digit - b'0'));
-            let ahead = match zone {
-                "" | "Z" | "z" => SignedDuration::ZERO,
-                // Nothing but hours and minutes: the calendar library reads seconds and names of zones, too.
-                _ => {
-                    let zoned = format!("{whole}{zone}");
-                    let is_offset = zone.len() <= 6 && zone.starts_with(['+', '-']);
-                    let zoned = Pieces::parse(&zoned).ok().filter(|_| is_offset)?;
-                    SignedDuration::from(zoned.to_numeric_offset().filter(|ahead| ahead.seconds().abs() < 86_400)?)
-                }
-            };
-            // A leap second becomes the second before it.
-            let exact = !whole.ends_with("60") && fraction.bytes().skip(6).all(|digit| digit == b'0');
-            let local: DateTime = whole.parse().ok()?;
-            let instant = Instant(local.with().subsec_nanosecond(nanos).build().ok()?).shifted(-ahead)?;
-            Some((instant, exact))
+    pub fn read(text: &str) -> Result<(Instant, bool), &'static str> {
+        Instant::of_service(text).ok_or(MALFORMED)
+    }
+
+    fn of_service(text: &str) -> Option<(Instant, bool)> {
+        let (whole, fraction, zone) = split(text)?;
+        let nanos = fraction.bytes().chain(iter::repeat(b'0')).take(9);
+        let nanos = nanos.fold(0, |sum, digit| sum * 10 + i32::from(digit - b'0'));
+        let ahead = match zone {
+            "" | "Z" | "z" => SignedDuration::ZERO,
+            // Nothing but hours and minutes: the calendar library reads seconds and names of zones, too.
+            _ => {
+                let zoned = format!("{whole}{zone}");
+                let is_offset = zone.len() <= 6 && zone.starts_with(['+', '-']);
+                let zoned = Pieces::parse(&zoned).ok().filter(|_| is_offset)?;
+                SignedDuration::from(zoned.to_numeric_offset().filter(|ahead| ahead.seconds().abs() < 86_400)?)
+            }
         };
-        read().ok_or_else(|| NotAnInstant::of(text))
+        // A leap second becomes the second before it.
+        let exact = !whole.ends_with("60") && fraction.bytes().skip(6).all(|digit| digit == b'0');
+        let local: DateTime = whole.parse().ok()?;
+        let instant = Instant(local.with().subsec_nanosecond(nanos).build().ok()?).shifted(-ahead)?;
+        Some((instant, exact))
     }
 
     /// The canonical form of a timestamp as the service writes it, and whether that form is equivalent to the text.
-    pub fn canonical(text: &str) -> Result<(CompactString, bool), NotAnInstant> {
+    pub fn canonical(text: &str) -> Result<(CompactString, bool), &'static str> {
         // Most timestamps are UTC with at most microseconds: their canonical form is their own text, filled up with zeros.
         if let Some((whole, fraction, "" | "Z" | "z")) = split(text)
             && fraction.len() <= 6
@@ -182,12 +181,6 @@ impl Instant {
     }
 }
 
-impl NotAnInstant {
-    fn of(text: &str) -> NotAnInstant {
-        NotAnInstant(text.chars().take(64).collect())
-    }
-}
-
 /// Splits `YYYY-MM-DDTHH:MM:SS[.fraction][Z|±hh[[:]mm]]` at its dot and its zone; `None` for a text of another shape.
 fn split(text: &str) -> Option<(&str, &str, &str)> {
     let (whole, rest) = text.split_at_checked(19)?;
@@ -209,13 +202,11 @@ impl fmt::Display for Instant {
 }
 
 impl FromStr for Instant {
-    type Err = NotAnInstant;
+    type Err = &'static str;
     /// Parses a timestamp with a time zone: what people write and what is stored has one.
-    fn from_str(s: &str) -> Result<Instant, NotAnInstant> {
-        match split(s) {
-            Some((.., zone)) if !zone.is_empty() => Instant::read(s).map(|(instant, _)| instant),
-            _ => Err(NotAnInstant::of(s)),
-        }
+    fn from_str(s: &str) -> Result<Instant, &'static str> {
+        split(s).filter(|(.., zone)| !zone.is_empty()).ok_or(MALFORMED)?;
+        Instant::read(s).map(|(instant, _)| instant)
     }
 }
 
