@@ -9,7 +9,7 @@ use std::sync::Once;
 use std::time::Duration;
 
 use hyper::body::Bytes;
-use reqwest::header::{ACCEPT, AUTHORIZATION, DATE, ETAG, HeaderMap, HeaderValue, RETRY_AFTER};
+use reqwest::header::{ACCEPT, AUTHORIZATION, DATE, ETAG, HeaderValue, RETRY_AFTER};
 use reqwest::{Method, RequestBuilder, Url};
 
 use super::admission::AttemptOutcome;
@@ -42,19 +42,6 @@ pub struct ServiceAnswer {
 }
 
 impl ServiceAnswer {
-    fn new(status: u16, headers: &HeaderMap, body: Bytes, asked: RequestStamp) -> ServiceAnswer {
-        let header =
-            |name| headers.get(name).map(HeaderValue::as_bytes).and_then(|value| std::str::from_utf8(value).ok());
-        ServiceAnswer {
-            status,
-            body,
-            date: date(headers),
-            etag: header(ETAG.as_str()).filter(|etag| !etag.is_empty()).map(Etag::from),
-            replayed: header("idempotent-replayed").and_then(|value| value.to_ascii_lowercase().parse().ok()),
-            asked,
-        }
-    }
-
     /// The record that was asked for.
     pub fn record(&self, object: Object, id: &RecordId, layout: &Layout) -> Result<Record, NotUnderstood> {
         let mut record = decode::detail(object.resource(), &self.body, layout)?;
@@ -66,10 +53,6 @@ impl ServiceAnswer {
         }
         Ok(record)
     }
-}
-
-fn date(headers: &HeaderMap) -> Option<Instant> {
-    headers.get(DATE)?.to_str().ok().and_then(Instant::from_http_date)
 }
 
 pub(crate) struct HttpAttempt {
@@ -127,21 +110,29 @@ impl HttpTransport {
                 return HttpAttempt { outcome, hold: None, result: Err(self.no_answer(&e)) };
             }
         };
-        let status = response.status();
+        let (is_success, status) = (response.status().is_success(), response.status().as_u16());
         let headers = std::mem::take(response.headers_mut());
-        let header = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok());
-        let now = date(&headers).unwrap_or(asked.at);
-        if status.is_success() {
+        let header =
+            |name| headers.get(name).and_then(|value: &HeaderValue| std::str::from_utf8(value.as_bytes()).ok());
+        let (after, date) = (header(RETRY_AFTER.as_str()), header(DATE.as_str()).and_then(Instant::from_http_date));
+        let now = date.unwrap_or(asked.at);
+        let body = self.read(&mut response).await;
+        if is_success {
             // Some services send a wait with every answer; a wait of zero is none.
-            let wait = requested_wait(b"", header, now).filter(|wait| !wait.is_zero());
-            let result = self.read(&mut response, self.max_body).await;
-            let result = result.map(|body| ServiceAnswer::new(status.as_u16(), &headers, body, asked.clone()));
+            let wait = requested_wait(b"", after, now).filter(|wait| !wait.is_zero());
+            let result = body.map(|body| ServiceAnswer {
+                status,
+                body,
+                date,
+                etag: header(ETAG.as_str()).filter(|etag| !etag.is_empty()).map(Etag::from),
+                replayed: header("idempotent-replayed").and_then(|value| value.to_ascii_lowercase().parse().ok()),
+                asked: asked.clone(),
+            });
             return HttpAttempt { outcome: AttemptOutcome::Charged, hold: wait.map(Some), result };
         }
-        let status = status.as_u16();
         // The status decides; an unreadable body only leaves out details.
-        let body = self.read(&mut response, self.max_body).await.unwrap_or_default();
-        let wait = requested_wait(&body, header, now);
+        let body = body.unwrap_or_default();
+        let wait = requested_wait(&body, after, now);
         let hold = wait.map(Some).or((status == 429).then_some(None));
         let error = if matches!(status, 301..=303 | 307 | 308) {
             ApiError::Redirected { status }
@@ -152,7 +143,8 @@ impl HttpTransport {
         HttpAttempt { outcome, hold, result: Err(error) }
     }
 
-    async fn read(&self, response: &mut reqwest::Response, limit: usize) -> Result<Bytes, ApiError> {
+    async fn read(&self, response: &mut reqwest::Response) -> Result<Bytes, ApiError> {
+        let limit = self.max_body;
         let announced = response.content_length().unwrap_or(0);
         if announced > limit as u64 {
             return Err(ApiError::TooLarge { limit });
