@@ -80,7 +80,6 @@ fn invalid_arguments_exit_with_2() {
     place.run("sync deals").code(2);
     place.run("resync --accept").code(2);
     place.run("sandbox --fault latency:soon").code(2);
-    place.run("sandbox --key all").code(2);
     let limited = configured().set("CRM_MIRROR_SYNC__OBJECTS", "contacts");
     for verb in ["sync", "resync", "verify"] {
         refused(&limited, &format!("{verb} companies"), 2, &["`companies` is not among `sync.objects`"]);

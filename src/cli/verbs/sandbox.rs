@@ -47,21 +47,6 @@ pub struct SandboxArgs {
     /// Make a share of the requests fail, or delay them.
     #[arg(long, value_name = "KIND:SHARE%,…", default_value = "", hide_default_value = true)]
     fault: FaultLine,
-    /// An additional key with its scopes; can be repeated.
-    #[arg(long = "key", value_name = "KEY=SCOPE,SCOPE", value_parser = scoped_key)]
-    keys: Vec<ScopedKey>,
-}
-
-/// A key with its scopes.
-type ScopedKey = (String, Vec<String>);
-
-fn scoped_key(text: &str) -> Result<ScopedKey, &'static str> {
-    let (secret, scopes) =
-        text.split_once('=').filter(|(secret, _)| !secret.is_empty()).ok_or("it must be KEY=SCOPE,SCOPE")?;
-    let scopes = scopes.split(',').map(str::trim).filter(|scope| !scope.is_empty());
-    let scopes: Vec<String> = scopes.map(String::from).collect();
-    let known = scopes.iter().all(|scope| SCOPES.contains(&scope.as_str()));
-    if known { Ok((secret.into(), scopes)) } else { Err("it has an unknown scope") }
 }
 
 pub fn run(global: &Global, args: &SandboxArgs) -> Result<Exit, Failure> {
@@ -87,7 +72,10 @@ pub fn run(global: &Global, args: &SandboxArgs) -> Result<Exit, Failure> {
             let message = format!("could not listen on 127.0.0.1:{}: {source}", args.port);
             Failure::new(Exit::Unavailable, message).hint("`--port 0` picks a free one")
         })?;
-        output::text(&ready(&sandbox, &server.base_url, seed, &args.keys))?;
+        let key = key_of_seed(seed);
+        sandbox.set_key(&key, &SCOPES);
+        // For scripts.
+        output::text(&format!("base_url: {}\napi_key: {key}", server.base_url))?;
         let steps = format!("`crm-mirror init --base-url {}`, the key in a file `api-key`", server.base_url);
         output::note(&format!("to mirror it: {steps}, and `crm-mirror sync`; press Ctrl-C to stop"));
         match args.churn {
@@ -99,33 +87,4 @@ pub fn run(global: &Global, args: &SandboxArgs) -> Result<Exit, Failure> {
         }
         Ok(Exit::Done)
     })
-}
-
-/// The lines for scripts: the address, the key with all scopes, and the additional keys.
-fn ready(sandbox: &Sandbox, base_url: &str, seed: u64, keys: &[ScopedKey]) -> String {
-    let full = key_of_seed(seed);
-    sandbox.set_key(&full, &SCOPES);
-    let mut text = format!("base_url: {base_url}\napi_key: {full}\n");
-    for (secret, scopes) in keys {
-        let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
-        sandbox.set_key(secret, &scopes);
-        let scopes = if scopes.is_empty() { "no scope".into() } else { scopes.join(",") };
-        text.push_str(&format!("key: {secret} {scopes}\n"));
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn key_has_known_scopes() {
-        let key = scoped_key("k=contacts:read, team-members:read").unwrap();
-        assert_eq!(key.1, ["contacts:read", "team-members:read"]);
-        assert!(scoped_key("k=").unwrap().1.is_empty());
-        for text in ["k", "=contacts:read", "k=contacts:eat"] {
-            assert!(scoped_key(text).is_err(), "{text}");
-        }
-    }
 }
