@@ -67,34 +67,25 @@ fn key_file(args: &InitArgs, unit: Option<&ServiceUnit>) -> Option<PathBuf> {
     if here { Some(named.clone()) } else { std::path::absolute(named).ok() }
 }
 
+/// The default file with what is known already; without `--full`, of it the settings that most people change.
 fn text(args: &InitArgs, key: Option<&Path>, unit: Option<&ServiceUnit>) -> String {
-    let url = args.base_url.as_ref().map(|url| format!("base_url = {}", quoted(url.as_str())));
-    let key = key.map(|key| format!("key_file = {}", quoted(&key.to_string_lossy())));
-    if args.full {
-        return DEFAULT_TOML
-            .lines()
-            .map(|line| match (&url, &key) {
-                (Some(url), _) if line.starts_with("#base_url = ") => format!("{url}\n"),
-                (_, Some(key)) if line.starts_with("#key_file = ") => format!("{key}\n"),
-                _ => format!("{line}\n"),
-            })
-            .collect();
-    }
-    let url = url.unwrap_or_else(|| "#base_url = \"https://api.example.com/v1\"".into());
-    let key = key.unwrap_or_else(|| "# The key is the credential that the unit loads.".into());
-    let mirror = match unit.and_then(|unit| unit.state_directory.as_ref()) {
-        Some(folder) => format!("# The mirror is {}, in the folder of the unit.", folder.join("mirror.db").display()),
-        None => "# The mirror, one SQLite file. A path is relative to this file.\npath = \"mirror.db\"".into(),
+    const MEANT: [&str; 4] = ["[api]", "# The file that holds the API key", "[database]", "[budget]"];
+    const HEAD: &str = "# `crm-mirror init --full --stdout` prints every setting with its meaning and\n# default.";
+    let folder = unit.and_then(|unit| unit.state_directory.clone()).unwrap_or_default();
+    let known = [
+        ("base_url = ", args.base_url.as_ref().map(|url| url.as_str().to_string())),
+        ("key_file = ", key.map(|key| key.to_string_lossy().into_owned())),
+        ("path = ", Some(folder.join("mirror.db").to_string_lossy().into_owned())),
+    ];
+    let parts = DEFAULT_TOML.split("\n\n").filter(|part| MEANT.iter().any(|begins| part.starts_with(begins)));
+    let short: Vec<&str> = std::iter::once(HEAD).chain(parts).collect();
+    let whole = if args.full { DEFAULT_TOML.into() } else { short.join("\n\n") };
+    let line = |line: &str| {
+        let set = known.iter().find(|(key, value)| line.starts_with(&format!("#{key}")) && value.is_some());
+        let set = set.and_then(|(key, value)| Some(format!("{key}{}", quoted(value.as_ref()?))));
+        set.unwrap_or_else(|| line.to_string()) + "\n"
     };
-    format!(
-        "# The settings of crm-mirror that differ from the defaults.\n\
-         # `crm-mirror init --full --stdout` prints every setting with its meaning and\n\
-         # default.\n\n\
-         [api]\n{url}\n{key}\n\n[database]\n{mirror}\n\n\
-         [budget]\n# Request units that may be spent per window. A list page or a\n\
-         # detail costs 1, an update 2.\n\
-         limit = 10000\nwindow = \"1d\"\n"
-    )
+    whole.lines().map(line).collect()
 }
 
 /// A TOML string: what JSON escapes, TOML escapes alike.
