@@ -23,8 +23,6 @@ pub enum ConfigError {
     SecretInFile { key: &'static str, place: String },
     #[error("`{key}` {place} {reason}")]
     Value { key: String, place: String, reason: String },
-    #[error("`daemon.http` is {address}, which other machines could reach, and the page has no password")]
-    NotLoopback { address: std::net::SocketAddr },
     #[error("`api.base_url` is not set")]
     NoBaseUrl,
     #[error("there is no API key")]
@@ -51,9 +49,6 @@ impl ConfigError {
             ConfigError::SecretInFile { .. } => {
                 Some("put it in a file of its own, and set the key that ends in `_file` to that file")
             }
-            ConfigError::NotLoopback { .. } => Some(
-                "list the allowed networks in `daemon.http_allow`; or listen on 127.0.0.1 and use `ssh -L` from other machines",
-            ),
             ConfigError::NoBaseUrl => {
                 Some("`crm-mirror init --base-url URL` writes a configuration file; or set CRM_MIRROR_API__BASE_URL")
             }

@@ -73,20 +73,16 @@ impl Config {
 
     /// What no value shows alone.
     fn validate(&self) -> Result<(), ConfigError> {
-        if let Some(address) = self.daemon.http.filter(|address| !address.ip().is_loopback())
-            && self.daemon.http_allow.is_empty()
-        {
-            return Err(ConfigError::NotLoopback { address });
-        }
-        if self.notify.command.is_some() && self.notify.webhook.is_some() {
-            let reason = "and `notify.command` are both set: choose one".into();
-            return Err(ConfigError::Value {
-                key: "notify.webhook".into(),
-                place: "in the configuration".into(),
-                reason,
-            });
-        }
-        Ok(())
+        let is_public = self.daemon.http.is_some_and(|address| !address.ip().is_loopback());
+        let (key, reason) = if is_public && self.daemon.http_allow.is_empty() {
+            let instead = "list the allowed networks in `daemon.http_allow`, or listen on 127.0.0.1 and use `ssh -L`";
+            ("daemon.http", format!("is an address that other machines could reach, without a password: {instead}"))
+        } else if self.notify.command.is_some() && self.notify.webhook.is_some() {
+            ("notify.webhook", "and `notify.command` are both set: choose one".into())
+        } else {
+            return Ok(());
+        };
+        Err(ConfigError::Value { key: key.into(), place: "in the configuration".into(), reason })
     }
 
     pub fn views(&self) -> ViewOptions {
