@@ -255,11 +255,11 @@ fn custom_values(out: &mut Record, resource: Resource, of_detail: bool, value: &
     };
     for (Name(key), value) in members {
         let Some((slot, field)) = fields.by_key(&key) else {
-            if fields.is_excluded(&key) {
+            if fields.excluded.contains(&*key) {
                 continue;
             }
             // A null has no value to keep: the key alone is known from the definitions.
-            if !fields.is_unplaced(&key) {
+            if !fields.unplaced.contains(&*key) {
                 out.unknown_keys.push(FieldKey::new(&*key));
             }
             if layout.excludes_key(object, &key) {

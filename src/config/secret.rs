@@ -38,7 +38,7 @@ impl SecretPlace {
 
 #[derive(Clone, Debug, Default)]
 pub struct Secret {
-    pub(super) place: SecretPlace,
+    pub place: SecretPlace,
     text: Option<SecretString>,
 }
 

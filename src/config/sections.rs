@@ -4,7 +4,7 @@
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
@@ -137,7 +137,7 @@ pub struct PublishConfig {
     #[serde(deserialize_with = "values::columns")]
     pub exclude: Vec<String>,
     #[serde(skip)]
-    pub(super) url: Secret,
+    pub url: Secret,
 }
 
 impl PublishConfig {
@@ -150,10 +150,6 @@ impl PublishConfig {
 
     pub fn is_on(&self) -> bool {
         self.url.place != SecretPlace::Nowhere
-    }
-
-    pub fn url_file(&self) -> Option<&Path> {
-        self.url.place.path()
     }
 
     pub fn url(&self) -> Result<SecretString, ConfigError> {

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::error::ConfigError;
 use super::layers;
-use super::secret::{Secret, SecretPlace};
+use super::secret::Secret;
 use super::sections::{
     ApiConfig, BudgetConfig, DaemonConfig, DatabaseSection, HistoryConfig, LogConfig, McpConfig, NotifyConfig,
     PublishConfig, SyncConfig, WriteBackConfig,
@@ -44,7 +44,7 @@ pub struct Config {
     #[serde(skip)]
     pub socket: PathBuf,
     #[serde(skip)]
-    key: Secret,
+    pub key: Secret,
 }
 
 impl Config {
@@ -114,10 +114,6 @@ impl Config {
     pub fn hold_secrets(&mut self, as_unit: bool) {
         self.key.hold(as_unit);
         self.publish.url.hold(as_unit);
-    }
-
-    pub fn key_place(&self) -> &SecretPlace {
-        &self.key.place
     }
 
     pub fn api_key(&self) -> Result<ApiKey, ConfigError> {

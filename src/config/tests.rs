@@ -162,7 +162,7 @@ fn relative_paths_of_a_file_are_relative_to_it() {
     let config = case.load().unwrap();
     assert_eq!(config.database, case.path().join("data/m.db"));
     assert_eq!(config.socket, Path::new("/run/s"));
-    assert_eq!(*config.key_place(), SecretPlace::File(case.path().join("key")));
+    assert_eq!(config.key.place, SecretPlace::File(case.path().join("key")));
     let only = Case { dir: tempfile::tempdir().unwrap(), env: Vec::new(), flags: Vec::new(), file: None };
     let only = only.file("[budget]\nlimit = 50\n");
     let config = only.load().unwrap();

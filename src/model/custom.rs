@@ -116,8 +116,9 @@ pub struct CustomFields {
     fields: Vec<CustomField>,
     /// The slots: looked up for every value that is decoded.
     by_key: HashMap<FieldKey, usize>,
-    unplaced: HashSet<FieldKey>,
-    excluded: HashSet<FieldKey>,
+    /// Active fields without a column, whose values are kept in `extra`.
+    pub unplaced: HashSet<FieldKey>,
+    pub excluded: HashSet<FieldKey>,
     /// The columns of all fields, those of archived and excluded ones included.
     columns: HashSet<String>,
 }
@@ -141,15 +142,6 @@ impl CustomFields {
     pub fn by_key(&self, key: &str) -> Option<(usize, &CustomField)> {
         self.by_key.get(key).map(|slot| (*slot, &self.fields[*slot]))
     }
-
-    pub fn is_excluded(&self, key: &str) -> bool {
-        self.excluded.contains(key)
-    }
-
-    /// Whether the key belongs to an active field without a column, whose values are kept in `extra`.
-    pub fn is_unplaced(&self, key: &str) -> bool {
-        self.unplaced.contains(key)
-    }
 }
 
 /// The custom columns of both objects. A page that was decoded with one layout is never stored with another.
@@ -169,7 +161,7 @@ impl Layout {
 
     pub fn excludes_key(&self, object: Object, key: &str) -> bool {
         let fields = self.of(object);
-        fields.is_excluded(key) || fields.by_key(key).is_none() && self.exclusions.takes_key(object.table(), key)
+        fields.excluded.contains(key) || fields.by_key(key).is_none() && self.exclusions.takes_key(object.table(), key)
     }
 
     pub fn has_details(&self, object: Object) -> bool {

@@ -33,7 +33,7 @@ fn failed_to_configure(name: &'static str, error: &ConfigError) -> Finding {
 }
 
 pub(super) fn check_secrets(config: &Config) -> Vec<Finding> {
-    let place = config.key_place();
+    let place = &config.key.place;
     let mut lines = vec![match config.api_key() {
         Ok(_) => Finding::ok("key.source", source(place)),
         Err(error) => failed_to_configure("key.source", &error),
@@ -48,7 +48,7 @@ pub(super) fn check_secrets(config: &Config) -> Vec<Finding> {
             Err(error) => failed_to_configure("publish.url", &error),
         });
     }
-    let secrets = [("key.permissions", place.path()), ("publish.permissions", config.publish.url_file())];
+    let secrets = [("key.permissions", place.path()), ("publish.permissions", config.publish.url.place.path())];
     lines.extend(secrets.into_iter().filter_map(|(name, path)| {
         let mode = std::fs::metadata(path?).ok()?.permissions().mode();
         Some(access(name, path?, mode, OF_SECRETS))

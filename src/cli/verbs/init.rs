@@ -148,7 +148,7 @@ mod tests {
             let config = config.unwrap();
             assert_eq!(config.api.base_url.as_ref().unwrap().as_str(), "https://api.example.com/v1");
             assert_eq!(config.database, dir.path().join("mirror.db"));
-            assert_eq!(*config.key_place(), SecretPlace::File(dir.path().join("api-key")));
+            assert_eq!(config.key.place, SecretPlace::File(dir.path().join("api-key")));
         }
     }
 
