@@ -1,12 +1,9 @@
 //! A failed verb: the message on stderr, and the exit code.
 
 use std::error::Error;
-use std::fmt::Write as _;
 use std::io;
 
 use crate::api::ApiError;
-use crate::app::MirrorError;
-use crate::config::ConfigError;
 use crate::daemon::DaemonError;
 use crate::error_chain::error_chain;
 use crate::exit::Exit;
@@ -15,15 +12,15 @@ use crate::sync::SyncError;
 
 #[derive(Debug)]
 pub struct Failure {
+    /// [`Exit::Done`] if the reader of a stream is gone, so nothing has to be reported.
     exit: Exit,
-    /// `None` if the reader of a stream is gone, so nothing has to be reported.
-    error: Option<Box<dyn Error + Send + Sync>>,
+    error: Box<dyn Error + Send + Sync>,
     hint: Option<String>,
 }
 
 impl Failure {
     pub fn new(exit: Exit, error: impl Into<Box<dyn Error + Send + Sync>>) -> Failure {
-        Failure { exit, error: Some(error.into()), hint: None }
+        Failure { exit, error: error.into(), hint: None }
     }
 
     pub fn hinted<H>(exit: Exit, hint: Option<H>, error: impl Into<Box<dyn Error + Send + Sync>>) -> Failure
@@ -45,25 +42,21 @@ impl Failure {
 
     /// The text for stderr: the error with all its causes on one line, the hint on the next.
     pub fn text(&self) -> String {
-        let mut text = String::new();
-        if let Some(error) = &self.error {
-            let _ = writeln!(text, "error: {}", error_chain(&**error));
-            if let Some(hint) = &self.hint {
-                let _ = writeln!(text, "hint: {hint}");
-            }
+        if self.exit == Exit::Done {
+            return String::new();
         }
-        text
+        let hint = self.hint.as_ref().map(|hint| format!("hint: {hint}\n")).unwrap_or_default();
+        format!("error: {}\n{hint}", error_chain(&*self.error))
     }
 }
 
-impl From<ConfigError> for Failure {
-    fn from(error: ConfigError) -> Failure {
-        Failure::hinted(Exit::Config, error.hint(), error)
-    }
-}
-
-impl From<DaemonError> for Failure {
-    fn from(error: DaemonError) -> Failure {
+/// What may end the daemon, too: of the configuration, and of opening the mirror.
+impl<E> From<E> for Failure
+where
+    DaemonError: From<E>,
+{
+    fn from(error: E) -> Failure {
+        let error = DaemonError::from(error);
         Failure::hinted(error.exit(), error.hint(), error)
     }
 }
@@ -80,25 +73,16 @@ impl From<StoreError> for Failure {
     }
 }
 
-impl From<MirrorError> for Failure {
-    fn from(error: MirrorError) -> Failure {
-        DaemonError::from(error).into()
-    }
-}
-
 impl From<SyncError> for Failure {
     fn from(error: SyncError) -> Failure {
-        let accept =
-            "`--accept-workspace` mirrors this workspace instead, and erases the mirrored records and their history";
-        let hint = match &error {
-            SyncError::OtherWorkspace { .. } => {
-                Some(format!("use the key of the mirrored workspace, or a different `database.path`; {accept}"))
+        let accept = match &error {
+            SyncError::NotRecognised { unread, .. } if !unread.is_empty() => "",
+            SyncError::OtherWorkspace { .. } | SyncError::NotRecognised { .. } => {
+                "; `--accept-workspace` mirrors this workspace instead, and erases the mirrored records and their history"
             }
-            SyncError::NotRecognised { unread, .. } if unread.is_empty() => {
-                Some(format!("{}; {accept}", error.hint().unwrap_or_default()))
-            }
-            other => other.hint().map(String::from),
+            _ => "",
         };
+        let hint = error.hint().map(|hint| format!("{hint}{accept}"));
         Failure::hinted(Exit::of_sync(&error), hint, error)
     }
 }
@@ -106,17 +90,14 @@ impl From<SyncError> for Failure {
 /// For errors of a stream. If its reader is gone (`| head`), the program ends silently and successfully.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Failure {
-        if error.kind() == io::ErrorKind::BrokenPipe {
-            Failure { exit: Exit::Done, error: None, hint: None }
-        } else {
-            Failure::new(Exit::Storage, error)
-        }
+        Failure::new(if error.kind() == io::ErrorKind::BrokenPipe { Exit::Done } else { Exit::Storage }, error)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::ConfigError;
 
     #[test]
     fn text_has_the_error_chain_and_the_hint() {
