@@ -13,7 +13,7 @@ use crate::cli::{Failure, Global, objects, output};
 use crate::config::Config;
 use crate::exit::Exit;
 use crate::format;
-use crate::model::{EditedFields, Instant, Object, RecordId, Ru, is_unknown, unfit_source};
+use crate::model::{EditedFields, Instant, Object, RecordId, is_unknown, unfit_source};
 use crate::outbox::queue;
 use crate::outbox::{EditRequest, Given};
 use crate::store::queue::QueuedValues;
@@ -152,18 +152,6 @@ struct EditRow {
     request: EditRequest,
 }
 
-/// Why nothing is queued.
-enum NotQueued {
-    Planned(Vec<EditReply>, Ru),
-    Failed(Failure),
-}
-
-impl From<StoreError> for NotQueued {
-    fn from(error: StoreError) -> NotQueued {
-        NotQueued::Failed(error.into())
-    }
-}
-
 #[derive(Serialize)]
 struct RowEdits {
     edits: Vec<EditReply>,
@@ -174,7 +162,7 @@ struct RowEdits {
 impl RowEdits {
     /// Queues an edit for each row, or none if a row is refused, or if this is only a plan.
     fn queue(config: &Config, rows: &[EditRow], is_plan: bool) -> Result<RowEdits, Failure> {
-        let now = Instant::system_now();
+        let (now, mut planned) = (Instant::system_now(), None);
         let done = write_beside(&config.database, |tx| {
             tx.by(person());
             let (mut edits, mut refused, mut lines) = (Vec::new(), Vec::new(), HashMap::new());
@@ -196,19 +184,20 @@ impl RowEdits {
                 let named: Vec<String> = refused.iter().take(NAMED).map(|why| output::plain(why)).collect();
                 let (count, of, named) = (refused.len(), rows.len(), named.join("\n  "));
                 let why = format!("{count} of {of} rows cannot be queued, so none was queued:\n  {named}");
-                return Err(NotQueued::Failed(Failure::new(Exit::Usage, why)));
+                return Err(Failure::new(Exit::Usage, why));
             }
             let ids: HashSet<i64> = edits.iter().filter_map(|of_row| of_row.queued.edit).collect();
             let waiting = outbox_report::edits(tx, false)?;
             let ru = outbox_report::price(waiting.iter().filter(|edit| ids.contains(&edit.id)));
-            if is_plan { Err(NotQueued::Planned(edits, ru)) } else { Ok((edits, ru)) }
-        });
-        match done {
-            Ok((edits, ru)) | Err(NotQueued::Planned(edits, ru)) => {
-                Ok(RowEdits { edits, price: EditPrice::of(config, ru)? })
+            if !is_plan {
+                return Ok((edits, ru));
             }
-            Err(NotQueued::Failed(failure)) => Err(failure),
-        }
+            planned = Some((edits, ru));
+            // With an error nothing is stored.
+            Err(Failure::new(Exit::Done, "only planned"))
+        });
+        let (edits, ru) = planned.map_or(done, Ok)?;
+        Ok(RowEdits { edits, price: EditPrice::of(config, ru)? })
     }
 
     fn text(&self, done: &str) -> String {
