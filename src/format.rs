@@ -94,14 +94,16 @@ pub fn shell_word(word: &str) -> String {
 
 /// A text that somebody else wrote, on one line, without characters that could control a terminal.
 pub fn plain(text: &str) -> String {
-    let turns = |c: char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    text.chars()
-        .map(|c| match c {
-            c if c.is_control() => ' ',
-            c if turns(c) => '\u{fffd}',
-            c => c,
-        })
-        .collect()
+    text.chars().map(plain_char).collect()
+}
+
+/// What stands for a character of such a text.
+pub fn plain_char(c: char) -> char {
+    match c {
+        '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '\u{fffd}',
+        c if c.is_control() => ' ',
+        c => c,
+    }
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use crate::cli::Failure;
 use crate::exit::Exit;
-use crate::format::shell_word;
+use crate::format::{plain_char, shell_word};
 
 pub use crate::format::plain;
 
@@ -78,15 +78,10 @@ impl<W: Write> Write for PlainWriter<W> {
             _ => self.left.len(),
         };
         let text: Vec<u8> = self.left.drain(..whole).collect();
-        for part in String::from_utf8_lossy(&text).split_inclusive(['\n', '\r', '\t']) {
-            let (part, end) = match part.char_indices().next_back() {
-                Some((at, '\n' | '\r' | '\t')) => part.split_at(at),
-                _ => (part, ""),
-            };
-            self.out.write_all(plain(part).as_bytes())?;
-            // A carriage return alone would let one value overwrite another.
-            self.out.write_all(if end == "\r" { b"" } else { end.as_bytes() })?;
-        }
+        // A carriage return alone would let one value overwrite another.
+        let text = String::from_utf8_lossy(&text).replace('\r', "");
+        let shown = text.chars().map(|c| if matches!(c, '\n' | '\t') { c } else { plain_char(c) });
+        self.out.write_all(shown.collect::<String>().as_bytes())?;
         Ok(bytes.len())
     }
 
