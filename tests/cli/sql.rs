@@ -27,9 +27,9 @@ fn rows_are_printed_as_table_json_or_csv() {
     assert_eq!(table.out, "x    y      n\na,b  NULL  40\n");
     let csv = sql(&place, &["--format", "csv", statement]).done();
     assert_eq!(csv.out, "x,y,n\r\n\"a,b\",,40\r\n");
-    let found = sql(&place, &["--format", "json", statement]).done().json();
+    let found = sql(&place, &["--json", statement]).done().json();
     assert_eq!(found, json!([{"x": "a,b", "y": null, "n": 40}]));
-    let nothing = sql(&place, &["--format", "json", "SELECT 1 WHERE 0"]).done();
+    let nothing = sql(&place, &["--json", "SELECT 1 WHERE 0"]).done();
     assert_eq!(nothing.out, "[]\n");
 }
 
@@ -92,13 +92,9 @@ fn closed_stdout_ends_sql_silently() {
     let (_service, place) = mirrored();
     // More than a pipe's buffer.
     let many = "WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 100000) SELECT i FROM n";
-    for format in ["table", "json", "csv"] {
-        let mut child = place
-            .command(&["sql", "--format", format, many])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+    for format in ["--format=table", "--json", "--format=csv"] {
+        let mut child =
+            place.command(&["sql", format, many]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         drop(child.stdout.take());
         let ended = Ended::from(child.wait_with_output().unwrap()).done();
         assert!(ended.err.is_empty(), "{format}: {}", ended.err);

@@ -15,7 +15,8 @@ pub enum RowFormat {
     /// Columns side by side; a missing value is NULL.
     #[default]
     Table,
-    /// An array of objects, a member per column.
+    /// An array of objects, a member per column: `--json`.
+    #[value(skip)]
     Json,
     /// A header and a line per row, as in RFC 4180; a missing value is empty, an empty text is quoted.
     Csv,

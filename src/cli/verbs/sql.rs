@@ -20,7 +20,7 @@ pub struct SqlArgs {
     #[arg(allow_hyphen_values = true)]
     statement: String,
     /// How rows are printed.
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, value_enum, default_value_t, conflicts_with = "json")]
     format: RowFormat,
     /// Trust the statement with nothing: allow only reading, bound its memory, and end it after this time: 500ms, 10s, 1m.
     #[arg(long, value_name = "DURATION", value_parser = crate::config::duration)]
@@ -54,13 +54,7 @@ pub fn run(global: &Global, args: &SqlArgs) -> Result<Exit, Failure> {
         return Err(Failure::new(Exit::Usage, message).hint("`crm-mirror edit` changes a field at the service"));
     }
     let mut out = BufWriter::new(output::data());
-    let format = match (global.json, args.format) {
-        (false, format) => format,
-        (true, RowFormat::Table | RowFormat::Json) => RowFormat::Json,
-        (true, RowFormat::Csv) => {
-            return Err(Failure::new(Exit::Usage, "`--json` and `--format csv` exclude each other"));
-        }
-    };
+    let format = if global.json { RowFormat::Json } else { args.format };
     let written = rows::write(&mut out, &mut stmt, format);
     if written.is_err() {
         // The buffer contains an incomplete document; dropping the writer would still write it.
