@@ -17,7 +17,6 @@ pub struct StatusDocument<'a> {
     #[serde(flatten)]
     pub reply: &'a StatusReply,
     pub daemon_state: DaemonState,
-    pub writer: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fresh: Option<bool>,
 }
@@ -100,8 +99,7 @@ fn daemon(document: &StatusDocument<'_>, config: &Config, now: Instant) -> Vec<L
         None => {
             lines.push(("daemon", no_daemon(document.daemon_state, config.unit.as_deref())));
             lines.extend(run.map(|(running, run)| {
-                let process = running.pid.or(document.writer);
-                let process = process.map_or("another process".into(), |pid| format!("process {pid}"));
+                let process = running.pid.map_or("another process".into(), |pid| format!("process {pid}"));
                 ("running", format!("{process}: {}, started {}", run.kind, age(&run.started_at, now)))
             }));
             lines.extend(status.paused_since.map(|since| {

@@ -21,7 +21,7 @@ use crate::error_chain::error_chain;
 use crate::exit::Exit;
 use crate::format;
 use crate::model::{Clock, ClockReading, Instant, Object, SystemClock};
-use crate::store::{StoreError, lock};
+use crate::store::StoreError;
 
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:\n  crm-mirror status\n  crm-mirror status --json | jq .ru.left\n  \
@@ -67,9 +67,8 @@ pub fn run(global: &Global, args: &StatusArgs) -> Result<Exit, Failure> {
     }
     let (daemon, daemon_state) = session::runtime()?.block_on(session::daemon_state(&config));
     let reply = StatusReply { status, daemon };
-    let writer = lock::current_writer(&config.database).flatten();
     let fresh = freshness.as_ref().map(|(exit, _)| *exit == Exit::Done);
-    let document = StatusDocument { reply: &reply, daemon_state, writer, fresh };
+    let document = StatusDocument { reply: &reply, daemon_state, fresh };
     let text = || output::complete(&status_text::text(&document, &config, now));
     output::report(global.json, &document, text)?;
     Ok(freshness.map_or(Exit::Done, |(exit, _)| exit))
