@@ -160,14 +160,18 @@ pub fn at_moment(
         let next_lookup = wait.map(|wait| now.plus(wait));
         object.undecided = (items > 0).then_some(UndecidedStatus { items, next_lookup });
     }
-    let missing = moment.goals().missing_scopes()?.into_iter().filter(|(what, _)| !is_unread(config, what));
+    let is_read = |what: &str| Resource::ALL.into_iter().all(|known| known.as_str() != what || config.reads(known));
+    let missing = moment.goals().missing_scopes()?.into_iter().filter(|(what, _)| is_read(what));
     let runs = report::last_runs(moment, RUNS)?;
+    // One that has not ended, while a process is writing.
+    let last = runs.first().filter(|run| run.outcome.is_none());
+    let running = last.and_then(|run| Some(RunningRun { pid: lock::current_writer(&config.database)?, run: run.id }));
     let [contacts_since, companies_since] =
         [Object::Contact, Object::Company].map(|object| record::horizon(moment, object));
     let mut status = MirrorStatus {
         read_at: now,
         paused_since: moment.state(&StateKey::PausedSince)?,
-        running: running(config, runs.first()),
+        running,
         history_since: contacts_since?.max(companies_since?),
         database: config.database.display().to_string(),
         bytes,
@@ -191,23 +195,6 @@ pub fn at_moment(
     Ok(status)
 }
 
-/// Whether a resource is not mirrored, and not read for others: definitions are read with the records.
-fn is_unread(config: &Config, what: &str) -> bool {
-    let is_read = |resource| match resource {
-        Resource::CustomFields => {
-            [resource, Resource::Contacts, Resource::Companies].iter().any(|of| config.mirrors(*of))
-        }
-        _ => config.mirrors(resource),
-    };
-    Resource::ALL.into_iter().any(|resource| resource.as_str() == what && !is_read(resource))
-}
-
-/// The current run: the last one, if it has not ended and a process is writing.
-fn running(config: &Config, last: Option<&RecordedRun>) -> Option<RunningRun> {
-    let run = last.filter(|run| run.outcome.is_none())?;
-    Some(RunningRun { pid: lock::current_writer(&config.database)?, run: run.id })
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Readiness {
@@ -225,11 +212,8 @@ impl MirrorStatus {
 
     /// The objects that are mirrored: those that are configured and that the key may read.
     pub fn mirrored<'a>(&'a self, config: &'a Config) -> impl Iterator<Item = &'a ObjectStatus> {
-        self.objects.iter().filter(|object| config.mirrors(object.object) && self.may_read(object.object))
-    }
-
-    fn may_read(&self, object: Resource) -> bool {
-        !self.missing_scopes.iter().any(|missing| missing.object == object.as_str())
+        let may_read = |object: Resource| self.missing_scopes.iter().all(|missing| missing.object != object.as_str());
+        self.objects.iter().filter(move |object| config.mirrors(object.object) && may_read(object.object))
     }
 
     /// Whether the mirror can be relied on. Details do not count, and neither do objects that the key may not read. `poll` is

@@ -16,7 +16,7 @@ use super::sources::{API_KEY, Sources};
 use super::unit::{self, ServiceUnit};
 use crate::api::ApiKey;
 use crate::format::shell_word;
-use crate::model::Resource;
+use crate::model::{Object, Resource};
 use crate::store::{ViewOptions, beside};
 
 /// The whole configuration. Every part is validated except the address, which may be missing, and the key.
@@ -108,6 +108,12 @@ impl Config {
 
     pub fn mirrors(&self, object: Resource) -> bool {
         self.sync.objects.as_deref().is_none_or(|named| named.contains(&object))
+    }
+
+    /// Whether a resource is read: definitions are needed by the records that have them, too.
+    pub fn reads(&self, resource: Resource) -> bool {
+        let has_records = || Object::ALL.into_iter().any(|object| self.mirrors(object.resource()));
+        self.mirrors(resource) || resource == Resource::CustomFields && has_records()
     }
 
     /// Reads the files of secrets now: later the process may not be allowed to. With `as_unit` only what systemd reads for it.

@@ -14,7 +14,7 @@ use crate::config::Config;
 use crate::error_chain::error_chain;
 use crate::exit::Exit;
 use crate::format;
-use crate::model::{Clock, Layout, Object, Purpose, Resource, SystemClock};
+use crate::model::{Clock, Layout, Purpose, Resource, SystemClock};
 use crate::store::{Store, StoreError, lock};
 use crate::sync::{BudgetMeter, Silent};
 
@@ -23,12 +23,6 @@ type Counted = Result<Option<u64>, ApiError>;
 
 pub(super) fn skipped(why: &str) -> Vec<Finding> {
     vec![Finding::skip("service.scopes", format!("no request sent: {why}"))]
-}
-
-/// Definitions are needed by the objects that have them.
-fn is_needed(config: &Config, resource: Resource) -> bool {
-    let has_fields = || Object::ALL.into_iter().any(|object| config.mirrors(object.resource()));
-    config.mirrors(resource) || (resource == Resource::CustomFields && has_fields())
 }
 
 /// What the service answered about each resource that the configuration needs, or why no request was sent.
@@ -59,8 +53,7 @@ async fn ask_from(database: &Path, setup: &MirrorSettings) -> Result<Vec<Finding
     let meter =
         Arc::new(BudgetMeter::open(store.clone(), clock.clone(), limits, Duration::ZERO, Arc::new(Silent)).await?);
     let settings = ClientSettings { concurrency: 1, tries: 1, ..setup.client() };
-    let needed: Vec<Resource> =
-        Resource::ALL.into_iter().filter(|resource| is_needed(&setup.config, *resource)).collect();
+    let needed: Vec<Resource> = Resource::ALL.into_iter().filter(|resource| setup.config.reads(*resource)).collect();
     let answers = match Client::new(settings, setup.key.clone(), clock, meter.clone()) {
         Err(error) => vec![Err(error)],
         Ok(client) => lists(&client, &needed).await,
