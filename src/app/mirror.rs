@@ -203,7 +203,8 @@ async fn assemble(
         sync: settings.sync(),
     };
     let (meter, mut engine) = assemble_engine(&store, parts, clock, observer).await?;
-    engine.list_schedule = settings.list_schedule();
+    let (cron, zone) = (settings.config.sync.definitions_schedule.clone(), settings.config.sync.time_zone.clone());
+    engine.list_schedule = Arc::new(move |read| cron.as_ref()?.next_after(read, &zone));
     meter.set_reserve(reserves::for_schedule(&settings, &meter, clock.now())?);
     Ok(Parts { settings, store, meter, engine })
 }

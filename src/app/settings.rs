@@ -1,12 +1,10 @@
 //! The settings of a mirror, taken from the configuration.
 
-use std::sync::Arc;
-
 use crate::api::{ApiKey, BaseUrl, ClientSettings};
 use crate::budget::Limits;
 use crate::config::{BudgetConfig, Config, ConfigError, Sources};
 use crate::publish::{Check, PublishSettings};
-use crate::sync::{ListSchedule, SyncSettings};
+use crate::sync::SyncSettings;
 
 pub fn publish_settings(config: &Config) -> PublishSettings {
     let publish = &config.publish;
@@ -51,11 +49,6 @@ impl MirrorSettings {
             max_edits: config.write_back.max_edits,
             ..SyncSettings::default()
         }
-    }
-
-    pub(super) fn list_schedule(&self) -> ListSchedule {
-        let (cron, zone) = (self.config.sync.definitions_schedule.clone(), self.config.sync.time_zone.clone());
-        Arc::new(move |read| cron.as_ref()?.next_after(read, &zone))
     }
 
     pub fn client(&self) -> ClientSettings {

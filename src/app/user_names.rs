@@ -10,14 +10,10 @@ pub fn person() -> &'static str {
     PERSON.get_or_init(|| {
         let user = rustix::process::getuid();
         let caller = std::env::var("SUDO_USER").ok().filter(|name| user.is_root() && !name.is_empty());
-        caller.unwrap_or_else(|| user_name(user.as_raw()))
+        let (id, table) = (user.as_raw().to_string(), std::fs::read_to_string("/etc/passwd").unwrap_or_default());
+        let known = || line_with(&table, 2, &id).map(|fields| fields[0].to_string());
+        caller.or_else(known).unwrap_or_else(|| id.clone())
     })
-}
-
-/// The name of a user, or the id.
-fn user_name(id: u32) -> String {
-    let table = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-    line_with(&table, 2, &id.to_string()).map_or_else(|| id.to_string(), |fields| fields[0].to_string())
 }
 
 /// The numbers of a user and of its group, by its name or number.

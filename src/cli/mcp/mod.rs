@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use self::tools::{MAX_VALUE, MirrorTools};
+use self::tools::{MAX_VALUE, MirrorTools, PROPOSING};
 use crate::cli::{Failure, Global};
 use crate::error_chain::error_chain;
 use crate::exit::Exit;
@@ -109,7 +109,7 @@ fn reply(line: &[u8], tools: &MirrorTools, client: &mut Value) -> Option<Value> 
         "tools/call" => {
             let name = params.get("name").and_then(Value::as_str).unwrap_or_default();
             let arguments = params.get("arguments").cloned().unwrap_or_else(|| json!({}));
-            let limit = tools.limit(name);
+            let limit = if name == "propose_edit" { tools.limit.max(PROPOSING) } else { tools.limit };
             let late = answered(&id, &tools::too_slow(limit), true);
             let watchdog = Watchdog::start(limit, move || {
                 // A client that is gone needs no answer. The client has to start the program again.

@@ -26,8 +26,9 @@ const WITHHELD_SEARCH: &str =
 const JOINED_BY_NAME: &str =
     "`mcp.exclude` withholds columns: write the join with ON instead of USING or NATURAL, and no parameters";
 
-/// Longer than a lock of the mirror is waited for: what that gives up with is an answer, and ends no process.
-const PROPOSING: Duration = Duration::from_secs(60);
+/// A proposal waits for the other programs that write to the mirror: for longer than for a lock. What that gives up with is
+/// an answer, and ends no process.
+pub(super) const PROPOSING: Duration = Duration::from_secs(60);
 
 /// What a table's columns mean.
 const COLUMNS: &str = "SELECT column_name, data_type, label, wire_name, source, about FROM mirror_columns \
@@ -40,7 +41,7 @@ const TOOLS: &str = include_str!("tools.json");
 #[derive(Debug)]
 pub(super) struct MirrorTools {
     config: Config,
-    limit: Duration,
+    pub(super) limit: Duration,
     withheld: WithheldColumns,
 }
 
@@ -63,11 +64,6 @@ impl MirrorTools {
         append().map_err(|error| {
             format!("the call is not answered, because it cannot be recorded (`mcp.log`): {error}").into()
         })
-    }
-
-    /// The time that a call may take. A proposal waits for the other programs that write to the mirror.
-    pub(super) fn limit(&self, tool: &str) -> Duration {
-        if tool == "propose_edit" { self.limit.max(PROPOSING) } else { self.limit }
     }
 
     pub(super) fn list(&self) -> Value {

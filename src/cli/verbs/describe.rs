@@ -5,7 +5,6 @@
 //! would count the whole table whenever the table is shown.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -47,7 +46,13 @@ pub fn run(global: &Global, args: &DescribeArgs) -> Result<Exit, Failure> {
             .hint("run `crm-mirror sync` to make the first copy"));
     }
     if args.format.is_some() {
-        output::json(&metadata(&database, &moment)?)?;
+        let name = database.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let of_database = json!({
+            "title": "CRM mirror",
+            "description": "A copy of a CRM workspace. Start with contacts_full and companies_full.",
+            "tables": tables(&moment)?,
+        });
+        output::json(&json!({"title": "CRM mirror", "databases": Map::from_iter([(name, of_database)])}))?;
         return Ok(Exit::Done);
     }
     let Some(name) = &args.table else {
@@ -100,31 +105,19 @@ fn about(column: &ColumnLine) -> String {
     format!("{about}{apart}{}", options.join(", "))
 }
 
-fn metadata(database: &Path, moment: &ReadTx<'_>) -> Result<Value, StoreError> {
-    let name = database.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let of_database = json!({
-        "title": "CRM mirror",
-        "description": "A copy of a CRM workspace. Start with contacts_full and companies_full.",
-        "tables": tables(moment)?,
-    });
-    Ok(json!({"title": "CRM mirror", "databases": Map::from_iter([(name, of_database)])}))
-}
-
 fn tables(tx: &ReadTx<'_>) -> Result<Map<String, Value>, StoreError> {
     let mut tables = Map::new();
     for table in guide::tables(tx)? {
         let columns = guide::columns(tx, &table.name)?;
-        let meanings: Map<String, Value> =
-            columns.iter().map(|column| (column.name.clone(), meaning(column))).collect();
+        let meaning = |column: &ColumnLine| {
+            let label = column.label.as_ref().map(|label| format!("{label}: ")).unwrap_or_default();
+            (column.name.clone(), Value::from(label + &about(column)))
+        };
+        let meanings: Map<String, Value> = columns.iter().map(meaning).collect();
         tables.insert(table.name, json!({"description": table.about, "columns": meanings}));
     }
     for table in guide::internal_tables(tx)? {
         tables.insert(table, json!({"hidden": true}));
     }
     Ok(tables)
-}
-
-fn meaning(column: &ColumnLine) -> Value {
-    let label = column.label.as_ref().map(|label| format!("{label}: ")).unwrap_or_default();
-    format!("{label}{}", about(column)).into()
 }

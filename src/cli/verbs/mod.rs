@@ -24,6 +24,7 @@ use clap::{Command, Parser, Subcommand};
 
 use crate::cli::{Failure, Global, check, mcp};
 use crate::exit::Exit;
+use crate::sync::Job;
 
 /// The verbs in the order in which people need them.
 const GROUPS: [(&str, &[&str]); 5] = [
@@ -137,8 +138,8 @@ impl Verb {
         match self {
             Verb::Init(args) => init::run(args),
             Verb::Check(args) => check::run(global, args),
-            Verb::Sync(args) => sync::run(global, args),
-            Verb::Resync(args) => sync::rerun(global, args),
+            Verb::Sync(args) => sync::run(global, args, Job::sync(), false),
+            Verb::Resync(args) => sync::run(global, &args.common, Job::resync(), args.accept_removals),
             Verb::Daemon => daemon::run(global),
             Verb::Pause => daemon::pause(global),
             Verb::Resume(args) => daemon::resume(global, args),

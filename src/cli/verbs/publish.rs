@@ -31,11 +31,8 @@ pub fn run(global: &Global, args: &PublishArgs) -> Result<Exit, Failure> {
     let runtime = session::runtime()?;
     let report = runtime.block_on(async {
         let mut signals = StopSignals::listen()?;
-        let check = match (args.verify, args.repair) {
-            (false, _) => Check::None,
-            (true, false) => Check::Compare,
-            (true, true) => Check::Repair,
-        };
+        let compare = if args.verify { Check::Compare } else { Check::None };
+        let check = if args.repair { Check::Repair } else { compare };
         let settings = PublishSettings { full: args.full, check, ..publish_settings(&config) };
         tokio::select! {
             report = publish::publish(&url, &settings, SystemClock.now()) => report.map_err(Failure::from),

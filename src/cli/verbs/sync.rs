@@ -24,10 +24,10 @@ use crate::sync::{Findings, Job};
 #[command(after_help = "Example:\n  crm-mirror resync contacts\n  crm-mirror resync --accept-removals")]
 pub struct ResyncArgs {
     #[command(flatten)]
-    common: RunArgs,
+    pub(super) common: RunArgs,
     /// Remove what the service no longer has, even if there are so many that it looks like an outage.
     #[arg(long)]
-    accept_removals: bool,
+    pub(super) accept_removals: bool,
 }
 
 #[derive(clap::Args, Clone, Debug)]
@@ -48,15 +48,7 @@ pub struct RunArgs {
     dry_run: bool,
 }
 
-pub fn run(global: &Global, args: &RunArgs) -> Result<Exit, Failure> {
-    foreground(global, args, Job::sync(), false)
-}
-
-pub fn rerun(global: &Global, args: &ResyncArgs) -> Result<Exit, Failure> {
-    foreground(global, &args.common, Job::resync(), args.accept_removals)
-}
-
-fn foreground(global: &Global, args: &RunArgs, job: Job, accept_removals: bool) -> Result<Exit, Failure> {
+pub fn run(global: &Global, args: &RunArgs, job: Job, accept_removals: bool) -> Result<Exit, Failure> {
     let config = global.load()?;
     let job = Job { accept_removals, accept_workspace: args.accept_workspace, ..job.of(&args.objects) };
     if args.dry_run {
