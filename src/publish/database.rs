@@ -184,8 +184,9 @@ impl Database {
         }
     }
 
-    /// Does something in a transaction that goes on if the database refuses it.
-    pub(super) async fn in_savepoint(
+    /// Does something in a transaction that goes on if the database refuses it. What is only unavailable is an error, because
+    /// it is possible later.
+    pub(super) async fn attempt(
         &self,
         work: impl Future<Output = Result<(), PublishError>>,
     ) -> Result<Result<(), PublishError>, PublishError> {
@@ -196,7 +197,10 @@ impl Database {
             return done.map(Ok);
         }
         self.run("RELEASE SAVEPOINT crm_mirror_try").await?;
-        Ok(done.map_err(PublishError::of_statement))
+        match done.map_err(PublishError::of_statement) {
+            Err(error) if !error.is_refusal() => Err(error),
+            tried => Ok(tried),
+        }
     }
 
     /// Ends a transaction that failed. If that works, the session answers, and the error is one of a statement.

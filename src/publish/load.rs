@@ -175,20 +175,20 @@ impl Database {
         self.patiently(lock).await?
     }
 
-    /// As [`Database::in_savepoint`], and again while something is locked.
+    /// As [`Database::attempt`], and again while something is locked.
     pub(super) async fn patiently<W: Future<Output = Result<(), PublishError>>>(
         &self,
         work: impl Fn() -> W,
     ) -> Result<Result<(), PublishError>, PublishError> {
         for _ in 1..LOCK_TRIES {
-            match self.in_savepoint(work()).await? {
+            match self.attempt(work()).await {
                 Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
                     tokio::time::sleep(LOCK_DELAY).await;
                 }
-                done => return Ok(done),
+                done => return done,
             }
         }
-        self.in_savepoint(work()).await
+        self.attempt(work()).await
     }
 
     /// The new table takes the place of the old one, as that is now that it is locked.
@@ -290,18 +290,6 @@ impl Database {
         let kept = sql::qualified(&self.schema, &name);
         let about = format!("{LEFT_BEHIND}the rows of {} before it was replaced", table.name);
         self.run(&format!("COMMENT ON TABLE {kept} IS {}", sql::literal(&about))).await
-    }
-
-    /// Does something in a transaction that goes on if the database refuses it. What is only unavailable is an error, because
-    /// it is possible later.
-    async fn attempt(
-        &self,
-        work: impl Future<Output = Result<(), PublishError>>,
-    ) -> Result<Result<(), PublishError>, PublishError> {
-        match self.in_savepoint(work).await? {
-            Err(error) if !error.is_refusal() => Err(error),
-            tried => Ok(tried),
-        }
     }
 }
 
