@@ -66,12 +66,8 @@ pub(super) fn rest(job: &Job, began: bool) -> Job {
 
 /// Whether a job does at least what is due.
 pub(super) fn serves(job: &Job, kind: ScheduleKind) -> bool {
-    let serves = match kind {
-        ScheduleKind::Changes => job.kind == JobKind::Sync,
-        ScheduleKind::Audit => job.kind == JobKind::Verify && job.repair,
-        ScheduleKind::Sweep => job.kind == JobKind::Resync,
-    };
-    serves && !job.is_named
+    let due = scheduled(kind);
+    job.kind == due.kind && (job.repair || !due.repair) && !job.is_named
 }
 
 /// The result of a run, as far as the state machine needs it.
