@@ -17,7 +17,7 @@ use super::event::Event;
 use super::handler_state::{Control, LoopMessage};
 use super::inputs_and_effects::{DaemonAnswer, Effect, Input};
 use super::job::JobResult;
-use super::runner::Runner;
+use super::runner::{self, Runner};
 use super::state_machine::{PastRuns, StateMachine};
 use super::systemd::DaemonSignals;
 use super::timetable::Timetable;
@@ -132,7 +132,8 @@ impl EventLoop {
                 continues &= self.on(moved).await;
             }
             let is_key_refused = self.state.trouble.as_ref().is_some_and(|trouble| trouble.is_of_key);
-            if is_key_refused && self.state.running().is_none() && self.runner.key_changed() {
+            let has_changed = || runner::changed_key(&self.runner.mirror, &self.control.config()).is_some();
+            if is_key_refused && self.state.running().is_none() && has_changed() {
                 continues &= self.on(Input::NewKey).await;
             }
             if let Some(input) = input.filter(|_| continues) {
@@ -230,7 +231,8 @@ impl EventLoop {
                 Effect::Answer(answer) => drop(self.asking.take().map(|client| client.send(answer))),
                 Effect::StorePause(since) => {
                     self.control.tell(if since.is_some() { &Event::Paused } else { &Event::Resumed });
-                    self.runner.store_pause(self.asking.take());
+                    let (store, control) = (self.runner.mirror.store(), self.control.clone());
+                    tokio::spawn(runner::store_pause(store, control, self.asking.take()));
                 }
                 Effect::Reload => {
                     systemd::reloading();

@@ -74,11 +74,6 @@ impl Runner {
         });
     }
 
-    /// Stores since when the schedule is paused.
-    pub(super) fn store_pause(&self, client: Option<oneshot::Sender<DaemonAnswer>>) {
-        tokio::spawn(store_pause(self.mirror.store(), self.control.clone(), client));
-    }
-
     /// Reloads the configuration for the next run. An invalid one changes nothing; a different mirror or socket needs a
     /// restart.
     pub(super) fn reload(&self) {
@@ -91,11 +86,6 @@ impl Runner {
             }
             LoopMessage::Reloaded(Box::new(reloaded))
         });
-    }
-
-    /// Whether the key changed. An unreadable key leaves the known one active.
-    pub(super) fn key_changed(&self) -> bool {
-        changed_key(&self.mirror, &self.control.config()).is_some()
     }
 
     /// Closes the mirror within a time limit; unfinished work is abandoned, as by a kill.
@@ -115,7 +105,8 @@ async fn send(inbox: &mpsc::Sender<LoopMessage>, message: LoopMessage) {
     let _ = inbox.send(message).await;
 }
 
-fn changed_key(mirror: &Mirror, config: &Config) -> Option<MirrorSettings> {
+/// The settings with another key, if it changed. An unreadable one leaves the known one active.
+pub(super) fn changed_key(mirror: &Mirror, config: &Config) -> Option<MirrorSettings> {
     let settings = mirror.settings();
     let key = config.api_key().ok()?;
     (key.fingerprint() != settings.key.fingerprint()).then_some(MirrorSettings { key, ..settings })
@@ -261,7 +252,7 @@ fn pause_in_effect(control: Control) -> impl FnOnce(&MirrorTx<'_>) -> Result<(),
 }
 
 /// Stores the pause, and answers within a time limit, with the actual outcome. The next run stores it, too.
-async fn store_pause(store: Store, control: Control, client: Option<oneshot::Sender<DaemonAnswer>>) {
+pub(super) async fn store_pause(store: Store, control: Control, client: Option<oneshot::Sender<DaemonAnswer>>) {
     // It goes on when nobody waits for it any more. What is written to a file that is not at its path is lost.
     let written = tokio::spawn(async move {
         store.is_at_path()?;
