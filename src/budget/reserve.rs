@@ -22,15 +22,10 @@ pub fn most_reserved(limit: Ru) -> Ru {
     Ru::new(limit.get() / 2).min(limit.saturating_sub(IDLE_RUN + Ru::GET))
 }
 
-/// What details and sweeps leave of a window to edits that are made later.
-fn kept_for_edits(limit: Ru) -> Ru {
-    Ru::new(limit.get() / 20)
-}
-
 /// What details and sweeps leave to edits and to the runs for which `reserve` is kept: to `waiting` edits at most half of the
-/// window with those runs, but always the share of later edits, whatever the runs need.
+/// window with those runs, but always a twentieth, the share of edits that are made later, whatever the runs need.
 pub fn kept_with_edits(reserve: Ru, waiting: Ru, limit: Ru) -> Ru {
-    reserve + waiting.min(most_reserved(limit).saturating_sub(reserve)).max(kept_for_edits(limit))
+    reserve + waiting.min(most_reserved(limit).saturating_sub(reserve)).max(Ru::new(limit.get() / 20))
 }
 
 pub fn reserve(due: impl Iterator<Item = Instant>, window_ends: Instant, forecast: Ru, limit: Ru) -> Ru {

@@ -27,9 +27,11 @@ impl EditTx<'_, '_> {
         use EditState::{Queued, Rejected, Sending};
         let (status, next) = (outcome.status(), patch_answer::classify(outcome, request));
         let edits = sent_with(&self.edits()?, request);
+        // The service accepts updates of this object, even if it refuses this one.
+        let is_for_updates = |status| !matches!(status, 0..=399 | 401 | 403 | 408 | 425 | 429 | 500..);
         if outcome == PatchOutcome::StoredOtherwise {
             self.accepts_updates(request.custom)?;
-        } else if status.is_some_and(answers_for_updates) {
+        } else if status.is_some_and(is_for_updates) {
             self.end_delay(DelayScope::Object)?;
         }
         if status == Some(412) {
@@ -280,11 +282,6 @@ fn sent_with(edits: &[Edit], request: &StoredRequest) -> Vec<Edit> {
 
 fn ids(edits: &[Edit]) -> Vec<i64> {
     edits.iter().map(|edit| edit.id).collect()
-}
-
-/// Whether a status shows that the service accepts updates of this object, even if it refuses this one.
-const fn answers_for_updates(status: u16) -> bool {
-    !matches!(status, 0..=399 | 401 | 403 | 408 | 425 | 429 | 500..)
 }
 
 #[cfg(test)]

@@ -109,18 +109,13 @@ pub(super) fn classify(answered: PatchOutcome, sent: &StoredRequest) -> AfterAns
             409 if sent.last_status == Some(409) && !sent.doubt => AfterAnswer::Rejected,
             409 => AfterAnswer::Reread,
             300..=399 | 401 | 403 | 425 | 429 => again_or_back,
-            status if may_be_carried_out(status) => AfterAnswer::SendAgain,
+            // Inconclusive: a gateway timed out, or the service failed during the request. 501 and 505 refuse the request itself.
+            408 | 500 | 502..=504 | 506.. => AfterAnswer::SendAgain,
             _ if sent.doubt => AfterAnswer::Reread,
             _ if sent.edits.len() > 1 => AfterAnswer::SendAlone,
             _ => AfterAnswer::Rejected,
         },
     }
-}
-
-/// Whether a status is inconclusive: a gateway timed out, or the service failed during the request. 501 and 505 refuse
-/// the request itself.
-const fn may_be_carried_out(status: u16) -> bool {
-    matches!(status, 408 | 500..) && !matches!(status, 501 | 505)
 }
 
 /// Whether a status refuses the content of one edit, so that the others should be sent without it.

@@ -85,7 +85,15 @@ pub(super) fn plan(table: &PublishedTable, existing: Option<&ExistingTable>, lay
         match existing.column(&column.name) {
             Some(old) if old.pg_type == Some(column.pg_type) => {}
             Some(_) => plan.replace(format!("the type of {} was changed", column.name)),
-            None => plan.restore_or_add(column, existing),
+            None => {
+                // If the archived column has the same type, it is renamed back, for the views that use it; its values may be old.
+                let from = format!("archived_{}", column.name);
+                match existing.column(&from).filter(|old| old.pg_type == Some(column.pg_type)) {
+                    Some(_) => plan.renamed.push((from, column.name.clone())),
+                    None => plan.added.push(column.clone()),
+                }
+                plan.refills = true;
+            }
         }
     }
     if existing.used + plan.added.len() > MAX_NUMBERS {
@@ -122,17 +130,6 @@ impl SchemaPlan {
     /// The first reason is the one that is named.
     pub(super) fn replace(&mut self, why: String) {
         self.replace.get_or_insert(why);
-    }
-
-    /// If the archived column has the same type, it is renamed back, for the views that use it; its values may be old.
-    fn restore_or_add(&mut self, column: &PublishedColumn, existing: &ExistingTable) {
-        let from = format!("archived_{}", column.name);
-        let is_archived = existing.column(&from).is_some_and(|old| old.pg_type == Some(column.pg_type));
-        match is_archived {
-            true => self.renamed.push((from, column.name.clone())),
-            false => self.added.push(column.clone()),
-        }
-        self.refills = true;
     }
 }
 

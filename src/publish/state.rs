@@ -103,15 +103,12 @@ impl TargetState {
     pub(super) fn after_load(&self, publication: &Publication) -> TargetState {
         TargetState {
             cursor: Some((publication.end.mirror.clone(), publication.end.newest)),
-            generation: self.generation,
             settings: settings(publication),
             changed: publication.end.changed,
             loaded: publication.copied.clone(),
-            digests: self.digests.clone(),
-            refused: self.refused.clone(),
-            lost: self.lost.clone(),
             owed: publication.tables.iter().map(|table| table.name.into()).collect(),
-            ..TargetState::default()
+            proof: CopyProof::default(),
+            ..self.clone()
         }
     }
 }
