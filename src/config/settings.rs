@@ -73,10 +73,10 @@ impl Config {
 
     /// What no value shows alone.
     fn validate(&self) -> Result<(), ConfigError> {
-        let is_public = self.daemon.http.is_some_and(|address| !address.ip().is_loopback());
-        let (key, reason) = if is_public && self.daemon.http_allow.is_empty() {
+        let public = self.daemon.http.filter(|address| !address.ip().is_loopback());
+        let (key, reason) = if let Some(address) = public.filter(|_| self.daemon.http_allow.is_empty()) {
             let instead = "list the allowed networks in `daemon.http_allow`, or listen on 127.0.0.1 and use `ssh -L`";
-            ("daemon.http", format!("is an address that other machines could reach, without a password: {instead}"))
+            ("daemon.http", format!("is {address}, which other machines could reach, without a password: {instead}"))
         } else if self.notify.command.is_some() && self.notify.webhook.is_some() {
             ("notify.webhook", "and `notify.command` are both set: choose one".into())
         } else {

@@ -85,7 +85,7 @@ where
     })
 }
 
-/// At least 10: in a smaller window no run makes progress.
+/// At least 10: in a smaller window nothing useful fits.
 pub(super) fn request_units<'de, D: Deserializer<'de>>(value: D) -> Result<Ru, D::Error> {
     whole::<D, u64, 10, 1_000_000_000_000>(value).map(Ru::new)
 }

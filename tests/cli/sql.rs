@@ -31,6 +31,10 @@ fn rows_are_printed_as_table_json_or_csv() {
     assert_eq!(found, json!([{"x": "a,b", "y": null, "n": 40}]));
     let nothing = sql(&place, &["--json", "SELECT 1 WHERE 0"]).done();
     assert_eq!(nothing.out, "[]\n");
+    for both in [["--json", "sql", "--format", "csv", statement], ["sql", "--json", "--format", "csv", statement]] {
+        let ended = Ended::from(place.command(&both).output().unwrap()).code(2);
+        assert!(ended.err.contains("exclude each other"), "{}", ended.err);
+    }
 }
 
 #[test]

@@ -71,11 +71,12 @@ fn key_file(args: &InitArgs, unit: Option<&ServiceUnit>) -> Option<PathBuf> {
 fn text(args: &InitArgs, key: Option<&Path>, unit: Option<&ServiceUnit>) -> String {
     const MEANT: [&str; 4] = ["[api]", "# The file that holds the API key", "[database]", "[budget]"];
     const HEAD: &str = "# `crm-mirror init --full --stdout` prints every setting with its meaning and\n# default.";
-    let folder = unit.and_then(|unit| unit.state_directory.clone()).unwrap_or_default();
+    // The mirror of a unit follows its StateDirectory.
+    let has_path = unit.is_none() && !args.full;
     let known = [
         ("base_url = ", args.base_url.as_ref().map(|url| url.as_str().to_string())),
         ("key_file = ", key.map(|key| key.to_string_lossy().into_owned())),
-        ("path = ", Some(folder.join("mirror.db").to_string_lossy().into_owned())),
+        ("path = ", has_path.then(|| "mirror.db".to_string())),
     ];
     let parts = DEFAULT_TOML.split("\n\n").filter(|part| MEANT.iter().any(|begins| part.starts_with(begins)));
     let short: Vec<&str> = std::iter::once(HEAD).chain(parts).collect();

@@ -20,7 +20,7 @@ pub struct SqlArgs {
     #[arg(allow_hyphen_values = true)]
     statement: String,
     /// How rows are printed.
-    #[arg(long, value_enum, default_value_t, conflicts_with = "json")]
+    #[arg(long, value_enum, default_value_t)]
     format: RowFormat,
     /// Trust the statement with nothing: allow only reading, bound its memory, and end it after this time: 500ms, 10s, 1m.
     #[arg(long, value_name = "DURATION", value_parser = crate::config::duration)]
@@ -28,6 +28,10 @@ pub struct SqlArgs {
 }
 
 pub fn run(global: &Global, args: &SqlArgs) -> Result<Exit, Failure> {
+    // Not by clap, which does not see a `--json` before the verb.
+    if global.json && matches!(args.format, RowFormat::Csv) {
+        return Err(Failure::new(Exit::Usage, "`--json` and `--format csv` exclude each other"));
+    }
     let database = global.mirror()?;
     let statement = match args.statement.as_str() {
         "-" => io::read_to_string(io::stdin())?,
