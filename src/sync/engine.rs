@@ -60,10 +60,11 @@ impl SyncSettings {
 pub const INTERVAL: Duration = Duration::from_secs(6 * 3600);
 
 /// The parts of the budget that these may take, as one in so many; records keep the rest: the definitions, the team members,
-/// the hourly count of an object, a step that keeps failing, the details of an object that fail.
+/// the hourly count of an object, a sweep that this asks for, a step that keeps failing, the details of an object that fail.
 pub(super) const DEFINITIONS_SHARE: u32 = 2;
 pub(super) const TEAM_SHARE: u32 = 4;
 pub(super) const TOTAL_SHARE: u32 = 20;
+pub(super) const SWEEP_SHARE: u32 = 4;
 pub(super) const FAILING_SHARE: u32 = 4;
 pub(super) const FAILING_DETAILS_SHARE: u32 = 40;
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::audits::world_of;
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Clock as _, DataType, Object, Resource, Ru};
 use crm_mirror::sandbox::{Fault, NewField, RequestLine, Rule, World, generate};
@@ -341,4 +342,69 @@ async fn details_of_the_other_object_are_read_where_those_of_one_take_all_there_
     let log = crm.sandbox.log();
     assert_eq!(log.details(Object::Company), 3);
     assert!(log.details(Object::Contact) >= 60, "{}", log.details(Object::Contact));
+}
+
+/// A mirror of so many contacts and a few companies that was copied days ago, whose windows pay for little from now on.
+async fn copied_long_ago(contacts: usize, units: u64) -> (Crm, Mirror) {
+    let mut world = world_of(contacts);
+    (0..5).for_each(|n| _ = world.create(Object::Company, &json!({"id": format!("co{n}"), "name": "Acme"})));
+    let (crm, mut mirror) = an_hour_pays_for(1_000, world, 100).await;
+    mirror.settings.details = false;
+    mirror.sync(&crm).await;
+    crm.wait(2 * 86_400);
+    mirror.scheduled(&crm, &Job::sync()).await;
+    mirror.limits.limit = Ru::new(units);
+    crm.wait(3_600);
+    crm.sandbox.clear_log();
+    (crm, mirror)
+}
+
+/// No window pays for the comparison of that many records, or of a list that long: a sweep takes several of them.
+#[tokio::test]
+async fn removals_are_found_where_no_window_pays_for_an_audit() {
+    for (removed, contacts, units) in [(100, 1_500, 20), (1, 3_000, 12)] {
+        let (crm, mirror) = copied_long_ago(contacts, units).await;
+        crm.sandbox.with_world(|world| {
+            (0..removed).for_each(|n| _ = world.remove(Object::Contact, &format!("c{:06}", 100 + 13 * n)));
+        });
+        for n in 0..8 {
+            let name = json!({"name": format!("Company {n}")});
+            crm.sandbox.with_world(|world| world.edit(Object::Company, "co3", &name));
+            mirror.scheduled(&crm, &Job::sync()).await;
+            crm.wait(3_600);
+        }
+        assert_eq!(mirror.count("removed_records"), removed, "{contacts} contacts");
+        mirror.assert_exact_lists(&crm);
+    }
+}
+
+/// A sweep costs less than an audit that follows each of many differences; and where the count is wrong, one is enough.
+#[tokio::test]
+async fn many_differences_cost_one_sweep() {
+    let (crm, mirror) = copied_long_ago(2_000, 1_000).await;
+    crm.sandbox.with_world(|world| {
+        (0..100).for_each(|n| _ = world.remove(Object::Contact, &format!("c{:06}", 13 * n)));
+    });
+    mirror.scheduled(&crm, &Job::sync()).await;
+    mirror.assert_exact_lists(&crm);
+    // Twenty pages, and the lookups.
+    assert!(crm.charged() < 35, "{} RU", crm.charged());
+    let estimate = |body: &str, _: &str| match serde_json::from_str::<serde_json::Value>(body) {
+        Ok(mut list) if list["total"].as_u64() > Some(1_800) => {
+            list["total"] = json!(list["total"].as_u64().map(|total| total + 300));
+            list.to_string()
+        }
+        _ => body.into(),
+    };
+    let estimated = Rule::new(Fault::Rewritten(estimate, String::new())).on(Resource::Contacts).with_param("count");
+    crm.sandbox.faults().add(estimated.forever());
+    crm.wait(2 * 86_400);
+    let mut cost = Vec::new();
+    for _ in 0..12 {
+        crm.sandbox.clear_log();
+        mirror.scheduled(&crm, &Job::sync().of(&[Resource::Contacts])).await;
+        cost.push(crm.charged());
+        crm.wait(3_600);
+    }
+    assert!(cost[0] > 20 && cost[2..].iter().all(|cost| *cost < 10), "{cost:?}");
 }

@@ -14,14 +14,15 @@ use futures_util::future::join_all;
 
 use super::compare::Audit;
 use crate::api::SortBy;
-use crate::model::{Instant, Object, RecordId, TimeBounds, TimeField, TimeRange};
+use crate::model::{Instant, Object, RecordId, Ru, TimeBounds, TimeField, TimeRange};
 use crate::store::Goal;
-use crate::sync::checks::compare;
-use crate::sync::error::SyncError;
+use crate::sync::checks::{compare, lookup_by_id};
+use crate::sync::engine::SWEEP_SHARE;
+use crate::sync::error::{Suspension, SyncError};
 use crate::sync::run::Run;
 use crate::sync::walks::anomaly::Anomaly;
-use crate::sync::walks::service_clock;
 use crate::sync::walks::short_list::{FetchedPage, ShortList};
+use crate::sync::walks::{service_clock, sweep};
 
 /// How many instants divide the ranges of an audit by age, at most.
 const MAX_EDGES: u64 = AGES.len() as u64;
@@ -43,19 +44,45 @@ const LEAF: u64 = 100;
 /// How long an owed count waits for a range that could not be listed.
 pub(super) const DAY: Duration = Duration::from_secs(86_400);
 
+/// About what a comparison costs for each record that differs, in RU.
+const FOLLOWING: u64 = 10;
+
 /// Counts an object between its audits, for 1 RU: a removal is in no list of changes. A difference starts an audit
-/// at once, but for what the last comparison that repairs has left unexplained.
+/// at once, but for what the last comparison that repairs has left unexplained. What costs more than a sweep, or than a
+/// window pays for, is left to a sweep, which goes on where the budget ended it; unless one has read every record recently:
+/// then it is the count that is wrong.
 pub(in crate::sync) async fn count_between_audits(run: &Run<'_>, object: Object) -> Result<(), SyncError> {
-    let now = run.now();
+    let (now, before, limits) = (run.now(), run.cost(), *run.engine.meter.limits());
     let (here, there) = Audit::new(run, object).total().await?;
-    let reading =
-        run.read(move |tx| Ok((compare::unexplained(tx, object, there)?, tx.goals().last_read(Goal::Total(object))?)));
-    let (left, known) = reading.await?;
+    let reading = run.read(move |tx| {
+        let (known, price) = (tx.goals().last_read(Goal::Total(object))?, sweep::price(tx.count_rows(object)?));
+        let paid = limits.time_to_earn(price, SWEEP_SHARE).max(DAY);
+        let swept = tx.goals().last_read(Goal::Sweep(object))?.filter(|swept| swept.finished <= now);
+        let is_swept = swept.is_some_and(|swept| now.since(swept.finished) < paid);
+        Ok((compare::unexplained(tx, object, there)?, known, price.get(), is_swept))
+    });
+    let (left, known, price, is_swept) = reading.await?;
+    let note = |wants_sweep: bool| {
+        run.write(move |tx| {
+            if wants_sweep && !is_swept && !tx.goals().is_set(Goal::Sweeping(object))? {
+                tx.claims().set(Goal::WantedSweep(object))?;
+            }
+            tx.claims().total_was_counted(object, compare::unexplained(tx, object, there)?, now)
+        })
+    };
     if left == 0 || known.is_some_and(|known| left == known.open) {
-        return run.write(move |tx| tx.claims().total_was_counted(object, left, now)).await;
+        return note(false).await;
     }
     tracing::info!(%object, "The service has {there} {} and the mirror {here}: they are compared", object.resource());
-    compare::compare_object(run, object, false, true).await
+    if !is_swept && left.unsigned_abs() > (price / FOLLOWING).max(FOLLOWING) {
+        return note(true).await;
+    }
+    let compared = compare::compare_object(run, object, false, true).await;
+    let is_over = compared.as_ref().is_err_and(|error| matches!(error.suspension(), Some(Suspension::Budget(_))));
+    if is_over && run.cost().since(before).spent >= Ru::new(limits.limit.get() / 2) {
+        note(true).await?;
+    }
+    compared
 }
 
 impl Audit<'_> {
@@ -69,33 +96,34 @@ impl Audit<'_> {
             return Ok(());
         }
         let unseen = self.compare_newest(TimeRange::dated(TimeField::UpdatedAt, None, None)).await?;
-        self.unseen.extend(unseen);
+        self.miss(unseen).await?;
         // The value does not matter, as long as the edge differs from that of the last audit.
         let shift = (self.run.now().as_secs().rem_euclid(97)) as f64 / 97.0;
         let mut by_creation = self.ranges(TimeField::CreatedAt, 2, shift).await?;
         let mut by_age = TimeRange::between(TimeField::UpdatedAt, &self.edges_by_age(edges, shift).await?);
-        let total = self.total().await?;
+        let (_, there) = self.total().await?;
         // The oldest range and the records without a date are what the others leave of the total: only if that differs are
         // they counted themselves.
         let dateless = by_age.pop();
         let rest = by_age.drain(..1).chain(dateless).collect();
-        self.compare_with_rest(by_age, rest, total).await?;
+        self.compare_with_rest(by_age, rest, there).await?;
         let newer = by_creation.iter().position(|range| matches!(range.bounds, TimeBounds::Dated { to: None, .. }));
         let newer = newer.map(|at| by_creation.remove(at)).into_iter().collect();
-        self.compare_with_rest(newer, by_creation, total).await
+        self.compare_with_rest(newer, by_creation, there).await
     }
 
-    /// Compares ranges, and those that are the rest of a total: only if their sums differ.
+    /// Compares ranges, and those that are the rest of a total: only if their sum differs.
     async fn compare_with_rest(
         &mut self,
         ranges: Vec<TimeRange>,
         rest: Vec<TimeRange>,
-        (here, there): (u64, u64),
+        there: u64,
     ) -> Result<(), SyncError> {
-        let counts = self.compare(ranges).await?;
-        let left_here = here.saturating_sub(counts.iter().map(|(here, _)| here).sum());
-        let left_there = there.saturating_sub(counts.iter().map(|(_, there)| there).sum());
-        if left_here != left_there {
+        let mut left = there.saturating_sub(self.compare(ranges).await?);
+        for range in &rest {
+            left = left.wrapping_sub(compare::count_here(self.run, self.object, *range).await?);
+        }
+        if left != 0 {
             self.compare(rest).await?;
         }
         Ok(())
@@ -183,22 +211,20 @@ impl Audit<'_> {
         Ok(TimeRange::between(by, &edges))
     }
 
-    /// Counts these ranges on both sides, and follows those that differ. Returns the numbers here and there.
-    pub(in crate::sync) async fn compare(&mut self, ranges: Vec<TimeRange>) -> Result<Vec<(u64, u64)>, SyncError> {
-        let object = self.object;
+    /// Counts these ranges on both sides, and follows those that differ. Returns the number there.
+    pub(in crate::sync) async fn compare(&mut self, ranges: Vec<TimeRange>) -> Result<u64, SyncError> {
         // Side by side, as the client's pace allows: most audits find nothing, and only wait for answers.
-        let counted = join_all(ranges.iter().map(|range| compare::count_there(self.run, object, *range)));
+        let counted = join_all(ranges.iter().map(|range| compare::count_there(self.run, self.object, *range)));
         let counted: Vec<u64> = counted.await.into_iter().collect::<Result<_, SyncError>>()?;
-        let mut counts = Vec::with_capacity(ranges.len());
+        let all = counted.iter().sum();
         for (range, there) in ranges.into_iter().zip(counted) {
-            let here = compare::count_here(self.run, object, range).await?;
+            let here = compare::count_here(self.run, self.object, range).await?;
             if here != there {
                 self.follow(range, there).await?;
             }
             self.enter(range, (here, there)).await?;
-            counts.push((here, there));
         }
-        Ok(counts)
+        Ok(all)
     }
 
     /// Enters the counts of a range, and what it has found since the one before.
@@ -324,7 +350,7 @@ impl Audit<'_> {
                 Ok((there, announced, _)) if there < announced && !was_short => was_short = true,
                 Ok((there, announced, unseen)) => {
                     if there >= announced {
-                        self.unseen.extend(unseen);
+                        self.miss(unseen).await?;
                     }
                     self.not_shown += announced.saturating_sub(there);
                     return Ok(there.max(announced));
@@ -371,6 +397,15 @@ impl Audit<'_> {
             }
             self.compare_page(fetched, &mut unseen).await?;
         }
+    }
+
+    /// Takes in what a list lacked. It is nominated at once: whatever ends the run, the next one does not follow it again.
+    async fn miss(&mut self, unseen: HashSet<RecordId>) -> Result<(), SyncError> {
+        if self.repair {
+            lookup_by_id::nominate(self.run, self.object, unseen.iter().cloned().collect()).await?;
+        }
+        self.unseen.extend(unseen);
+        Ok(())
     }
 
     async fn compare_page(&mut self, fetched: FetchedPage, unseen: &mut HashSet<RecordId>) -> Result<(), SyncError> {

@@ -9,7 +9,7 @@ use crate::api::{ServiceAnswer, decode};
 use crate::model::{AnswerTime, Instant, Object, Purpose, RecordId, TimeField, TimeRange};
 use crate::store::{Applied, Compared, Completeness, Goal, ReadOf, ReadTx, StoreError};
 use crate::sync::apply::{self, ApplyReport};
-use crate::sync::checks::lookup_by_id::{self, Confirmation};
+use crate::sync::checks::lookup_by_id::Confirmation;
 use crate::sync::error::{Asking, SyncError};
 use crate::sync::run::Run;
 use crate::sync::walks::details;
@@ -201,13 +201,9 @@ pub(in crate::sync) async fn compare_object(
     read
 }
 
-/// Records whose removal is refused are known to differ: a range is not followed again because of them.
+/// Records that are nominated for removal are known to differ: a range is not followed again because of them.
 pub(in crate::sync) async fn count_here(run: &Run<'_>, object: Object, range: TimeRange) -> Result<u64, SyncError> {
-    let counting = run.read(move |tx| match tx.refused_removals(object)? {
-        Some(_) => tx.count_unnominated(object, range),
-        None => tx.count_range(object, range),
-    });
-    counting.await
+    run.read(move |tx| tx.count_unnominated(object, range)).await
 }
 
 /// By how many records the service has more than the rows here, where the removals in doubt do not explain that.
@@ -237,7 +233,6 @@ impl Audit<'_> {
         let mut unseen: Vec<RecordId> = std::mem::take(&mut self.unseen).into_iter().collect();
         unseen.sort_unstable_by_key(|id| (!id.fits_a_list(), id.clone()));
         let (gone, refused, unproven) = if self.repair {
-            lookup_by_id::nominate(self.run, object, unseen).await?;
             let settled = self.decide_doubts().await?;
             let refusal = self.run.read(move |tx| tx.refused_removals(object)).await?.filter(|_| settled.refused);
             (settled.gone, refusal.map_or(0, |outage| outage.going), settled.unproven)

@@ -60,14 +60,11 @@ pub(in crate::sync) async fn carry_out_count(run: &Run<'_>, object: Object, walk
         if !is_sweep || !differs || owed.is_second {
             owed.ranges.retain(|owed| *owed != range);
         }
-        let (known, unseen) = (owed.clone(), Vec::from_iter(audit.unseen));
-        // Together: a removal that is decided before the rest is counted must not be forgotten.
-        let noting = run.write(move |tx| {
-            tx.knowledge().nominate(object, &unseen)?;
-            // The last ranges stay until everything that the counts found is read: without them, all is proven.
-            if known.ranges.is_empty() { Ok(()) } else { tx.claims().set_unproven(object, walk, &known) }
-        });
-        noting.await?;
+        // The last ranges stay until everything that the counts found is read: without them, all is proven.
+        if !owed.ranges.is_empty() {
+            let known = owed.clone();
+            run.write(move |tx| tx.claims().set_unproven(object, walk, &known)).await?;
+        }
     }
     details::read_omitted(run, object).await?;
     run.results().counted.insert((object, walk), begun);
