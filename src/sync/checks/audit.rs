@@ -41,6 +41,9 @@ const SECOND: Duration = Duration::from_secs(1);
 /// A range with at most this many records is listed instead of halved: it is one page.
 const LEAF: u64 = 100;
 
+/// What is owed of the whole list is counted in so many parts, at most.
+const MAX_PARTS: u64 = 16;
+
 /// How long an owed count waits for a range that could not be listed.
 pub(super) const DAY: Duration = Duration::from_secs(86_400);
 
@@ -199,6 +202,15 @@ impl Audit<'_> {
         Ok(unseen)
     }
 
+    /// A range as it is counted: the whole in parts, each of which a window pays for, and of which a count proves something.
+    pub(super) async fn parts(&self, range: TimeRange) -> Result<Vec<TimeRange>, SyncError> {
+        let pages = compare::count_here(self.run, self.object, range).await?.div_ceil(LEAF);
+        match range {
+            TimeRange::WHOLE if pages > 1 => self.ranges(TimeField::CreatedAt, pages.min(MAX_PARTS), 0.0).await,
+            _ => Ok(vec![range]),
+        }
+    }
+
     /// Divides an object's records into ranges of about equal size.
     pub(in crate::sync) async fn ranges(
         &self,
@@ -241,8 +253,7 @@ impl Audit<'_> {
         Ok(())
     }
 
-    /// Counts a range on both sides, but lists the whole, of which a total proves nothing, and a page if that is to be listed.
-    /// One that cannot be listed, because the service's cursors do not work, is counted too, and one that the service does not
+    /// Counts a range on both sides, but lists a page if that is to be listed. One that cannot be listed, because the service's cursors do not work, is counted too, and one that the service does not
     /// count is listed.
     pub(in crate::sync) async fn compare_or_list(
         &mut self,
@@ -250,9 +261,6 @@ impl Audit<'_> {
         lists_leaves: bool,
     ) -> Result<(), SyncError> {
         let object = self.object;
-        if range == TimeRange::WHOLE {
-            return self.compare_listed(range).await;
-        }
         let is_listed =
             !self.run.may_count(object) || lists_leaves && compare::count_here(self.run, object, range).await? <= LEAF;
         if is_listed && self.could_list(range).await? {

@@ -38,6 +38,9 @@ pub(in crate::sync) async fn carry_out_count(run: &Run<'_>, object: Object, walk
     if waits.is_some() && !run.by_person {
         return Ok(());
     }
+    for range in std::mem::take(&mut owed.ranges) {
+        owed.ranges.extend(Audit::new(run, object).parts(range).await?);
+    }
     let begun = owed.clone();
     for range in owed.ranges.clone() {
         let mut audit = Audit::new(run, object);

@@ -255,7 +255,8 @@ pub(in crate::sync) fn end_sweep(
     // A first copy nominates nothing, so rows that it did not read may be of records that were removed since.
     let is_known = |rows: u64| (rows..=rows + sweep.left_out).contains(&sweep.rows());
     let is_unknown = is_first_copy && !is_known(tx.count_rows(object)?);
-    let ranges = if is_unknown { vec![TimeRange::WHOLE] } else { sweep.unproven() };
+    let mut ranges = sweep.unproven();
+    ranges.extend(is_unknown.then_some(TimeRange::WHOLE));
     // What an earlier sweep owed, this one has read.
     tx.claims().set_unproven(object, TimeField::CreatedAt, &UnprovenRanges { ranges, ..UnprovenRanges::default() })?;
     let before = tx.goals().last_read(Goal::Sweep(object))?.map_or(Instant::EPOCH, |read| read.began);
