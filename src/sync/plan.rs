@@ -44,7 +44,7 @@ pub enum Step {
 impl Step {
     /// Whether an attempt after an interruption goes on with nothing that was read before.
     pub const fn begins_again(self) -> bool {
-        matches!(self, Step::Definitions | Step::Team)
+        matches!(self, Step::Definitions | Step::Team | Step::Audit(_))
     }
 
     /// The resource that the step reads; `None` if it concerns the whole run.

@@ -425,3 +425,18 @@ async fn copy_that_a_removal_leaves_unproven_is_counted_in_parts() {
     assert_eq!(mirror.count("doubts WHERE object_type = 'contact_range'"), 0);
     mirror.assert_exact_lists(&crm);
 }
+
+/// A comparison of one object that no window pays for leaves windows for the other: for its changes and its comparison.
+#[tokio::test]
+async fn comparison_that_takes_each_window_leaves_windows_for_the_other_object() {
+    let (crm, mirror) = copied_long_ago(3_000, 11).await;
+    let mut fresh = 0;
+    for n in 0..9 {
+        let name = json!({"name": format!("Company {n}")});
+        crm.sandbox.with_world(|world| world.edit(Object::Company, "co3", &name));
+        _ = mirror.try_scheduled(&crm, &Job::audit()).await;
+        fresh += mirror.count(&format!("companies WHERE name = 'Company {n}'"));
+        crm.wait(3_600);
+    }
+    assert!(fresh >= 4 && mirror.count("audits WHERE object_type = 'company'") > 0, "{fresh} windows");
+}
