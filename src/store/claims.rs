@@ -37,7 +37,7 @@ pub enum Goal {
     Differing(Object),
     /// The records were counted, and the service had so many more than a comparison could explain.
     Total(Object),
-    /// So many removals look like an outage.
+    /// The nominated removals look like an outage.
     RefusedRemovals(Object),
 }
 
@@ -75,7 +75,7 @@ pub struct LastRead {
     pub steady: Option<Instant>,
     /// What the read has cost, where the next one depends on that.
     pub cost: Option<Ru>,
-    /// What it left: differences, removals that are refused, records that a sweep passed over.
+    /// What it left: differences, records that a sweep passed over.
     pub open: i64,
 }
 

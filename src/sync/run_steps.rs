@@ -15,7 +15,7 @@ use super::walks::sweep::Sweep;
 use crate::budget::Limits;
 use crate::error_chain::error_chain;
 use crate::model::{Instant, Object, Resource, Ru};
-use crate::store::{Goal, LastRead, ReadTx, RunOutcome, StateKey, StoreError, WholeListKind, unread};
+use crate::store::{Goal, LastRead, ReadTx, RemovalGuard, RunOutcome, StateKey, StoreError, WholeListKind, unread};
 use crate::sync::checks::{audit, compare, decide_doubts, identity, owed_counts};
 use crate::sync::walks::{back_fill, changes, definitions, details, service_clock, sweep};
 
@@ -301,11 +301,11 @@ impl Run<'_> {
         known.skipped = self.results().skipped.keys().copied().collect();
         let (now, steady, first) = (self.now(), self.steady_time(), known.done.is_empty());
         let (job, by_person, accepted) = (self.job.clone(), self.by_person, self.job.accept_removals);
-        let limits = *self.engine.meter.limits();
+        let (limits, guard) = (*self.engine.meter.limits(), self.removal_guard());
         let learnt = self.read(move |tx| {
             let objects = [
-                of_object(tx, Object::Contact, (now, steady), (&job, by_person), &limits)?,
-                of_object(tx, Object::Company, (now, steady), (&job, by_person), &limits)?,
+                of_object(tx, Object::Contact, (now, steady), (&job, by_person), (&limits, &guard))?,
+                of_object(tx, Object::Company, (now, steady), (&job, by_person), (&limits, &guard))?,
             ];
             let paused = tx.state::<Instant>(&StateKey::PausedSince)?.is_some();
             // Items that a list did not have wait for another one, and what was refused is due: its delay is its step's.
@@ -393,9 +393,9 @@ fn of_object(
     object: Object,
     (now, steady): (Instant, Instant),
     (job, by_person): (&Job, bool),
-    limits: &Limits,
+    (limits, guard): (&Limits, &RemovalGuard),
 ) -> Result<ObjectKnowledge, StoreError> {
-    let refusal = tx.refused_removals(object)?;
+    let refusal = tx.standing_refusal(object, guard, steady)?;
     let retries_refusals = decide_doubts::retries_refusals(job, by_person);
     let sweep = Sweep::load(tx, object)?;
     let (under_way, reading) = (sweep.is_some(), sweep.is_some_and(|sweep| !sweep.is_read()));

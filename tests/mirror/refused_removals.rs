@@ -227,3 +227,25 @@ async fn refusal_is_reported_although_changes_go_on() {
     assert_eq!((report.outcome, mirror.count("companies")), (RunOutcome::Refused, 30));
     assert_eq!(report.outages.iter().map(|(of, _)| *of).collect::<Vec<_>>(), [Resource::Companies]);
 }
+
+/// An outage is over, and what is left of it are a few removals: nobody has to decide on them.
+#[tokio::test]
+async fn refusal_ends_when_what_is_left_of_it_is_few() {
+    let (crm, mirror) = settled(600, false).await;
+    crm.sandbox.faults().add(hide(ids(0..300)));
+    mirror.scheduled(&crm, &contacts_only(Job::audit())).await;
+    crm.sandbox.faults().clear();
+    crm.sandbox.with_world(|world| {
+        (270..300).for_each(|n| _ = world.remove(Object::Contact, &format!("c{n:05}")));
+    });
+    for (back, refused, removed) in [(0..100, 1, 0), (100..200, 0, 30)] {
+        crm.wait(600);
+        crm.sandbox.with_world(|world| {
+            back.for_each(|n| _ = world.edit(Object::Contact, &format!("c{n:05}"), &json!({"name": "Back"})));
+        });
+        crm.wait(60);
+        mirror.scheduled(&crm, &contacts_only(Job::sync())).await;
+        assert_eq!((refusals(&mirror), mirror.count("removed_records")), (refused, removed));
+    }
+    mirror.assert_exact_lists(&crm);
+}

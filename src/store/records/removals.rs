@@ -20,7 +20,7 @@ use serde::Serialize;
 use crate::model::{Instant, Object, RecordId, RequestOrder, TimeBounds, TimeField};
 use crate::store::records::doubts::{DAY, Doubt};
 use crate::store::records::ranges::bounds_condition;
-use crate::store::{ClaimsTx, Goal, KnowledgeTx, LastRead, ReadTx, RecordsTx, Result, Statements, Version, json_list};
+use crate::store::{Goal, KnowledgeTx, ReadTx, RecordsTx, Result, Statements, Version, json_list};
 
 /// Smaller tables may lose all of their rows at once.
 const TINY_TABLE: u64 = 10;
@@ -104,10 +104,25 @@ impl ReadTx<'_> {
         Ok(RemovalShare { going: recent.saturating_add(more), of: self.count_rows(object)?.saturating_add(recent) })
     }
 
+    /// The nominated records, if they were too many once.
     pub fn refused_removals(&self, object: Object) -> Result<Option<RefusedRemovals>> {
         let Some(refused) = self.goals().last_read(Goal::RefusedRemovals(object))? else { return Ok(None) };
-        let (going, of) = (refused.open.unsigned_abs(), self.count_rows(object)?);
-        Ok(Some(RefusedRemovals { going, of, seen_at: refused.began }))
+        let (going, of) = (self.count_nominated(object)?, self.count_rows(object)?);
+        Ok((going > 0).then_some(RefusedRemovals { going, of, seen_at: refused.began }))
+    }
+
+    /// Removals that were refused, and are too many still. Fewer are decided on again.
+    pub fn standing_refusal(
+        &self,
+        object: Object,
+        guard: &RemovalGuard,
+        steady: Instant,
+    ) -> Result<Option<RefusedRemovals>> {
+        let Some(refused) = self.refused_removals(object)? else { return Ok(None) };
+        let share = self.removal_share(object, refused.going, steady)?;
+        // Nothing vouches for answers of a service that lists none of them, however small the table is.
+        let is_few = refused.going < refused.of && guard.allows(share.going, share.of);
+        Ok((!is_few).then_some(refused))
     }
 }
 
@@ -227,13 +242,6 @@ pub struct RefusedRemovals {
     pub going: u64,
     pub of: u64,
     pub seen_at: Instant,
-}
-
-impl ClaimsTx<'_> {
-    pub fn refuse_removals(&self, object: Object, refused: RefusedRemovals) -> Result<()> {
-        let (open, at) = (refused.going.cast_signed(), refused.seen_at);
-        self.reach(Goal::RefusedRemovals(object), LastRead { open, ..LastRead::between(at, at) })
-    }
 }
 
 #[cfg(test)]

@@ -14,9 +14,7 @@ use std::time::Duration;
 
 use super::compare::Audit;
 use crate::model::{Instant, Object, RecordId, Resource};
-use crate::store::{
-    Goal, ReadTx, RefusedRemovals, RemovalDecision, RemovalGuard, RemovalShare, StoreError, Tally, WholeListKind,
-};
+use crate::store::{Goal, LastRead, ReadTx, RemovalDecision, RemovalGuard, StoreError, Tally, WholeListKind};
 use crate::sync::checks::lookup_by_id::{self, Confirmation, FoundRecords, MAX_IN_VAIN, split_lookup};
 use crate::sync::error::SyncError;
 use crate::sync::job::{Job, JobKind};
@@ -64,30 +62,31 @@ impl Audit<'_> {
     pub(in crate::sync) async fn decide_doubts(&mut self) -> Result<Settlement, SyncError> {
         let (object, steady, by_person) = (self.object, self.run.steady_time(), self.run.by_person);
         let at_once = retries_refusals(self.run.job, by_person);
-        let accepts = self.run.job.accept_removals;
+        let guard = self.run.removal_guard();
+        let accepts = guard.accepted;
         let reading = self.run.read(move |tx| {
             let nominated = tx.count_nominated(object)?;
             let share = tx.removal_share(object, nominated, steady)?;
-            let refusal = tx.refused_removals(object)?;
-            let refusal = refusal.map(|refusal| Ok::<_, StoreError>((refusal, tx.count_rows(object)?))).transpose()?;
+            let is_refused = tx.goals().is_set(Goal::RefusedRemovals(object))?;
+            let refusal = tx.standing_refusal(object, &RemovalGuard { accepted: false, ..guard }, steady)?;
             // What goes on by itself after a suspension accepts only what the sweep under way finds.
             let accepted = accepts && (by_person || tx.goals().is_set(Goal::Sweeping(object))?);
-            Ok((nominated, tx.due_doubts(object, steady, at_once, by_person)?, share, refusal, accepted))
+            Ok((nominated, tx.due_doubts(object, steady, at_once, by_person)?, share, (is_refused, refusal), accepted))
         });
-        let (nominated, due, share, refusal, accepted) = reading.await?;
+        let (nominated, due, share, (is_refused, refusal), accepted) = reading.await?;
         // A total that has some of them again: a few lookups tell whether the outage is over.
         let is_back = |rows: u64| self.total.is_some_and(|(there, _)| there + nominated > rows);
-        let (is_refused, standing) = (refusal.is_some(), refusal.filter(|(_, rows)| !at_once && !is_back(*rows)));
-        let guard = RemovalGuard { accepted, ..self.run.removal_guard() };
+        let (is_over, standing) = (refusal.is_none(), refusal.filter(|refusal| !at_once && !is_back(refusal.of)));
+        let guard = RemovalGuard { accepted, ..guard };
         self.look_at_older(due.older).await?;
-        // It stands until a person decides, or lists show the records again.
-        if let Some((refusal, _)) = standing.filter(|_| nominated > 0) {
+        // It stands until a person decides, or lists show so many of the records again that the others are few.
+        if let Some(refusal) = standing {
             if matches!(self.run.job.kind, JobKind::Resync | JobKind::Verify) {
                 self.run.report_outage(object.resource(), refusal);
             }
             return Ok(Settlement { refused: true, ..Settlement::default() });
         }
-        if is_refused && nominated == 0 {
+        if is_refused && is_over {
             self.run.write(move |tx| tx.claims().unset(Goal::RefusedRemovals(object))).await?;
             self.run.withdraw_outage(object.resource());
         }
@@ -105,7 +104,7 @@ impl Audit<'_> {
             ended = confirmation.confirm(few).await;
             let is_found = |found: &FoundRecords| found.records().any(|record| few.contains(&record.id));
             if ended.is_ok() && !confirmation.found.iter().any(is_found) {
-                return self.refuse(share).await;
+                return self.refuse().await;
             }
             self.keep_found(std::mem::take(&mut confirmation.found)).await?;
             rest = others;
@@ -183,11 +182,15 @@ impl Audit<'_> {
         self.run.write(move |tx| tx.knowledge().were_looked_up(object, &unproven, steady)).await
     }
 
-    async fn refuse(&self, share: RemovalShare) -> Result<Settlement, SyncError> {
-        let (object, RemovalShare { going, of }) = (self.object, share);
-        let outage = RefusedRemovals { going, of, seen_at: self.run.now() };
-        self.run.write(move |tx| tx.claims().refuse_removals(object, outage)).await?;
-        self.run.report_outage(object.resource(), outage);
+    async fn refuse(&self) -> Result<Settlement, SyncError> {
+        let (object, now) = (self.object, self.run.now());
+        let refusing = self.run.write(move |tx| {
+            tx.claims().reach(Goal::RefusedRemovals(object), LastRead::between(now, now))?;
+            tx.refused_removals(object)
+        });
+        if let Some(outage) = refusing.await? {
+            self.run.report_outage(object.resource(), outage);
+        }
         Ok(Settlement { refused: true, ..Settlement::default() })
     }
 
@@ -213,7 +216,7 @@ impl Audit<'_> {
                 self.leave_undecided(unproven).await?;
                 Ok(Settlement { gone: ids, ..Settlement::default() })
             }
-            RemovalDecision::Refused(share) => Ok(Settlement { gone: ids, ..self.refuse(share).await? }),
+            RemovalDecision::Refused(_) => Ok(Settlement { gone: ids, ..self.refuse().await? }),
         }
     }
 
