@@ -440,3 +440,24 @@ async fn comparison_that_takes_each_window_leaves_windows_for_the_other_object()
     }
     assert!(fresh >= 4 && mirror.count("audits WHERE object_type = 'company'") > 0, "{fresh} windows");
 }
+
+/// An import changed more records at once than a window lists, and no window goes on with the cursor of the one before.
+#[tokio::test]
+async fn changes_of_one_instant_are_read_where_cursors_end_with_the_window() {
+    let (crm, mirror) = copied_long_ago(400, 24).await;
+    crm.sandbox.configure(|settings| settings.page_cap = Some(10));
+    crm.sandbox.with_world(|world| {
+        let now = world.tick();
+        for n in 0..350 {
+            world.edit_at(Object::Contact, &format!("c{n:06}"), &json!({"name": "Imported"}), Some(now));
+        }
+    });
+    crm.wait(600);
+    for _ in 0..6 {
+        mirror.scheduled(&crm, &Job::sync().of(&[Resource::Contacts])).await;
+        crm.wait(3_600);
+        crm.sandbox.faults().clear();
+        crm.sandbox.faults().add(Rule::new(Fault::RefusedCursor).on(Resource::Contacts).with_param("cursor"));
+    }
+    assert_eq!(mirror.count("contacts WHERE name = 'Imported'"), 350);
+}

@@ -318,10 +318,11 @@ impl Walk {
     /// Processes a page: advances, and returns what follows and the anomalies.
     pub fn take(&mut self, facts: &Facts) -> (Next, Vec<Anomaly>) {
         let mut anomalies = Vec::new();
-        if self.turn.expected.take().is_some_and(|record| facts.ids.last() != Some(&record)) {
+        if self.turn.expected.as_ref().is_some_and(|record| facts.ids.last() != Some(record)) {
             // The list has moved behind the cursor that followed this page.
             return (self.restart(), anomalies);
         }
+        self.turn.expected = None;
         let (before, value) = (self.frontier, self.value());
         let repeated = self.join(facts);
         if self.seen.pages == 0 {

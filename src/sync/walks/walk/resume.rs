@@ -42,9 +42,9 @@ impl Walk {
         let turn = Turn { reached, restarts: restarts + 1, patience, ..Turn::default() };
         let may_be_dateless = self.range.bounds == TimeBounds::Whole || self.size.dateless;
         let walk = match self.frontier {
-            // By value as well, it does not get through the rows that share this timestamp: they are told apart by the
-            // other one.
-            Frontier::At(at) if self.is_of_changes() && self.turn.restarts > 0 => {
+            // By value as well, it does not get through the rows that share this timestamp, or not in one run: they are told
+            // apart by the other one.
+            Frontier::At(at) if self.is_of_changes() && (self.turn.restarts > 0 || self.goes_on_in_tie()) => {
                 return Next::Restart(Box::new(self.with_range(second_of_changes(at))));
             }
             Frontier::At(_) if self.orderly && self.is_by_creation() => {
@@ -83,6 +83,11 @@ impl Walk {
             walk.turn.expected = page.last;
         }
         walk
+    }
+
+    /// Whether it reads a page again that an earlier run has read of a tie.
+    fn goes_on_in_tie(&self) -> bool {
+        self.orderly && self.turn.expected.is_some() && self.next.as_ref().is_some_and(|page| page.tied)
     }
 
     /// What follows a page where another one follows: with twice as many rows, if it is time to try that. A cursor keeps the
