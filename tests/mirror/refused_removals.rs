@@ -249,3 +249,20 @@ async fn refusal_ends_when_what_is_left_of_it_is_few() {
     }
     mirror.assert_exact_lists(&crm);
 }
+
+/// A list that lacks what a lookup shows is not whole, whatever its total is: what it may lack beside that nobody knows.
+#[tokio::test]
+async fn list_that_lookups_refute_proves_nothing() {
+    for job in [Job::verify(), Job { full: true, ..Job::verify() }, Job::audit(), Job::resync()] {
+        let (crm, mirror) = settled(600, false).await;
+        crm.sandbox.faults().add(hide_from_lookups(none()));
+        crm.sandbox.faults().add(hide(ids(100..160)));
+        mirror.run(&crm, &contacts_only(job.clone())).await.unwrap();
+        let open = "goals WHERE object = 'contact' AND kind = 'differing' AND open = 60";
+        assert_eq!((mirror.count(open), mirror.count("doubts WHERE why = 'missed'")), (1, 0), "{job:?}");
+        crm.sandbox.faults().clear();
+        crm.wait(600);
+        mirror.run(&crm, &contacts_only(job.clone())).await.unwrap();
+        assert_eq!(mirror.count("goals WHERE object = 'contact' AND kind = 'differing'"), 0, "{job:?}");
+    }
+}

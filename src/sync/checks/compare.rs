@@ -37,7 +37,8 @@ pub(in crate::sync) struct Audit<'r> {
     pub(super) ties: Vec<TimeRange>,
     /// How many ranges could not be listed, and by how many records those differ that are not listed again today.
     pub(super) unlisted: u64,
-    /// How many rows lists announced and did not show, read twice, or showed without an id.
+    /// How many rows lists announced and did not show, read twice, or showed without an id, or lacked although a lookup shows
+    /// them as they are here.
     pub(super) not_shown: u64,
     /// The service's number of records, if it was counted or all were listed, and what was unexplained of it then.
     pub(super) total: Option<(u64, i64)>,
@@ -75,10 +76,12 @@ impl<'r> Audit<'r> {
         let (object, repair, settings) = (self.object, self.repair, self.run.engine.settings);
         let details = self.run.engine.reads_details(object);
         self.findings.compared += fetched.page.records.len() as u64;
+        let missed = if is_of_lookup { self.unseen.clone() } else { BTreeSet::new() };
         let compared = self.run.write(move |tx| {
             let (ServiceAnswer { asked, .. }, page) = fetched.current(tx, object.resource())?;
             let mut noted = ApplyReport::default();
             let mut compared = Vec::with_capacity(page.records.len());
+            let mut lacked = 0;
             if repair {
                 tx.knowledge().answered(answer);
             }
@@ -88,6 +91,7 @@ impl<'r> Audit<'r> {
                 }
                 let how = tx.records().compare_list(object, &record)?;
                 let mut older = how.shows_older(answer);
+                lacked += u32::from(how == Compared::Same && missed.contains(&record.id));
                 if repair {
                     // An equal one, too: it shows which columns can be edited, and that the row is of this workspace.
                     let applied = tx.records().apply_list(object, &record, &asked)?;
@@ -101,11 +105,14 @@ impl<'r> Audit<'r> {
                 }
                 compared.push((record.updated_at, record.id, how, older));
             }
+            // The list of a sweep that lacked one may lack others, which nobody knows.
+            (lacked > 0).then(|| tx.claims().leave_records_out(object, lacked)).transpose()?;
             // The next changes walk reads the omitted values.
             apply::after_answer(tx, object, (details, settings.overlap))?;
-            Ok((compared, noted.tally))
+            Ok((compared, noted.tally, lacked))
         });
-        let (compared, tally) = compared.await?;
+        let (compared, tally, lacked) = compared.await?;
+        self.not_shown += u64::from(lacked);
         self.run.count(&tally);
         for (updated_at, id, how, older) in compared {
             // Without details, a repair reads what was omitted; with them, the next run does.
@@ -230,7 +237,7 @@ impl Audit<'_> {
     /// removed. Then the number of remaining differences is known.
     async fn decide_about_unseen(&mut self) -> Result<(), SyncError> {
         let object = self.object;
-        let mut unseen: Vec<RecordId> = std::mem::take(&mut self.unseen).into_iter().collect();
+        let mut unseen: Vec<RecordId> = self.unseen.iter().cloned().collect();
         unseen.sort_unstable_by_key(|id| (!id.fits_a_list(), id.clone()));
         let (gone, refused, unproven) = if self.repair {
             let settled = self.decide_doubts().await?;

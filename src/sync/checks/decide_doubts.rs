@@ -70,10 +70,18 @@ impl Audit<'_> {
             let is_refused = tx.goals().is_set(Goal::RefusedRemovals(object))?;
             let refusal = tx.standing_refusal(object, &RemovalGuard { accepted: false, ..guard }, steady)?;
             // What goes on by itself after a suspension accepts only what the sweep under way finds.
-            let accepted = accepts && (by_person || tx.goals().is_set(Goal::Sweeping(object))?);
-            Ok((nominated, tx.due_doubts(object, steady, at_once, by_person)?, share, (is_refused, refusal), accepted))
+            let is_sweeping = tx.goals().is_set(Goal::Sweeping(object))?;
+            let accepted = accepts && (by_person || is_sweeping);
+            Ok((
+                nominated,
+                tx.due_doubts(object, steady, at_once, by_person)?,
+                share,
+                (is_refused, refusal),
+                (accepted, is_sweeping),
+            ))
         });
-        let (nominated, due, share, (is_refused, refusal), accepted) = reading.await?;
+        let (nominated, due, share, (is_refused, refusal), (accepted, is_sweeping)) = reading.await?;
+        self.unseen.extend(due.missed.iter().filter(|_| is_sweeping).cloned());
         // A total that has some of them again: a few lookups tell whether the outage is over.
         let is_back = |rows: u64| self.total.is_some_and(|(there, _)| there + nominated > rows);
         let (is_over, standing) = (refusal.is_none(), refusal.filter(|refusal| !at_once && !is_back(refusal.of)));

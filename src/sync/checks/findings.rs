@@ -36,8 +36,8 @@ pub struct Findings {
     pub ranges: u64,
     /// Records that were compared one by one.
     pub compared: u64,
-    /// Records about which no answer decided: they seem to be removed, were shown in an earlier version, or share their
-    /// timestamps with too many others to be listed again today.
+    /// Records about which no answer decided: they seem to be removed, were shown in an earlier version, were not
+    /// shown by a list that should have, or share their timestamps with too many others to be listed again today.
     pub undecided: u64,
     /// Differences and undecided records that remain: all of them if nothing was repaired.
     pub open: u64,
