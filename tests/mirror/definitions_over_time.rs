@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::support::prepared::prepared;
 use crate::support::{Crm, Mirror, noon};
-use crm_mirror::model::{Choice, DataType, Object, Op, Resource};
+use crm_mirror::model::{Choice, DataType, Object, Resource};
 use crm_mirror::sandbox::{BodyRewrite, Fault, Hidden, LoggedRequest, NewField, Rule, World};
 use crm_mirror::store::RunOutcome;
 use crm_mirror::sync::Job;
@@ -17,7 +17,7 @@ use serde_json::json;
 const INTERVAL: u64 = 6 * 3600;
 
 /// A workspace of this many contacts, mirrored, one interval later.
-async fn settled(contacts: usize, fields: &[NewField]) -> (Crm, Mirror) {
+pub async fn settled(contacts: usize, fields: &[NewField]) -> (Crm, Mirror) {
     let make = || async move {
         let mut world = World::new(noon());
         for field in fields {
@@ -38,12 +38,12 @@ async fn settled(contacts: usize, fields: &[NewField]) -> (Crm, Mirror) {
     prepared(format!("definitions_over_time {contacts} {fields:?}"), make).await
 }
 
-fn field(key: &str, data_type: DataType) -> NewField {
+pub fn field(key: &str, data_type: DataType) -> NewField {
     NewField::new(Object::Contact, key, data_type).options(&["a", "b", "gold"])
 }
 
 /// Gives contacts values without a change of `updatedAt`, like a field that is defined with values.
-fn fill(crm: &Crm, contacts: impl Iterator<Item = usize>, key: &str, value: &serde_json::Value) {
+pub fn fill(crm: &Crm, contacts: impl Iterator<Item = usize>, key: &str, value: &serde_json::Value) {
     crm.sandbox.with_world(|world| {
         for n in contacts {
             world.edit_silently(Object::Contact, &format!("ct{n:03}"), &json!({"customFields": {key: value}}));
@@ -52,7 +52,7 @@ fn fill(crm: &Crm, contacts: impl Iterator<Item = usize>, key: &str, value: &ser
 }
 
 /// Lists of contacts, except the changes walk.
-fn other_lists(crm: &Crm) -> Vec<LoggedRequest> {
+pub fn other_lists(crm: &Crm) -> Vec<LoggedRequest> {
     let log = crm.sandbox.log();
     log.entries()
         .iter()
@@ -83,23 +83,6 @@ async fn field_defined_later_is_filled_from_records_with_a_value() {
     // Definitions, team, the changes walks, the fill.
     assert_eq!(crm.charged(), 4 + 1 + 2 + 2);
     assert_eq!(mirror.one("SELECT count(*) FROM contacts_full WHERE cf_tier = 'gold'"), "120");
-}
-
-#[tokio::test]
-async fn field_without_a_filter_is_filled_by_a_sweep() {
-    for operators in [&[][..], &[Op::Eq]] {
-        let (crm, mirror) = settled(250, &[]).await;
-        crm.sandbox.with_world(|world| world.fields().define(field("tier", DataType::ShortText).operators(operators)));
-        fill(&crm, 0..120, "tier", &json!("gold"));
-        mirror.sync(&crm).await;
-        mirror.assert_exact(&crm);
-        let asked = other_lists(&crm);
-        assert!(asked.iter().all(|entry| entry.asked.query.iter().all(|(name, _)| !name.contains("customFields"))));
-        let of_range = |(name, _): &(String, String)| name.starts_with("filter[createdAt]");
-        let pages = asked.iter().filter(|entry| entry.asked.param("limit") == Some("100"));
-        let of_sweep = pages.filter(|entry| !entry.asked.query.iter().any(of_range));
-        assert_eq!(of_sweep.count(), 3, "every record, once");
-    }
 }
 
 #[tokio::test]

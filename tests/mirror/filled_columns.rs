@@ -1,9 +1,12 @@
 //! Columns of fields that become known: their values come from `extra` first, and one sweep replaces back-fills that would
 //! cost more.
 
+use crate::definitions_over_time::{field, fill, other_lists, settled};
 use crate::support::{Crm, Mirror, noon};
-use crm_mirror::model::{DataType, Object, Resource};
-use crm_mirror::sandbox::{NewField, World};
+use crm_mirror::model::{DataType, Object, Op, Resource};
+use crm_mirror::sandbox::{Fault, NewField, Rule, World};
+use crm_mirror::store::RunOutcome;
+use crm_mirror::sync::Job;
 use serde_json::{Map, Value, json};
 
 const SOME: [&str; 3] = ["contacts:read", "companies:read", "team-members:read"];
@@ -94,4 +97,40 @@ async fn a_sweep_replaces_back_fills_that_would_cost_more() {
     crm.sandbox.clear_log();
     mirror.sync(&crm).await;
     assert_eq!(crm.charged(), 2);
+}
+
+#[tokio::test]
+async fn field_without_a_filter_is_filled_by_a_sweep() {
+    for operators in [&[][..], &[Op::Eq]] {
+        let (crm, mirror) = settled(250, &[]).await;
+        crm.sandbox.with_world(|world| world.fields().define(field("tier", DataType::ShortText).operators(operators)));
+        fill(&crm, 0..120, "tier", &json!("gold"));
+        mirror.sync(&crm).await;
+        mirror.assert_exact(&crm);
+        let asked = other_lists(&crm);
+        assert!(asked.iter().all(|entry| entry.asked.query.iter().all(|(name, _)| !name.contains("customFields"))));
+        let of_range = |(name, _): &(String, String)| name.starts_with("filter[createdAt]");
+        let pages = asked.iter().filter(|entry| entry.asked.param("limit") == Some("100"));
+        let of_sweep = pages.filter(|entry| !entry.asked.query.iter().any(of_range));
+        assert_eq!(of_sweep.count(), 3, "every record, once");
+    }
+}
+
+/// Only the list without a filter says what the key may read.
+#[tokio::test]
+async fn field_whose_filter_is_refused_is_filled_by_a_sweep() {
+    for (status, failing) in [(403, 0), (404, 0), (422, 0), (503, 1)] {
+        let (crm, mirror) = settled(250, &[]).await;
+        crm.sandbox.with_world(|world| world.fields().define(field("tier", DataType::SingleSelect)));
+        fill(&crm, 0..120, "tier", &json!("gold"));
+        let filtered = Rule::new(Fault::Status(status)).with_param("filter[customFields.tier][isNull]");
+        crm.sandbox.faults().add(filtered.forever());
+        for _ in 0..failing {
+            mirror.run(&crm, &Job::sync()).await.unwrap_err();
+        }
+        let report = mirror.sync(&crm).await;
+        mirror.assert_exact(&crm);
+        assert_eq!((report.outcome, report.missing_scopes), (RunOutcome::Done, vec![]), "{status}");
+        assert_eq!(mirror.one("SELECT count(*) FROM state WHERE name = 'step_failures'"), "0", "{status}");
+    }
 }

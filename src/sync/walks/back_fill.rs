@@ -21,7 +21,9 @@ use crate::sync::checks::compare::Audit;
 use crate::sync::checks::lookup_by_id;
 use crate::sync::checks::lookup_by_id::{Confirmation, FoundRecords, split_lookup};
 use crate::sync::error::{Asking, SyncError};
+use crate::sync::plan::Step;
 use crate::sync::run::Run;
+use crate::sync::step_failures::StepFailures;
 use crate::sync::walks::{pages, sweep};
 
 /// Rows that are looked at in one transaction.
@@ -86,7 +88,7 @@ async fn is_complete(
     let doing = "count the values of a new field of";
     let query = query.limit(PageSize::ONE).count_exact();
     let page = match run.engine.page(&query, Purpose::Definitions, doing).await {
-        Err(error) if error.allows_another() => return Ok(false),
+        Err(error) if error.allows_another() || error.class() == Some(ErrorClass::SkipObject) => return Ok(false),
         arrived => arrived?.page,
     };
     let counted = field.clone();
@@ -94,7 +96,8 @@ async fn is_complete(
     Ok(page.total == Some(here))
 }
 
-/// Fills one column. Says whether only a sweep can.
+/// Fills one column. Says whether only a sweep can: a filter is optional, and only a list without one shows whether the key
+/// may read it.
 async fn back_fill(run: &Run<'_>, object: Object, definition: Definition) -> Result<bool, SyncError> {
     let long = definition.data_type.detail_only();
     let definition = Arc::new(definition);
@@ -106,9 +109,12 @@ async fn back_fill(run: &Run<'_>, object: Object, definition: Definition) -> Res
             // The details of all records would cost a hundred times as much as a second list.
             is_short = fill_from(run, object, definition.clone()).await;
         }
+        let has_failed = run.read(move |tx| Ok(StepFailures::load(tx)?.of(Step::Fill(object)).is_some())).await?;
+        // What may pass is tried twice, and the details of all records cost a hundred times as much.
+        let may_give_up = |error: &SyncError| has_failed && !long && error.allows_another();
+        let is_refused = |error: &SyncError| error.class() == Some(ErrorClass::SkipObject) || error.is_refused();
         is_listed = match is_short {
-            // The service refuses what its definition allows.
-            Err(error) if error.class() == Some(ErrorClass::BadRequest) => false,
+            Err(error) if is_refused(&error) || may_give_up(&error) => false,
             is_short => !is_short?,
         };
     }

@@ -246,7 +246,10 @@ impl Walker<'_> {
             };
         }
         if walk.size.counted && error.allows_another() && !error.is_unreadable() {
-            self.run.mark_uncounted(self.job.object(), &error);
+            // A back-fill's filter may be what is refused.
+            if !matches!(self.job, WalkPurpose::Fill(..)) {
+                self.run.mark_uncounted(self.job.object(), &error);
+            }
             let mut uncounted = walk.clone();
             uncounted.size.counted = false;
             // The cursor is bound to the conditions of its page.
