@@ -99,6 +99,44 @@ async fn a_sweep_replaces_back_fills_that_would_cost_more() {
     assert_eq!(crm.charged(), 2);
 }
 
+/// A key with a column is in no `extra`: an edit would take what is left there for a value that does not fit.
+#[tokio::test]
+async fn values_that_details_showed_first_are_left_in_no_extra() {
+    let mut world = World::new(noon());
+    for n in 0..20 {
+        world.create(Object::Contact, &json!({"id": format!("ct{n:03}")}));
+    }
+    let crm = Crm::serve(world).await;
+    let mut mirror = Mirror::one_at_a_time();
+    crm.sandbox.set_key(&crm.key, &SOME);
+    mirror.settings.details = false;
+    for wait in [6 * 3600, 600] {
+        mirror.sync(&crm).await;
+        crm.wait(wait);
+    }
+    crm.sandbox.with_world(|world| {
+        world.fields().define(NewField::new(Object::Contact, "late", DataType::ShortText));
+        for n in 0..20 {
+            world.edit_silently(Object::Contact, &format!("ct{n:03}"), &json!({"customFields": {"late": "first"}}));
+        }
+    });
+    mirror.settings.details = true;
+    mirror.sync(&crm).await;
+    assert_eq!(mirror.count("contact_details WHERE extra IS NOT NULL"), 20);
+    // What the detail of an earlier version showed is not the value now.
+    crm.sandbox.with_world(|world| world.edit(Object::Contact, "ct003", &json!({"customFields": {"late": null}})));
+    mirror.settings.details = false;
+    crm.wait(600);
+    mirror.sync(&crm).await;
+    crm.sandbox.set_key(&crm.key, &[&SOME[..], &["custom-fields:read"]].concat());
+    crm.wait(600);
+    crm.sandbox.clear_log();
+    mirror.sync(&crm).await;
+    mirror.assert_exact_lists(&crm);
+    assert_eq!(mirror.count("contact_details WHERE extra IS NOT NULL"), 0);
+    assert_eq!(crm.sandbox.log().lists(Resource::Contacts), 1 + 1, "changes, and a count of the field");
+}
+
 #[tokio::test]
 async fn field_without_a_filter_is_filled_by_a_sweep() {
     for operators in [&[][..], &[Op::Eq]] {

@@ -5,27 +5,30 @@
 
 use rusqlite::params;
 
-use crate::model::{CustomField, Extra, FieldProjection, Object, Record, RecordId, RequestStamp};
+use crate::model::{CustomField, Extra, Object, Record, RecordId, RequestStamp};
 use crate::store::custom::rows::table;
 use crate::store::records::upsert::WrittenAnswer;
 use crate::store::{CustomTx, ReadTx, Result, Statements, fits_a_list, json_list};
 
 impl ReadTx<'_> {
+    /// The records with custom values in either `extra`, and whether the detail is of the version of the row.
     pub fn rows_with_custom_extra(
         &self,
         object: Object,
-        of_details: bool,
         after: Option<&RecordId>,
         most: usize,
-    ) -> Result<Vec<(RecordId, Extra)>> {
-        let (table, key) = table(object, of_details);
+    ) -> Result<Vec<(RecordId, [Extra; 2], bool)>> {
         let sql = format!(
-            "SELECT {key}, extra FROM {table} WHERE extra IS NOT NULL AND {key} > ?1
-               AND instr(extra, '\"customFields\"') > 0 ORDER BY {key} LIMIT ?2"
+            "SELECT r.id, r.extra, d.extra, d.etag IS r.etag FROM {} AS r LEFT JOIN {} AS d ON d.{} = r.id
+             WHERE r.id > ?1 AND (instr(r.extra, '\"customFields\"') > 0 OR instr(d.extra, '\"customFields\"') > 0)
+             ORDER BY r.id LIMIT ?2",
+            object.table(),
+            object.detail_table(),
+            object.detail_key()
         );
-        let after = after.map_or("", RecordId::as_str);
-        let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, Extra::from_json(object, &row.get::<_, String>(1)?)));
-        self.rows(&sql, params![after, most as i64], row)
+        let of = |text: Option<String>| text.map(|text| Extra::from_json(object, &text)).unwrap_or_default();
+        let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, [of(row.get(1)?), of(row.get(2)?)], row.get(3)?));
+        self.rows(&sql, params![after.map_or("", RecordId::as_str), most as i64], row)
     }
 
     pub fn count_values(&self, object: Object, field: &CustomField) -> Result<u64> {
@@ -59,30 +62,29 @@ impl ReadTx<'_> {
 }
 
 impl CustomTx<'_> {
-    /// Moves values of a row from its `extra` into their columns; what does not fit its column stays there.
+    /// Moves the values of these fields from both `extra` into their columns; what does not fit stays beside its column.
     pub fn fill_from_extra(
         &self,
         object: Object,
+        fields: &[CustomField],
         record: &Record,
-        of_details: bool,
         asked: &RequestStamp,
     ) -> Result<()> {
-        let (shape, shown) = if of_details {
-            (self.tx.shapes().detail(object), FieldProjection::Detail)
-        } else {
-            (self.tx.shapes().list(object), FieldProjection::List)
-        };
-        let Some((_, old, stamped_at)) = self.tx.records().version(&shape, record)? else {
-            return Ok(());
-        };
-        let old = old.map(|text| Extra::from_json(object, &text)).unwrap_or_default();
-        let mut extra = self.tx.records().without_fields_of(object, record, shown, old);
-        let kept = if of_details { &record.detail_extra } else { &record.extra };
-        extra.sources.extend(kept.sources.clone().into_iter().chain(record.extra.sources.clone()));
-        // Nothing was read: the row is as old as before.
-        let read_at = stamped_at.parse().unwrap_or(asked.at);
-        let answer = WrittenAnswer { read_at, ..asked.into() };
-        self.tx.records().write(object, &shape, record, &extra, answer).map(drop)
+        for (shape, of_details) in [(self.tx.shapes().list(object), false), (self.tx.shapes().detail(object), true)] {
+            let Some((_, old, read_at)) = self.tx.records().version(&shape, record)? else { continue };
+            let mut extra = old.map(|text| Extra::from_json(object, &text)).unwrap_or_default();
+            for field in fields {
+                let (name, is_beside) = (field.key.as_str(), field.data_type.detail_only() == of_details);
+                extra.remove("customFields", name);
+                let unfit = record.extra.get("customFields", name).filter(|_| is_beside);
+                let unfit = unfit.map(|source| (("customFields".into(), name.into()), source.clone()));
+                extra.sources.extend(unfit);
+            }
+            // Nothing was read: the row is as old as before.
+            let answer = WrittenAnswer { read_at: read_at.parse().unwrap_or(asked.at), ..asked.into() };
+            self.tx.records().write(object, &shape, record, &extra, answer)?;
+        }
+        Ok(())
     }
 
     pub fn clear_filled(&self, object: Object) -> Result<()> {

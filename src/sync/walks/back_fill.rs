@@ -217,53 +217,55 @@ async fn fill_from(run: &Run<'_>, object: Object, definition: Arc<Definition>) -
 }
 
 /// Moves the values of these fields from `extra`, where values under unknown keys are kept, into their columns, for 0 RU.
-/// They are decoded like those of an answer. Gives the fields that got any.
+/// They are decoded like those of an answer. Gives the fields that got any. A key with a column stays in no `extra`: what is
+/// there would be a value that does not fit.
 async fn fill_from_extra(
     run: &Run<'_>,
     object: Object,
     fields: &[CustomField],
 ) -> Result<BTreeSet<RecordId>, SyncError> {
-    let (resource, mut got) = (object.resource(), BTreeSet::new());
-    for of_details in [false, true] {
-        let fields = fields.iter().filter(|field| field.data_type.detail_only() == of_details).collect::<Vec<_>>();
-        let mut after = None;
-        while !fields.is_empty() {
-            let reading = run.read(move |tx| tx.rows_with_custom_extra(object, of_details, after.as_ref(), BATCH));
-            let rows = reading.await?;
-            let Some((last, _)) = rows.last() else { break };
-            after = Some(last.clone());
-            let mut items = Vec::new();
-            for (id, extra) in &rows {
+    let (resource, mut got, mut after) = (object.resource(), BTreeSet::new(), None);
+    loop {
+        let rows = run.read(move |tx| tx.rows_with_custom_extra(object, after.as_ref(), BATCH)).await?;
+        let Some((last, ..)) = rows.last() else { return Ok(got) };
+        after = Some(last.clone());
+        let mut items = Vec::new();
+        for (id, [of_list, of_detail], is_current) in &rows {
+            let (mut values, mut is_there) = (BTreeMap::new(), false);
+            for field in fields {
+                let [listed, detailed] =
+                    [of_list, of_detail].map(|extra| extra.get("customFields", field.key.as_str()));
+                is_there |= listed.or(detailed).is_some();
+                // The detail of another version says nothing of what lists show.
+                let detailed = detailed.filter(|_| *is_current || field.data_type.detail_only());
                 // What is no JSON text of its own cannot have been kept.
-                let kept = |key: &str| serde_json::from_str::<&RawValue>(extra.get("customFields", key)?).ok();
-                let values: BTreeMap<&str, &RawValue> =
-                    fields.iter().filter_map(|field| Some((field.key.as_str(), kept(field.key.as_str())?))).collect();
-                let has_value = |field: &&&CustomField| values.contains_key(field.key.as_str());
-                got.extend(fields.iter().filter(has_value).map(|field| field.definition.clone()));
-                if !values.is_empty() {
-                    // What a list would have shown of the record.
-                    items.push(KeptItem { id, custom_fields: values });
+                if let Some(kept) = listed.or(detailed).and_then(|kept| serde_json::from_str::<&RawValue>(kept).ok()) {
+                    values.insert(field.key.as_str(), kept);
+                    got.insert(field.definition.clone());
                 }
             }
-            let items = serde_json::to_string(&items).unwrap_or_default();
-            let body = format!("{{\"data\":{items},\"nextCursor\":null}}");
-            let layout = run.store().layout();
-            let page = decode::page(resource, body.as_bytes(), &layout).asking("fill the new fields of", resource)?;
-            let asked = RequestStamp::new(run.engine.clock.reading(), run.store().requests().begin());
-            let version = layout.version;
-            let taken = run.write(move |tx| {
-                tx.expect_layout(version)?;
-                let mut records = page.records.iter();
-                records.try_for_each(|record| tx.custom().fill_from_extra(object, record, of_details, &asked))
-            });
-            match taken.await {
-                // The definitions changed once more meanwhile: the back-fill brings the values.
-                Err(SyncError::Store(StoreError::StaleLayout)) => return Ok(BTreeSet::new()),
-                taken => taken?,
+            if is_there {
+                // What a list would have shown of the record.
+                items.push(KeptItem { id, custom_fields: values });
             }
         }
+        let items = serde_json::to_string(&items).unwrap_or_default();
+        let body = format!("{{\"data\":{items},\"nextCursor\":null}}");
+        let layout = run.store().layout();
+        let page = decode::page(resource, body.as_bytes(), &layout).asking("fill the new fields of", resource)?;
+        let asked = RequestStamp::new(run.engine.clock.reading(), run.store().requests().begin());
+        let (version, fields) = (layout.version, fields.to_vec());
+        let taken = run.write(move |tx| {
+            tx.expect_layout(version)?;
+            let mut records = page.records.iter();
+            records.try_for_each(|record| tx.custom().fill_from_extra(object, &fields, record, &asked))
+        });
+        match taken.await {
+            // The definitions changed once more meanwhile: the back-fill brings the values.
+            Err(SyncError::Store(StoreError::StaleLayout)) => return Ok(BTreeSet::new()),
+            taken => taken?,
+        }
     }
-    Ok(got)
 }
 
 #[derive(Serialize)]
