@@ -173,16 +173,17 @@ impl Goals<'_> {
         self.tx.column("SELECT definition FROM goals WHERE object = ?1 AND kind = ?2", (object, kind))
     }
 
-    pub fn unfilled(&self, layout: &Layout, object: Object) -> Result<Vec<CustomField>> {
-        let filled = self.fields(object, "filled")?;
-        Ok(layout.of(object).fields().iter().filter(|field| !filled.contains(&field.definition)).cloned().collect())
+    /// The fields whose columns lack values that are mirrored: without `details`, no long text is.
+    pub fn unfilled(&self, layout: &Layout, object: Object, details: bool) -> Result<Vec<CustomField>> {
+        let (filled, mut fields) = (self.fields(object, "filled")?, layout.of(object).fields().to_vec());
+        fields.retain(|field| !filled.contains(&field.definition) && (details || !field.data_type.detail_only()));
+        Ok(fields)
     }
 
     /// The fields whose columns have values of an earlier time and are not complete, as far as lists contain them.
     pub fn restored(&self, layout: &Layout, object: Object) -> Result<Vec<CustomField>> {
-        let made = self.fields(object, "made")?;
-        let mut fields = self.unfilled(layout, object)?;
-        fields.retain(|field| !made.contains(&field.definition) && !field.data_type.detail_only());
+        let (made, mut fields) = (self.fields(object, "made")?, self.unfilled(layout, object, false)?);
+        fields.retain(|field| !made.contains(&field.definition));
         Ok(fields)
     }
 

@@ -4,7 +4,7 @@
 use crate::definitions_over_time::{field, fill, other_lists, settled};
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{DataType, Object, Op, Resource};
-use crm_mirror::sandbox::{Fault, NewField, Rule, World};
+use crm_mirror::sandbox::{Fault, LoggedRequest, NewField, Rule, World};
 use crm_mirror::store::RunOutcome;
 use crm_mirror::sync::Job;
 use serde_json::{Map, Value, json};
@@ -170,5 +170,25 @@ async fn field_whose_filter_is_refused_is_filled_by_a_sweep() {
         mirror.assert_exact(&crm);
         assert_eq!((report.outcome, report.missing_scopes), (RunOutcome::Done, vec![]), "{status}");
         assert_eq!(mirror.one("SELECT count(*) FROM state WHERE name = 'step_failures'"), "0", "{status}");
+    }
+}
+
+/// Where a sweep is asked for, it fills the column; and without details, no list shows a long text.
+#[tokio::test]
+async fn nothing_is_listed_for_a_column_that_it_does_not_fill() {
+    for (key, data_type, details) in [("tier", DataType::SingleSelect, true), ("story", DataType::LongText, false)] {
+        let (crm, mut mirror) = settled(150, &[]).await;
+        mirror.settings.details = details;
+        crm.sandbox.with_world(|world| world.fields().define(field(key, data_type)));
+        fill(&crm, 0..120, key, &json!("gold"));
+        mirror.run(&crm, &if details { Job::resync() } else { Job::sync() }).await.unwrap();
+        mirror.assert_exact_lists(&crm);
+        let is_filtered =
+            |entry: &LoggedRequest| entry.asked.query.iter().any(|(name, _)| name.contains("customFields"));
+        assert!(!other_lists(&crm).iter().any(is_filtered), "{key}");
+        mirror.settings.details = true;
+        crm.wait(600);
+        mirror.sync(&crm).await;
+        mirror.assert_exact(&crm);
     }
 }

@@ -32,12 +32,12 @@ const BATCH: usize = 500;
 /// Fills the columns of an object that are not complete, as far as filters can tell who has a value: from `extra`
 /// first, then by a back-fill of each, or by one sweep where that costs less.
 pub(in crate::sync) async fn fill_columns(run: &Run<'_>, object: Object) -> Result<(), SyncError> {
-    let layout = run.store().layout();
+    let (layout, details) = (run.store().layout(), run.engine.reads_details(object));
     let reading = run.read(move |tx| {
-        let (wanted, sweeping) = (Goal::WantedSweep(object), Goal::Sweeping(object));
-        let (wanted, sweeping) = (tx.goals().is_set(wanted)?, tx.goals().is_set(sweeping)?);
-        let being_filled = if sweeping { tx.goals().being_filled(object)? } else { BTreeSet::new() };
-        let mut missing = tx.goals().unfilled(&layout, object)?;
+        let (goals, sweeping) = (tx.goals(), tx.goals().is_set(Goal::Sweeping(object))?);
+        let wanted = goals.is_set(Goal::WantedSweep(object))? || goals.is_set(Goal::AskedSweep(object))?;
+        let being_filled = if sweeping { goals.being_filled(object)? } else { BTreeSet::new() };
+        let mut missing = goals.unfilled(&layout, object, details)?;
         // What the sweep under way completes, or one that is wanted, is not filled by itself.
         missing.retain(|field| field.data_type.detail_only() || !wanted && !being_filled.contains(&field.definition));
         Ok((missing, tx.count_rows(object)?, tx.definitions(object)?))

@@ -171,10 +171,7 @@ async fn begin_sweep(run: &Run<'_>, object: Object, again: bool) -> Result<(), S
         if first_copy && tx.count_rows(object)? == 0 {
             tx.claims().mark_first_copy(object)?;
         }
-        let mut fills = tx.goals().unfilled(&tx.layout().clone(), object)?;
-        // Long texts are in details only.
-        fills.retain(|field| !field.data_type.detail_only());
-        tx.claims().begin_filling(object, &fills)?;
+        tx.claims().begin_filling(object, &tx.goals().unfilled(&tx.layout(), object, false)?)?;
         tx.claims().unset(Goal::WantedSweep(object))?;
         tx.claims().unset(Goal::AskedSweep(object))?;
         tx.claims().reach(Goal::Sweeping(object), LastRead::between(now, now))?;
