@@ -354,6 +354,18 @@ async fn unknown_key_reads_the_definitions_once_and_fills_its_column() {
     mirror.sync(&crm).await;
     assert_eq!(mirror.one("SELECT name FROM contacts WHERE id = 'ct000'"), "'And again'");
     assert_eq!(crm.sandbox.log().lists(Resource::CustomFields), 0, "the key was requested before");
+
+    // A field that was archived and returns is another reason.
+    crm.sandbox.with_world(|world| world.fields().archive(Object::Contact, "tier"));
+    crm.wait(INTERVAL);
+    mirror.sync(&crm).await;
+    crm.sandbox.with_world(|world| {
+        world.fields().reactivate(Object::Contact, "tier");
+        world.edit(Object::Contact, "ct000", &json!({"customFields": {"tier": "a"}}));
+    });
+    crm.wait(600);
+    mirror.sync(&crm).await;
+    assert_eq!(mirror.one("SELECT cf_tier FROM contacts WHERE id = 'ct000'"), "'a'");
 }
 
 #[tokio::test]

@@ -175,9 +175,14 @@ impl UnreadTx<'_> {
         Ok(!new.is_empty() || keys.into_iter().any(is_unread))
     }
 
-    /// Notes that the definitions were read: for the keys seen so far, reading them again would be useless. Later
-    /// definitions are found by the regular reading.
+    /// Notes that the definitions were read: for the keys seen so far, reading them again would be useless, unless they have a
+    /// field now: it may be archived, and return. Later definitions are found by the regular reading.
     pub fn definitions_were_read(&self) -> Result<()> {
+        self.tx.knowledge().delete_doubts(
+            "why = 'unknown key' AND EXISTS (SELECT 1 FROM custom_field_definitions AS d
+             WHERE d.key = record_id AND d.object_type || '_key' = doubts.object_type AND d.status = 'ACTIVE')",
+            [],
+        )?;
         self.run("UPDATE doubts SET tries = 1 WHERE why = 'unknown key'", [])
     }
 
