@@ -157,6 +157,8 @@ pub fn at_moment(
             continue;
         }
         let (items, wait) = undecided(moment, object.object, ledger.steady_time())?;
+        let lacking = object.object.object().map(|of| moment.goals().count_lacking(of, config.sync.details));
+        let items = items.max(lacking.transpose()?.unwrap_or(0));
         let next_lookup = wait.map(|wait| now.plus(wait));
         object.undecided = (items > 0).then_some(UndecidedStatus { items, next_lookup });
     }

@@ -12,6 +12,7 @@ use rusqlite::params;
 use serde::Deserialize;
 
 use crate::model::{CustomField, Instant, Layout, Object, RecordId, Ru, TimeField};
+use crate::store::custom::rows::layout;
 use crate::store::{ClaimsTx, FieldToBackFill, ReadOf, ReadTx, Result, Statements};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -178,6 +179,16 @@ impl Goals<'_> {
         let (filled, mut fields) = (self.fields(object, "filled")?, layout.of(object).fields().to_vec());
         fields.retain(|field| !filled.contains(&field.definition) && (details || !field.data_type.detail_only()));
         Ok(fields)
+    }
+
+    /// The rows of an object whose values are known to be incomplete: all, while a column is not filled.
+    pub fn count_lacking(&self, object: Object, details: bool) -> Result<u64> {
+        let is_swept = self.is_set(Goal::UnreadFields(object))? || self.is_set(Goal::WantedSweep(object))?;
+        if is_swept || !self.unfilled(&layout(&self.tx.conn)?, object, details)?.is_empty() {
+            self.tx.count_rows(object)
+        } else {
+            Ok(0)
+        }
     }
 
     /// The fields whose columns have values of an earlier time and are not complete, as far as lists contain them.

@@ -143,7 +143,7 @@ impl Run<'_> {
         loop {
             self.learn(&mut known).await?;
             let Some(step) = plan::next_step(&known, self.job) else { break };
-            let before = self.cost();
+            let (before, had_read) = (self.cost(), *self.definitions_read.lock().await);
             // Edits have delays of their own, and a known workspace costs no request.
             let delayed = step != Step::Identity || !self.job.is_push();
             let taken = match self.not_due(step).filter(|_| delayed) {
@@ -158,6 +158,9 @@ impl Run<'_> {
                 }
             }
             known.done.insert(step);
+            if !had_read && *self.definitions_read.lock().await {
+                known.done.retain(|done| !matches!(done, Step::Fill(_)));
+            }
         }
         if let Some(error) = self.take_error().or_else(|| self.results().left.take()) {
             return Err(error);

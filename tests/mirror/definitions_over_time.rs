@@ -14,7 +14,7 @@ use crm_mirror::sync::Job;
 use serde_json::json;
 
 /// The interval after which definitions are read again.
-const INTERVAL: u64 = 6 * 3600;
+pub const INTERVAL: u64 = 6 * 3600;
 
 /// A workspace of this many contacts, mirrored, one interval later.
 pub async fn settled(contacts: usize, fields: &[NewField]) -> (Crm, Mirror) {

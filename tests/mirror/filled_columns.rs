@@ -1,9 +1,10 @@
 //! Columns of fields that become known: their values come from `extra` first, and one sweep replaces back-fills that would
 //! cost more.
 
-use crate::definitions_over_time::{field, fill, other_lists, settled};
+use crate::clocks::status_of;
+use crate::definitions_over_time::{INTERVAL, field, fill, other_lists, settled};
 use crate::support::{Crm, Mirror, noon};
-use crm_mirror::model::{DataType, Object, Op, Resource};
+use crm_mirror::model::{Clock as _, DataType, Object, Op, Resource};
 use crm_mirror::sandbox::{Fault, LoggedRequest, NewField, Rule, World};
 use crm_mirror::store::RunOutcome;
 use crm_mirror::sync::Job;
@@ -191,4 +192,47 @@ async fn nothing_is_listed_for_a_column_that_it_does_not_fill() {
         mirror.sync(&crm).await;
         mirror.assert_exact(&crm);
     }
+}
+
+/// While a column lacks values, neither `status` nor `verify` says that all is here.
+#[tokio::test]
+async fn column_that_is_not_filled_is_undecided_until_it_is() {
+    for data_type in [DataType::SingleSelect, DataType::LongText] {
+        let (crm, mirror) = settled(150, &[]).await;
+        crm.sandbox.with_world(|world| world.fields().define(field("late", data_type)));
+        fill(&crm, 0..120, "late", &json!("gold"));
+        mirror.run(&crm, &Job::sync().of(&[Resource::CustomFields])).await.unwrap();
+        for (undecided, all_is_here) in [(150, false), (0, true)] {
+            let found = mirror.verify(&crm, &Job::verify()).await.1;
+            let status = status_of(&mirror, crm.clock.now(), &[]);
+            assert_eq!(status.objects[0].undecided.map_or(0, |undecided| undecided.items), undecided, "{data_type:?}");
+            assert_eq!((found[0].1.open, found[0].1.is_clean()), (undecided, all_is_here), "{data_type:?}");
+            assert_eq!(status.up_to_date, all_is_here, "{data_type:?}");
+            crm.wait(600);
+            mirror.sync(&crm).await;
+        }
+        mirror.assert_exact(&crm);
+    }
+}
+
+/// Its key is seen in details, which are read after all columns were filled.
+#[tokio::test]
+async fn field_that_becomes_known_at_the_end_of_a_run_is_filled_in_it() {
+    let mut world = World::new(noon());
+    for n in 0..20 {
+        world.create(Object::Contact, &json!({"id": format!("ct{n:03}")}));
+    }
+    let crm = Crm::serve(world).await;
+    let mut mirror = Mirror::one_at_a_time();
+    mirror.settings.details = false;
+    for wait in [INTERVAL, 600] {
+        mirror.sync(&crm).await;
+        crm.wait(wait);
+    }
+    crm.sandbox.with_world(|world| world.fields().define(field("late", DataType::SingleSelect)));
+    fill(&crm, 0..20, "late", &json!("gold"));
+    mirror.settings.details = true;
+    mirror.sync(&crm).await;
+    mirror.assert_exact(&crm);
+    assert_eq!(mirror.count("contact_details WHERE extra IS NOT NULL"), 0);
 }

@@ -200,6 +200,8 @@ pub(in crate::sync) async fn compare_object(
         // What is in doubt is open, whether or not this comparison has met it.
         let open = found.max(tx.count_open(object, details)?);
         tx.claims().compared(object, Completeness { as_of, by_record }, open)?;
+        // What lacks values is no difference of records: it ends when they are filled.
+        let open = open.max(tx.goals().count_lacking(object, details)?);
         Ok((open, if details { tx.knowledge().count_due_details(object)? } else { 0 }))
     });
     (audit.findings.open, audit.findings.details_pending) = writing.await?;
