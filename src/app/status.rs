@@ -257,7 +257,7 @@ fn objects(tx: &ReadTx<'_>) -> Result<Vec<ObjectStatus>, StoreError> {
         (Resource::TeamMembers, guide::rows(tx, "team_members")?, Goal::Team),
         (Resource::CustomFields, guide::rows(tx, "custom_field_definitions")?, Goal::Definitions),
     ] {
-        let fresh = tx.goals().last_read(goal)?;
+        let fresh = tx.goals().last_read(goal)?.filter(|read| read.began > Instant::EPOCH);
         objects.push(ObjectStatus {
             object,
             rows,

@@ -69,7 +69,8 @@ const UNREAD_FIELDS: &str = "unread fields";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub struct LastRead {
-    /// Our clock when the read started; [`Instant::EPOCH`] if that clock was wrong.
+    /// Our clock when the read started; [`Instant::EPOCH`] if that clock was wrong. Of a list that proved nothing, it is the
+    /// start of the last one that did.
     pub began: Instant,
     pub finished: Instant,
     /// The ledger's steady clock when it started, where that matters: our clock may be set meanwhile.

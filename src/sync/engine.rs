@@ -105,23 +105,23 @@ impl Engine {
     /// since: it must be read again.
     pub(super) fn is_list_due(&self, fresh: Option<LastRead>, share: u32, now: Instant) -> bool {
         let Some(fresh) = fresh else { return true };
-        let due = (self.list_schedule)(fresh.began);
+        let due = (self.list_schedule)(fresh.finished);
         let is_over = |due| self.is_over(&fresh, now, due);
-        fresh.began > now || self.is_list_paid(&fresh, share, now) && due.is_some_and(is_over)
+        fresh.finished > now || self.is_list_paid(&fresh, share, now) && due.is_some_and(is_over)
     }
 
     /// Whether its share of the budget has paid for the last read of a list: a budget that cannot pay for the schedule
     /// delays the next one, so that records have their share.
     pub(super) fn is_list_paid(&self, fresh: &LastRead, share: u32, now: Instant) -> bool {
-        let paid = fresh.began.plus(self.meter.limits().time_to_earn(fresh.cost.unwrap_or_default(), share));
-        fresh.began > now || self.is_over(fresh, now, paid)
+        let paid = fresh.finished.plus(self.meter.limits().time_to_earn(fresh.cost.unwrap_or_default(), share));
+        fresh.finished > now || self.is_over(fresh, now, paid)
     }
 
     /// Whether an instant after a read has passed, by either clock.
     fn is_over(&self, fresh: &LastRead, now: Instant, due: Instant) -> bool {
         let steady = self.meter.ledger().steady_time();
         let passed = fresh.steady.map(|began| steady.since(began)).unwrap_or_default();
-        due <= now || passed >= due.since(fresh.began)
+        due <= now || passed >= due.since(fresh.finished)
     }
 
     /// The key and address that it asks with.

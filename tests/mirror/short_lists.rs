@@ -1,9 +1,10 @@
 //! Team members and definitions: short lists without an id filter. An item that one list lacks is removed when
 //! another one lacks it an hour later, and the changes of definitions are counted.
 
+use crate::clocks::status_of;
 use crate::support::prepared::prepared;
 use crate::support::{Crm, Mirror, noon};
-use crm_mirror::model::{Choice, DataType, Object, Resource};
+use crm_mirror::model::{Choice, Clock as _, DataType, Object, Resource};
 use crm_mirror::sandbox::{Fault, NewField, Rule, World};
 use crm_mirror::store::{DefinitionChanges, RunOutcome};
 use crm_mirror::sync::Job;
@@ -115,6 +116,8 @@ async fn list_that_becomes_empty_is_not_read_in_every_run() {
         crm.sandbox.faults().add(Rule::new(Fault::Body(empty.clone())).on(resource).forever());
     }
     crm.sandbox.clear_log();
+    let complete_as_of = || [2, 3].map(|list| status_of(&mirror, crm.clock.now(), &[]).objects[list].complete_as_of);
+    let before = complete_as_of();
     for _ in 0..30 {
         crm.wait(600);
         mirror.scheduled(&crm, &Job::sync()).await;
@@ -122,6 +125,7 @@ async fn list_that_becomes_empty_is_not_read_in_every_run() {
     let (team, definitions) =
         (crm.sandbox.log().lists(Resource::TeamMembers), crm.sandbox.log().lists(Resource::CustomFields));
     assert_eq!((team, definitions), (1, 4), "within five hours");
+    assert_eq!(complete_as_of(), before, "an empty list proves nothing");
 }
 
 #[tokio::test]

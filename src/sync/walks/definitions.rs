@@ -13,8 +13,8 @@ use super::short_list::{FetchedPage, ShortList};
 use crate::api::{ListQuery, PageSize, SortBy};
 use crate::model::{Definition, FieldKey, Instant, Object, Purpose, Record, RecordId, Resource, Ru};
 use crate::store::{
-    Goal, LastRead, ListedItems, ReadOf, Redefined, RefusedRemovals, RemovalDecision, RemovalShare, Tally,
-    WholeListKind,
+    Goal, LastRead, ListedItems, MirrorTx, ReadOf, Redefined, RefusedRemovals, RemovalDecision, RemovalShare,
+    StoreError, Tally, WholeListKind,
 };
 use crate::sync::error::SyncError;
 use crate::sync::plan::Step;
@@ -42,6 +42,11 @@ impl WholeLists {
 
     fn items(&self) -> ListedItems {
         ListedItems { ids: self.records.iter().map(|record| record.id.clone()).collect(), complete: self.complete }
+    }
+
+    /// Whether it is evidence about items of which so many are known.
+    fn proves(&self, known: usize) -> bool {
+        self.complete && (known == 0 || !self.records.is_empty())
     }
 
     fn last_read(&self, run: &Run<'_>) -> LastRead {
@@ -97,18 +102,25 @@ pub(in crate::sync) async fn refresh_definitions(run: &Run<'_>) -> Result<(), Sy
     let mut all = WholeLists::new(run);
     // One object after the other: a refused key or certificate costs one request.
     for object in Object::ALL {
-        all.pages += refresh_definitions_of(run, object).await?;
+        let (pages, proves) = refresh_definitions_of(run, object).await?;
+        (all.pages, all.complete) = (all.pages + pages, all.complete && proves);
     }
     let fresh = all.last_read(run);
     let writing = run.write(move |tx| {
         tx.unread().definitions_were_read()?;
-        tx.claims().reach(Goal::Definitions, fresh)
+        reach(tx, Goal::Definitions, fresh, all.complete)
     });
     writing.await
 }
 
-/// Reads the definitions of an object. Gives the number of their pages.
-async fn refresh_definitions_of(run: &Run<'_>, object: Object) -> Result<u64, SyncError> {
+/// Notes when a list was read, for the schedule. It is complete as of then only if it proves anything.
+fn reach(tx: &MirrorTx<'_>, goal: Goal, fresh: LastRead, proves: bool) -> Result<(), StoreError> {
+    let before = tx.goals().last_read(goal)?.map_or(Instant::EPOCH, |read| read.began);
+    tx.claims().reach(goal, LastRead { began: if proves { fresh.began } else { before }, ..fresh })
+}
+
+/// Reads the definitions of an object. Gives the number of their pages, and whether they are evidence.
+async fn refresh_definitions_of(run: &Run<'_>, object: Object) -> Result<(u64, bool), SyncError> {
     // A definition that moves in between is on both lists, and the later one counts; or on neither, and is looked for again
     // as any other that is not listed.
     let mut list = WholeLists::new(run);
@@ -124,7 +136,7 @@ async fn refresh_definitions_of(run: &Run<'_>, object: Object) -> Result<u64, Sy
     list.records.retain(|record| {
         record.text(Resource::CustomFields, "objectType").is_none_or(|shown| shown == object.as_str())
     });
-    let mut items = list.items();
+    let (mut items, proves) = (list.items(), list.proves(known.len()));
     // One key is one field: a definition that is not listed, and whose key another one has, is replaced.
     let is_active =
         |record: &Record, key: &FieldKey| has(record, "key", key.as_str()) && has(record, "status", "ACTIVE");
@@ -158,7 +170,7 @@ async fn refresh_definitions_of(run: &Run<'_>, object: Object) -> Result<u64, Sy
         let key: String = key.as_str().chars().take(40).collect();
         run.warn(format!("the values of the custom field `{key}` of {object} are kept in `extra`"));
     }
-    Ok(list.pages)
+    Ok((list.pages, proves))
 }
 
 /// Reads the definitions again in a run in which a record had an unknown key. If that fails, the run goes on: the
@@ -200,7 +212,7 @@ pub(in crate::sync) async fn refresh_team(run: &Run<'_>) -> Result<(), SyncError
         let (kind, known) = (WholeListKind::Team, tx.team_ids()?);
         let (gone, refused) = decided(tx.knowledge().decide_unlisted(kind, &known, &list.items(), &guard, steady)?);
         let tally = tx.records().apply_team(&list.records, &gone, list.asked_at)?;
-        tx.claims().reach(Goal::Team, fresh)?;
+        reach(tx, Goal::Team, fresh, list.proves(known.len()))?;
         Ok((tally, refused))
     });
     let (tally, refused) = writing.await?;
