@@ -19,11 +19,11 @@ use rusqlite::params;
 use rusqlite::types::ValueRef;
 
 use crate::model::{
-    AnswerTime, CustomField, FieldKey, FieldProjection, FieldValue, Instant, Object, Record, RecordId, SqlValue,
+    AnswerTime, CustomField, FieldKey, FieldProjection, FieldValue, Instant, Object, Record, RecordId, Ru, SqlValue,
     growing,
 };
 use crate::store::records::doubts::{Doubt, MAX_WAIT, key_type};
-use crate::store::{ReadTx, Result, Shape, Source, Statements, UnreadTx, json_list};
+use crate::store::{FieldToBackFill, ReadTx, Result, Shape, Source, Statements, UnreadTx, json_list};
 
 /// How long a record waits after the first failure of its detail, for each request that was made.
 const WAIT_PER_REQUEST: Duration = Duration::from_secs(12 * 60);
@@ -236,9 +236,10 @@ impl UnreadTx<'_> {
 
     /// The records that must be read again, now that the definitions were read and their columns updated: those whose last
     /// answer lacked the key of an active field, some at a time. As long as most of those that were read had the key, four
-    /// times as many others are: a service that omits it would be asked for the same values again and again.
-    pub fn take_lacking(&self, object: Object) -> Result<Vec<RecordId>> {
-        let (layout, keys, mut again) = (self.tx.layout(), key_type(object), Vec::new());
+    /// times as many others are: a service that omits it would be asked for the same values again and again. A column that
+    /// lists show is filled again where more records lack it than `price`, which is that of a sweep.
+    pub fn take_lacking(&self, object: Object, price: Ru) -> Result<(Vec<RecordId>, Vec<FieldToBackFill>)> {
+        let (layout, keys, mut again, mut to_fill) = (self.tx.layout(), key_type(object), Vec::new(), Vec::new());
         let mut most = MAX_RECORDS;
         let lacking: BTreeMap<String, u32> = self.tuples(
             "SELECT value, count(*) FROM unshown_columns, json_each(columns) WHERE object_type = ?1 GROUP BY value",
@@ -259,17 +260,22 @@ impl UnreadTx<'_> {
                 most = most.max((before - records).saturating_mul(4));
             }
             let readings = if had_it { 0 } else { known.tries };
-            if readings < MAX_READINGS {
-                again.push(field.column.as_str());
+            match readings < MAX_READINGS {
+                true if !field.data_type.detail_only() && u64::from(records) > price.get() => {
+                    to_fill.push(FieldToBackFill { definition: field.definition.clone(), is_new: false });
+                }
+                true => again.push(field.column.as_str()),
+                false => {}
             }
             let (tries, version) = ((readings + 1) % READINGS_OF_A_ROUND, Some(records.to_string()));
             self.tx.knowledge().set_doubt(of_field, &Doubt { tries, version, ..Doubt::default() })?;
         }
-        self.column(
+        let records = self.column(
             "SELECT DISTINCT record_id FROM unshown_columns, json_each(columns) WHERE object_type = ?1
              AND value IN (SELECT value FROM json_each(?2)) ORDER BY record_id LIMIT ?3",
             params![object, serde_json::json!(again).to_string(), most],
-        )
+        );
+        Ok((records?, to_fill))
     }
 
     /// Notes a changed record if the list omitted a stored value: a missing key is no information about the value

@@ -9,6 +9,7 @@ use std::collections::HashSet;
 
 use super::anomaly::Anomaly;
 use super::omitted_values;
+use super::range::price;
 use super::short_list::{FetchedPage, ShortList};
 use crate::api::{ListQuery, PageSize, SortBy};
 use crate::model::{Definition, FieldKey, Instant, Object, Purpose, Record, RecordId, Resource, Ru};
@@ -151,8 +152,10 @@ async fn refresh_definitions_of(run: &Run<'_>, object: Object) -> Result<(u64, b
         let kind = WholeListKind::Definitions(object);
         let (mut gone, refused) = decided(tx.knowledge().decide_unlisted(kind, &active, &items, &guard, steady)?);
         gone.extend(replaced);
-        let redefined = tx.custom().apply_definitions(object, &list.records, &gone, (list.asked_at, now))?;
-        omitted_values::mark_unshown(tx, object, &tx.unread().take_lacking(object)?, details)?;
+        let mut redefined = tx.custom().apply_definitions(object, &list.records, &gone, (list.asked_at, now))?;
+        let (lacking, again) = tx.unread().take_lacking(object, price(tx.count_rows(object)?))?;
+        omitted_values::mark_unshown(tx, object, &lacking, details)?;
+        redefined.to_fill.extend(again);
         // In the same transaction, so that a new column is always filled.
         tx.claims().fill_again(object, &redefined.to_fill)?;
         if !redefined.to_fill.is_empty() {

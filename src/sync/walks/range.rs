@@ -3,10 +3,16 @@
 use std::time::Duration;
 
 use crate::api::{ListQuery, PageSize, SortBy};
-use crate::model::{Instant, Op, Resource, TimeBounds, TimeField, TimeRange};
+use crate::model::{Instant, Op, Resource, Ru, TimeBounds, TimeField, TimeRange};
 
 /// What a tie is cut to: the service may compare at another precision than it shows.
 pub(super) const SECOND: Duration = Duration::from_secs(1);
+
+/// What a sweep of so many rows costs: each page but the first repeats a row of the page before, and the rows without a date
+/// have one of their own.
+pub fn price(rows: u64) -> Ru {
+    Ru::new(if rows > 100 { (rows - 1).div_ceil(99) + 1 } else { 1 })
+}
 
 impl TimeRange {
     /// What is left of it by value: rows at or after this.

@@ -11,8 +11,9 @@ use std::time::Duration;
 use futures_util::stream::{self, StreamExt as _};
 
 use super::pages::WalkPurpose;
+pub use super::range::price;
 use super::walk::{MAX_STRETCHES, Seen, Walk};
-use crate::model::{Instant, Object, Ru, TimeBounds, TimeField, TimeRange};
+use crate::model::{Instant, Object, TimeBounds, TimeField, TimeRange};
 use crate::store::{
     Checkpoint, Completeness, Goal, KnownChanges, LastRead, MirrorTx, ReadOf, ReadTx, StoreError, UnprovenRanges,
     uncovered,
@@ -22,12 +23,6 @@ use crate::sync::error::SyncError;
 use crate::sync::job::{Job, JobKind};
 use crate::sync::run::Run;
 use crate::sync::walks::{first_copy, pages, service_clock};
-
-/// What a sweep of so many rows costs: each page but the first repeats a row of the page before, and the rows without a date
-/// have one of their own.
-pub fn price(rows: u64) -> Ru {
-    Ru::new(if rows > 100 { (rows - 1).div_ceil(99) + 1 } else { 1 })
-}
 
 /// A sweep in progress, computed from what its parts have stored.
 #[derive(Clone, Debug, PartialEq)]
