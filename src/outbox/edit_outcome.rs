@@ -247,7 +247,8 @@ impl EditTx<'_, '_> {
                 self.all(&sent, &step(EditState::Rejected, trail::NOT_SHOWN))?;
             }
             _ => {
-                let is_accepted = self.is_stored_otherwise(carrier, &record)?;
+                // Where every value is the one from before, nothing shows that the update has made this version.
+                let is_accepted = !is_every(FieldState::Unchanged) && self.is_stored_otherwise(carrier, &record)?;
                 let why = if is_accepted { trail::STORED_OTHERWISE } else { trail::UNCERTAIN };
                 for edit in &sent {
                     let own = field_verdict::field_states(&edit.fields, &self.editable, &record.values);

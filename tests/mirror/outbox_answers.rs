@@ -428,3 +428,16 @@ async fn value_that_the_service_stores_in_another_form_is_nobody_elses_change() 
         assert_eq!(why.contains("somebody else's change"), is_changed, "{why}");
     }
 }
+
+/// A service that answers with the record as it is, and does not carry the update out: the version is somebody else's.
+#[tokio::test]
+async fn success_with_the_values_from_before_does_not_claim_that_the_update_was_stored() {
+    let (crm, mirror) = mirrored(1).await;
+    set_position(&mirror, "c0", "CTO");
+    crm.sandbox.with_world(|world| world.edit(CONTACT, "c0", &json!({"name": "Bea"})));
+    crm.sandbox.faults().add(Rule::new(Fault::NotApplied).method("PATCH"));
+    push(&mirror, &crm).await;
+    assert_eq!((states(&mirror).as_str(), methods(&crm).as_str()), ("conflict", "PATCH GET"));
+    let why = mirror.one("SELECT why FROM outbox_events ORDER BY id DESC LIMIT 1");
+    assert!(why.contains("may have been applied before somebody else's change"), "{why}");
+}
