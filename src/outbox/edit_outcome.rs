@@ -8,7 +8,7 @@ use super::patch_answer::{self, AfterAnswer, PatchOutcome, StoredRequest};
 use super::patch_request::{self, RecordStep};
 use super::typed_values::Given;
 use super::{delay, trail};
-use crate::model::{DelayScope, EditState, Editable, Etag, FieldValue, MirroredRecord, Record, RequestStamp};
+use crate::model::{DelayScope, EditState, Editable, Etag, MirroredRecord, Record, RequestStamp};
 use crate::store::{Applied, Edit, EditStep, StoreError, record_removed};
 
 impl EditTx<'_, '_> {
@@ -148,13 +148,9 @@ impl EditTx<'_, '_> {
         let sent = sent_with(&edits, request);
         let mut applied = None;
         if let Some(record) = record {
-            // A field may have a time of its own, which changed with it.
-            let stamps: Vec<String> =
-                self.sent_values(request).into_iter().flatten().map(|(field, _)| format!("{}At", field.wire)).collect();
-            let mut shown = self.object.fields().iter().zip(&record.fields);
-            let complete = shown
-                .all(|(field, value)| *value != FieldValue::Absent || !stamps.iter().any(|stamp| stamp == field.wire));
-            applied = self.tx.records().apply_confirmation(self.object, record, &request.if_match, complete, asked)?;
+            let sent = self.sent_values(request).unwrap_or_default();
+            let columns: Vec<&str> = sent.iter().map(|(field, _)| &*field.column).collect();
+            applied = self.tx.records().apply_confirmation(self.object, record, &request.if_match, &columns, asked)?;
         }
         self.accepts_updates(request.custom)?;
         let why = if replayed == Some(true) { trail::REPLAYED } else { trail::CONFIRMED };

@@ -80,7 +80,7 @@ impl Engine {
         for step in &steps {
             match step {
                 Step::Edits => {
-                    let details = self.settings.details;
+                    let details = steps.iter().any(|step| matches!(step, Step::Details(_)));
                     forecast.edits += self.store.read(move |tx| of_edits(tx, details)).await?;
                 }
                 Step::Definitions => forecast.short_lists += LISTS,
@@ -163,13 +163,8 @@ impl Engine {
 fn of_edits(tx: &ReadTx<'_>, details: bool) -> Result<Ru, StoreError> {
     let mut edits = outbox_report::edits(tx, false)?;
     edits.retain(Edit::waits);
-    // The answer does not show when such a field was changed, so the detail is read again.
-    let is_stamped = |edit: &Edit, column: &str| {
-        let stamp = format!("{column}At");
-        edit.object.fields().iter().any(|field| field.wire == stamp)
-    };
-    let reads_again = |edit: &&Edit| details && edit.fields.keys().any(|column| is_stamped(edit, column));
+    // The answer to an update is no detail, so the detail is read again.
     let again: BTreeSet<(Object, &str)> =
-        edits.iter().filter(reads_again).map(|edit| (edit.object, edit.record.as_str())).collect();
+        edits.iter().filter(|_| details).map(|edit| (edit.object, edit.record.as_str())).collect();
     Ok(outbox_report::price(&edits) + Ru::of_edits(0, again.len() as u64))
 }

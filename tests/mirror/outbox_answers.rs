@@ -441,3 +441,25 @@ async fn success_with_the_values_from_before_does_not_claim_that_the_update_was_
     let why = mirror.one("SELECT why FROM outbox_events ORDER BY id DESC LIMIT 1");
     assert!(why.contains("may have been applied before somebody else's change"), "{why}");
 }
+
+/// The answer to an update is no detail: what it has in place of fields that only details show, and of a group, tells nothing.
+#[tokio::test]
+async fn answer_to_an_update_tells_nothing_of_what_was_not_submitted_and_only_details_show() {
+    let (crm, mirror) = mirrored(1).await;
+    crm.sandbox.with_world(|world| world.edit(CONTACT, "c0", &json!({"language": "en", "location": {"city": "Bern"}})));
+    mirror.sync(&crm).await;
+    let compact = |body: &str, _: &str| {
+        let mut body: serde_json::Value = serde_json::from_str(body).unwrap();
+        for name in ["notes", "language", "location", "customFields"] {
+            body["data"][name] = json!(null);
+        }
+        body.to_string()
+    };
+    crm.sandbox.faults().add(Rule::new(Fault::Rewritten(compact, String::new())).method("PATCH"));
+    set_position(&mirror, "c0", "CTO");
+    push(&mirror, &crm).await;
+    let row = "SELECT position || notes || language || location_city || details_current FROM contacts_full";
+    assert_eq!((states(&mirror).as_str(), mirror.one(row).as_str()), ("applied", "'CTOoldenBern0'"));
+    assert_eq!(mirror.sync(&crm).await.tally.details, 1);
+    mirror.assert_exact(&crm);
+}

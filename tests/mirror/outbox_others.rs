@@ -105,7 +105,7 @@ async fn waiting_edits_become_one_request_and_are_sent_in_order() {
     let bodies: Vec<Value> = carried_out(&crm).into_iter().map(|(_, body)| body).collect();
     assert_eq!(bodies, [json!({"position": "CFO", "language": "de"}), json!({"position": "COO"})]);
     assert_eq!(mirror.one("SELECT group_concat(merged_into) FROM outbox"), "'2'");
-    mirror.assert_exact(&crm);
+    mirror.assert_exact_lists(&crm);
 }
 
 #[tokio::test]
@@ -122,7 +122,7 @@ async fn edits_refused_together_are_sent_one_by_one() {
     let why =
         "SELECT instr(json_extract(answer, '$.message'), 'customFields.short_text: ') > 0 FROM outbox WHERE id = 2";
     assert_eq!(mirror.one(why), "1");
-    assert_eq!(crm.charged(), 4);
+    assert_eq!(crm.charged(), 5, "the update of one is followed by the detail, which shows what the next replaces");
 }
 
 /// A person resolves a conflict although a later edit sets the same field: the last value is the one that is sent.
@@ -173,7 +173,7 @@ async fn edit_of_a_removed_record_is_rejected_and_the_record_removed() {
     crm.wait(60);
     push(&mirror, &crm).await;
     assert_eq!((states(&mirror).as_str(), carried_out(&crm).len()), ("rejected applied", 1));
-    mirror.assert_exact(&crm);
+    mirror.assert_exact_lists(&crm);
 }
 
 #[tokio::test]

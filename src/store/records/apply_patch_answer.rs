@@ -1,10 +1,9 @@
 //! Applies the answer to an update to the mirror at once.
 //!
-//! # Why the detail may stay current
-//! An update names the version that it replaces, and is applied to no other. So only our update lies between that
-//! version and the new one: a detail that was read at the replaced version is valid for the new one, if the answer
-//! contains every submitted field. If it does not (`notes` changes `notesAt`, which no confirmation contains), the
-//! detail keeps its old version and is due again.
+//! # What an answer to an update tells
+//! It is no detail (reference, *PATCH /contacts/{id}*): it tells what lists tell, and what was submitted. About other fields
+//! of a detail it tells nothing, whatever it has in their place, and the update may have changed them, too. So the detail
+//! keeps the version that it was read at, and is due.
 //!
 //! A replayed answer may be old, so it is applied only to a row that still has the replaced version: any other row is
 //! newer. To that row it is applied whatever its `updatedAt`: the clocks of app servers differ, and the etag proves that
@@ -17,21 +16,20 @@ use crate::store::{Applied, RecordsTx, Result, Shape, Shows, Source, Statements}
 const CUSTOM: &str = "customFields";
 
 impl RecordsTx<'_> {
-    /// Writes the compact answer to an update; fields that it does not contain are unchanged. `complete` says whether
-    /// it contains everything that the update changed. Returns the effect; `None` if the row did not have the version
-    /// `replaced`. Then it has the new version, or none is known until an answer shows one.
+    /// Writes the compact answer to an update of the `submitted` columns; fields that it does not tell are unchanged.
+    /// Returns the effect; `None` if the row did not have the version `replaced`. Then it has the new version, or none is
+    /// known until an answer shows one.
     pub fn apply_confirmation(
         &self,
         object: Object,
         record: &Record,
         replaced: &Etag,
-        complete: bool,
+        submitted: &[&str],
         asked: &RequestStamp,
     ) -> Result<Option<Applied>> {
         let (list, detail) = (self.tx.shapes().list(object), self.tx.shapes().detail(object));
-        let Some((etag, old_list, _)) = self.version(&list, record)? else {
-            return Ok(None);
-        };
+        let record = &self.told(object, record, submitted);
+        let Some((etag, old_list, _)) = self.version(&list, record)? else { return Ok(None) };
         if etag.as_deref() != Some(replaced.as_str()) {
             if let Some(etag) = etag.filter(|etag| record.version(object) != Some(etag)) {
                 self.forget_version(object, &record.id, &Etag::new(etag))?;
@@ -39,7 +37,7 @@ impl RecordsTx<'_> {
             return Ok(None);
         }
         let old_list = old_list.map(|text| Extra::from_json(object, &text)).unwrap_or_default();
-        let mut extra = self.without_fields_of(object, record, FieldProjection::List, old_list.clone());
+        let mut extra = self.without_fields_of(object, record, FieldProjection::List, old_list);
         extra.sources.extend(record.extra.sources.clone());
         // Unknown fields are updated if a list contained them.
         for (name, source) in &record.detail_extra.sources {
@@ -48,22 +46,31 @@ impl RecordsTx<'_> {
         let answer = WrittenAnswer::from(asked);
         let applied = self.write(object, &list, record, &extra, WrittenAnswer { follows: true, ..answer })?;
         self.tx.unread().mark_unshown(object, record, Shows::Nothing)?;
-        let found = self.version(&detail, record)?;
-        let Some((detail_etag, old_detail, fetched_at)) = found else {
-            return Ok(Some(applied));
-        };
-        let carried = complete
-            && !record.custom.contains(&FieldValue::Withheld)
-            && detail_etag.as_deref() == Some(replaced.as_str());
-        let of_detail = if carried { record.clone() } else { record.with_field(object, "etag", FieldValue::Absent) };
+        let Some((_, old_detail, fetched_at)) = self.version(&detail, record)? else { return Ok(Some(applied)) };
+        let of_detail = record.with_field(object, "etag", FieldValue::Absent);
         let old_detail = old_detail.map(|text| Extra::from_json(object, &text)).unwrap_or_default();
-        let mut extra = self.without_fields_of(object, record, FieldProjection::Detail, old_detail);
-        let unknown = record.detail_extra.sources.iter().filter(|(name, _)| !old_list.sources.contains_key(*name));
-        extra.sources.extend(unknown.map(|(name, source)| (name.clone(), source.clone())));
+        let extra = self.without_fields_of(object, record, FieldProjection::Detail, old_detail);
         // The detail was not read again: its age is unchanged.
         let read_at = fetched_at.parse().unwrap_or(asked.at);
         self.write(object, &detail, &of_detail, &extra, WrittenAnswer { read_at, ..answer })?;
         Ok(Some(applied))
+    }
+
+    /// What the answer to an update tells. As in a list, null in place of a group clears nothing.
+    fn told(&self, object: Object, record: &Record, submitted: &[&str]) -> Record {
+        let (mut told, layout) = (record.clone(), self.tx.layout());
+        let standard = object.fields().iter();
+        let standard = standard.map(|f| (f.column, f.projection == FieldProjection::Detail, f.wire.contains('.')));
+        let custom = layout.of(object).fields().iter().map(|f| (f.column.as_str(), f.data_type.detail_only(), false));
+        let values = told.fields.iter_mut().chain(&mut told.custom);
+        for ((column, of_detail, is_in_group), value) in standard.chain(custom).zip(values) {
+            if of_detail && !submitted.contains(&column) {
+                *value = FieldValue::Absent;
+            } else if *value == FieldValue::Withheld || is_in_group && *value == FieldValue::Null {
+                *value = FieldValue::Omitted;
+            }
+        }
+        told
     }
 
     #[allow(clippy::type_complexity, reason = "three columns of one row")]
@@ -83,7 +90,7 @@ impl RecordsTx<'_> {
         mut extra: Extra,
     ) -> Extra {
         for (field, value) in object.fields().iter().zip(&record.fields) {
-            if field.projection != shown || *value == FieldValue::Absent {
+            if field.projection != shown || matches!(value, FieldValue::Absent | FieldValue::Omitted) {
                 continue;
             }
             extra.remove("", field.wire);
@@ -94,7 +101,8 @@ impl RecordsTx<'_> {
         }
         let layout = self.tx.layout();
         for (field, value) in layout.of(object).fields().iter().zip(&record.custom) {
-            if field.data_type.detail_only() == (shown == FieldProjection::Detail) && *value != FieldValue::Absent {
+            let is_shown = !matches!(value, FieldValue::Absent | FieldValue::Omitted);
+            if field.data_type.detail_only() == (shown == FieldProjection::Detail) && is_shown {
                 extra.remove("", CUSTOM);
                 extra.remove(CUSTOM, field.key.as_str());
             }
