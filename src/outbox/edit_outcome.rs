@@ -201,14 +201,20 @@ impl EditTx<'_, '_> {
         Ok(next == RecordStep::Read)
     }
 
-    /// The record was read back and is stored in the mirror: decides on a request of unknown outcome.
-    pub(super) fn was_read_back(&mut self, carrier: i64) -> Result<NextStep, StoreError> {
+    /// The record was read back and is stored in the mirror: decides on a request of unknown outcome. One that was read
+    /// `at_once`, and has the version from before an answer, decides nothing: the next read does.
+    pub(super) fn was_read_back(&mut self, carrier: i64, at_once: bool) -> Result<NextStep, StoreError> {
         let edits = self.edits()?;
         let sent = group(&edits, carrier);
         let Some(record) = self.mirrored(&edits)? else { return Ok(NextStep::Wait) };
         let fields = patch_request::union(&sent);
         let detail = fields.keys().any(|column| self.editable.get(column).is_some_and(|field| field.detail_only));
         if sent.is_empty() || detail && !record.details_current {
+            return Ok(NextStep::Wait);
+        }
+        let replaced = sent.iter().find_map(|edit| edit.if_match.as_ref());
+        let is_same_version = replaced.is_some() && replaced == record.etag.as_ref();
+        if at_once && is_same_version && sent.iter().any(|edit| matches!(edit.status, Some(200..=299 | 412))) {
             return Ok(NextStep::Wait);
         }
         self.amend(DelayScope::Record, delay::after_read)?;
@@ -223,10 +229,8 @@ impl EditTx<'_, '_> {
             }
             return Ok(NextStep::Decide);
         }
-        let replaced = sent.iter().find_map(|edit| edit.if_match.as_ref());
         let request = self.stored_request(&edits, carrier);
         let is_every = |wanted: FieldState| states.iter().all(|state| *state == wanted);
-        let is_same_version = replaced.is_some() && replaced == record.etag.as_ref();
         let verdict = field_verdict::after_doubt(
             request.is_some(),
             sent.first().and_then(|edit| edit.status),

@@ -214,7 +214,7 @@ async fn read_back(edits: usize, known: Known, shown: Shown) -> (NextStep, EditS
             }
             shown.store(tx);
             open.now = clock;
-            let mut after = open.was_read_back(request.carrier)?;
+            let mut after = open.was_read_back(request.carrier, false)?;
             if let NextStep::Send(request) = &mut after {
                 request.key.clear();
             }
@@ -286,7 +286,7 @@ async fn a_request_without_edits_waits() {
     let (_dir, store) = mirror(json!({ "id": "c", "etag": "\"v1\"", "position": "A" })).await;
     let read = store.write(|tx| {
         let (record, rules) = (RecordId::new("c"), rules(100));
-        send(tx, &record, &rules, FIRST).0.was_read_back(99)
+        send(tx, &record, &rules, FIRST).0.was_read_back(99, false)
     });
     assert_eq!(read.await.unwrap(), NextStep::Wait);
 }
@@ -446,7 +446,7 @@ async fn field_that_cannot_be_edited_any_more_needs_no_detail() {
         edits.editable.remove("position");
         fixture::list(tx, "\"v2\"", "X");
         tx.edits().give_up_request(&[request.carrier], true).unwrap();
-        assert_eq!(edits.was_read_back(request.carrier).unwrap(), NextStep::Decide);
+        assert_eq!(edits.was_read_back(request.carrier, false).unwrap(), NextStep::Decide);
         fixture::ended(tx, 1)
     });
     assert_eq!(last.await, (EditState::Rejected, trail::NOT_SHOWN.to_string()));
@@ -467,7 +467,7 @@ async fn one_field_that_the_record_does_not_show_leaves_the_doubt_open() {
             }
             edits.editable.remove("position");
             Shown::Detail("X", "X").store(tx);
-            edits.was_read_back(request.carrier).unwrap();
+            edits.was_read_back(request.carrier, false).unwrap();
             fixture::ended(tx, 1)
         });
         assert_eq!(last.await, (state, why.to_string()), "in doubt: {doubt}");
@@ -482,7 +482,7 @@ async fn no_edit_of_a_request_is_sent_again_if_a_part_of_it_is_there() {
             let (mut edits, request) = send(tx, &record, &rules, Sent { edits: 2, ..FIRST });
             shown.store(tx);
             tx.edits().give_up_request(&[1, 2], true).unwrap();
-            edits.was_read_back(request.carrier).unwrap();
+            edits.was_read_back(request.carrier, false).unwrap();
             [1, 2].map(|edit| fixture::ended(tx, edit))
         });
         assert_eq!(last.await, [1, 2].map(|_| (EditState::Conflict, trail::UNCERTAIN.to_string())), "{shown:?}");

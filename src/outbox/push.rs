@@ -131,25 +131,25 @@ impl RecordPush<'_> {
 
     /// Sends the record's edits, one request after the other, as long as its delay allows.
     async fn push(&self) -> Result<(), OutboxError> {
-        let (mut next, mut just_read) = (NextStep::Decide, false);
+        let (mut next, mut just_read, mut at_once) = (NextStep::Decide, false, false);
         loop {
             next = match next {
                 NextStep::Wait => return Ok(()),
                 NextStep::Decide => self.edit(move |edits| edits.next_request(just_read)).await?,
                 NextStep::Read(carrier) => {
                     just_read = true;
-                    self.read_back(carrier).await?
+                    self.read_back(carrier.map(|carrier| (carrier, at_once))).await?
                 }
                 NextStep::Send(request) => {
-                    just_read = false;
+                    (just_read, at_once) = (false, true);
                     self.send(request).await?
                 }
             };
         }
     }
 
-    /// Reads a record into the mirror and, if a request is given, decides on its outcome.
-    async fn read_back(&self, carrier: Option<i64>) -> Result<NextStep, OutboxError> {
+    /// Reads a record into the mirror and, if a request is given, decides on its outcome, perhaps at once.
+    async fn read_back(&self, carrier: Option<(i64, bool)>) -> Result<NextStep, OutboxError> {
         let RecordPush { pusher, pass, object, id } = *self;
         match pusher.client.detail(object, id, Purpose::Outbox).await {
             Ok(answer) => self.take_detail(carrier, answer).await,
@@ -176,7 +176,7 @@ impl RecordPush<'_> {
     }
 
     /// Stores a detail in the mirror, and decides on the request, in one transaction.
-    async fn take_detail(&self, carrier: Option<i64>, answer: ServiceAnswer) -> Result<NextStep, OutboxError> {
+    async fn take_detail(&self, carrier: Option<(i64, bool)>, answer: ServiceAnswer) -> Result<NextStep, OutboxError> {
         let RecordPush { object, id, .. } = *self;
         let its_id = id.clone();
         let done = self.edit(move |edits| {
@@ -192,7 +192,7 @@ impl RecordPush<'_> {
             match carrier {
                 // It decides nothing, nor does the row, which may be older than the request.
                 _ if applied == Applied::Older => Ok(NextStep::Wait),
-                Some(carrier) => edits.was_read_back(carrier),
+                Some((carrier, at_once)) => edits.was_read_back(carrier, at_once),
                 // The same read again would show the same: the next one is subject to the delay.
                 None if edits.needs_read()? => {
                     let why =

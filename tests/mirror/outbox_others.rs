@@ -6,7 +6,7 @@ use crate::outbox_bench::{
     CONTACT, by_hand, carried_out, decide, mirrored, patches, push, said, set_position, sql, states, there,
 };
 use crate::support::noon;
-use crm_mirror::model::{Object, Ru};
+use crm_mirror::model::{Clock, Object, Ru};
 use crm_mirror::outbox::user_decisions::Decision;
 use crm_mirror::sandbox::{Fault, RequestLine, Rule, World};
 use crm_mirror::store::RunOutcome;
@@ -123,6 +123,30 @@ async fn edits_refused_together_are_sent_one_by_one() {
         "SELECT instr(json_extract(answer, '$.message'), 'customFields.short_text: ') > 0 FROM outbox WHERE id = 2";
     assert_eq!(mirror.one(why), "1");
     assert_eq!(crm.charged(), 5, "the update of one is followed by the detail, which shows what the next replaces");
+}
+
+/// A replica that lags shows the version that was just refused, or replaced: neither a new request nor the same one follows.
+#[tokio::test]
+async fn read_that_shows_the_version_from_before_an_answer_decides_nothing() {
+    for (is_applied, expected) in [(false, "PATCH GET GET PATCH"), (true, "PATCH GET GET")] {
+        let (crm, mirror) = mirrored().await;
+        set_position(&mirror, "a", "CTO");
+        crm.sandbox.faults().add(Rule::new(Fault::AsOf(crm.clock.now())).method("GET").forever());
+        crm.wait(1);
+        if is_applied {
+            crm.sandbox.faults().add(Rule::new(Fault::Body("{}".into())).method("PATCH"));
+        } else {
+            crm.sandbox.with_world(|world| world.edit(CONTACT, "a", &json!({"name": "Bea"})));
+        }
+        push(&mirror, &crm).await;
+        assert_eq!((states(&mirror).as_str(), crm.sandbox.log().len()), ("sending", 2), "{is_applied}");
+        crm.wait(60);
+        crm.sandbox.faults().clear();
+        push(&mirror, &crm).await;
+        let log = crm.sandbox.log();
+        let methods: Vec<&str> = log.entries().iter().map(|entry| entry.asked.method.as_str()).collect();
+        assert_eq!((states(&mirror).as_str(), methods.join(" ").as_str()), ("applied", expected), "{is_applied}");
+    }
 }
 
 /// A person resolves a conflict although a later edit sets the same field: the last value is the one that is sent.

@@ -151,12 +151,11 @@ impl EditsTx<'_> {
     }
 
     /// Discards the request of edits that are being sent: the record is read before anything else. `doubt` says whether
-    /// it may have been applied; then the version that it replaces is kept. The first of the edits holds the request.
+    /// it may have been applied. The version that it replaces is kept. The first of the edits holds the request.
     pub fn give_up_request(&self, edits: &[i64], doubt: bool) -> Result<()> {
         self.run(
             "UPDATE outbox SET body = NULL, idempotency_key = NULL,
-                 if_match = CASE WHEN ?3 THEN coalesce(if_match,
-                     (SELECT c.if_match FROM outbox AS c WHERE c.id = outbox.merged_into)) END,
+                 if_match = coalesce(if_match, (SELECT c.if_match FROM outbox AS c WHERE c.id = outbox.merged_into)),
                  first_sent_at = CASE WHEN ?3 THEN first_sent_at END,
                  merged_into = CASE WHEN id <> ?2 THEN ?2 END
              WHERE id IN (SELECT value FROM json_each(?1))",
