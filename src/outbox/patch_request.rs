@@ -58,8 +58,10 @@ pub fn next(
     editable: &BTreeMap<String, Editable>,
     (custom, just_read): (bool, bool),
 ) -> RecordStep {
+    // One that changes nothing was made while another was being sent: what the record has depends on what became of that.
     let is_proven = |edit: &Edit, held: &MirroredRecord| {
-        edit.fields.keys().filter(|column| editable.contains_key(*column)).all(|column| held.proves(column, just_read))
+        let mut known = edit.fields.iter().filter(|(column, _)| editable.contains_key(*column));
+        known.all(|(column, (before, after))| held.proves(column, just_read) && (just_read || before != after))
     };
     let mut edits = edits.iter().filter(|edit| edit.merged_into.is_none() && edit.state != EditState::Held);
     let Some(first) = edits.next() else { return RecordStep::Nothing };

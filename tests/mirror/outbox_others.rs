@@ -149,6 +149,21 @@ async fn read_that_shows_the_version_from_before_an_answer_decides_nothing() {
     }
 }
 
+/// A person takes an edit back while it is being sent, and drops it: it may have been applied.
+#[tokio::test]
+async fn edit_that_restores_a_value_is_not_applied_while_a_dropped_one_may_have_been() {
+    let (crm, mirror) = mirrored().await;
+    set_position(&mirror, "a", "CTO");
+    crm.sandbox.faults().add(Rule::new(Fault::StatusAfterApply(504)).method("PATCH"));
+    push(&mirror, &crm).await;
+    set_position(&mirror, "a", "CEO");
+    decide(&mirror, &crm, [1], Decision::Drop);
+    crm.wait(10);
+    push(&mirror, &crm).await;
+    assert_eq!((states(&mirror).as_str(), there(&crm, "a", "position")), ("dropped conflict", json!("CTO")));
+    assert_eq!(mirror.one("SELECT theirs FROM outbox WHERE id = 2"), r#"'{"position":"CTO"}'"#);
+}
+
 /// A person resolves a conflict although a later edit sets the same field: the last value is the one that is sent.
 #[tokio::test]
 async fn edit_that_a_later_one_replaces_is_not_said_to_be_applied() {
