@@ -55,7 +55,7 @@ impl Pusher {
             Ok(counts) => {
                 let push = &mut pushed.push;
                 (push.waiting, push.in_doubt) = (counts.queued + counts.sending, counts.sending);
-                (push.in_conflict, push.held) = (counts.conflict, counts.held);
+                (push.in_conflict, push.all_rejected, push.held) = (counts.conflict, counts.rejected, counts.held);
                 result
             }
             Err(error) => result.and(Err(error.into())),

@@ -22,6 +22,8 @@ pub struct PushTally {
     pub in_doubt: u64,
     /// Edits in conflict after the run.
     pub in_conflict: u64,
+    /// Rejected edits that nobody has decided on, after the run.
+    pub all_rejected: u64,
     /// Edits that wait for `crm-mirror outbox release` after the run.
     pub held: u64,
 }
@@ -45,7 +47,7 @@ impl PushTally {
 
     /// Whether the remaining edits need a decision.
     pub const fn needs_attention(&self) -> bool {
-        self.rejected > 0 || self.in_conflict > 0 || self.held > 0
+        self.all_rejected > 0 || self.in_conflict > 0 || self.held > 0
     }
 }
 

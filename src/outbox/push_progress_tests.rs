@@ -2,8 +2,17 @@
 
 use super::*;
 
-const ONE: PushTally =
-    PushTally { sent: 1, applied: 2, conflicts: 3, rejected: 4, waiting: 5, in_doubt: 6, in_conflict: 7, held: 8 };
+const ONE: PushTally = PushTally {
+    sent: 1,
+    applied: 2,
+    conflicts: 3,
+    rejected: 4,
+    waiting: 5,
+    in_doubt: 6,
+    in_conflict: 7,
+    held: 8,
+    all_rejected: 9,
+};
 
 #[test]
 fn later_push_of_a_run_adds_its_requests_and_replaces_what_waits() {
@@ -23,10 +32,11 @@ fn only_edits_that_wait_for_a_person_need_attention() {
     let none = PushTally::default();
     for (tally, needs) in [
         (none, false),
-        (PushTally { rejected: 1, ..none }, true),
+        (PushTally { rejected: 1, ..none }, false),
+        (PushTally { all_rejected: 1, ..none }, true),
         (PushTally { in_conflict: 1, ..none }, true),
         (PushTally { held: 1, ..none }, true),
-        (PushTally { rejected: 0, in_conflict: 0, held: 0, ..ONE }, false),
+        (PushTally { all_rejected: 0, in_conflict: 0, held: 0, ..ONE }, false),
     ] {
         assert_eq!(tally.needs_attention(), needs, "{tally:?}");
     }

@@ -108,6 +108,8 @@ async fn each_refusal_leads_to_its_final_state() {
         let end = if state == "rejected" { state } else { "applied" };
         assert_eq!(states(&mirror), end, "{status}");
         assert_eq!(carried_out(&crm).len(), usize::from(end == "applied"), "{status}");
+        // An edit that was rejected before needs a decision, too.
+        assert_eq!(push(&mirror, &crm).await.push.needs_attention(), end == "rejected", "{status}");
         mirror.assert_exact(&crm);
     }
 }
