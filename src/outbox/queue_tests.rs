@@ -73,6 +73,19 @@ async fn proposal_is_held_and_the_next_one_waits_for_it() {
 }
 
 #[tokio::test]
+async fn proposal_is_no_new_edit_until_it_is_released_by_its_id() {
+    use crate::outbox::user_decisions::{Decision, decide, decide_all};
+    on_mirror(|tx| {
+        proposed(tx, "position", "B").unwrap();
+        assert!(!tx.holds_new_edits(now(), 0).unwrap(), "it holds no other edit");
+        assert_eq!(decide_all(tx, &[1], Decision::Release, now()).unwrap(), []);
+        decide(tx, 1, Decision::Release, now()).unwrap();
+        assert!(tx.holds_new_edits(now(), 0).unwrap());
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn finished_edits_and_those_of_other_records_do_not_prevent_a_proposal() {
     on_mirror(|tx| {
         show(tx, &json!({ "id": "d", "etag": "\"v1\"", "position": "A" }));

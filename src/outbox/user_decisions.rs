@@ -34,11 +34,12 @@ pub enum Decision {
 }
 
 impl Decision {
-    /// Whether it applies to an edit that is not named, as one of all. One that was sent must be named.
-    pub const fn means(self, state: EditState) -> bool {
+    /// Whether it applies to an edit that is not named, as one of all. One that was sent must be named, and one that an
+    /// assistant proposed, to be released.
+    pub fn means(self, edit: &Edit) -> bool {
         match self {
-            Decision::Release => matches!(state, EditState::Held),
-            _ => matches!(state, EditState::Queued | EditState::Held | EditState::Conflict),
+            Decision::Release => edit.state == EditState::Held && edit.source != "assistant",
+            _ => matches!(edit.state, EditState::Queued | EditState::Held | EditState::Conflict),
         }
     }
 }
@@ -95,7 +96,7 @@ pub fn decide_all(
     now: Instant,
 ) -> Result<Vec<Decided>, StoreError> {
     let (shown, open): (BTreeSet<&i64>, _) = (shown.iter().collect(), outbox_report::edits(tx, false)?);
-    let still = open.iter().filter(|line| shown.contains(&line.id) && decision.means(line.state));
+    let still = open.iter().filter(|line| shown.contains(&line.id) && decision.means(line));
     still.map(|line| decide(tx, line.id, decision, now)).collect()
 }
 

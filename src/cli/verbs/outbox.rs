@@ -62,7 +62,7 @@ enum OutboxVerb {
         #[arg(long)]
         yes: bool,
     },
-    /// Send edits that are held.
+    /// Send edits that are held. One that an assistant proposed must be named by its id.
     Release(WhichEdits),
     /// Discard edits. --all means those that wait, are held or are in conflict; an edit that was sent must be named by
     /// its id.
@@ -149,7 +149,7 @@ fn named(database: &Path, which: &WhichEdits, decision: Decision) -> Result<Vec<
     let tx = reader.begin()?;
     if which.all {
         let mut edits = outbox_report::edits(&tx, false)?;
-        edits.retain(|edit| decision.means(edit.state));
+        edits.retain(|edit| decision.means(edit));
         return Ok(edits);
     }
     which.ids.iter().map(|id| Ok(outbox_report::edit_line(&tx, *id)?)).collect()
