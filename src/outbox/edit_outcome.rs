@@ -214,11 +214,13 @@ impl EditTx<'_, '_> {
         }
         let replaced = sent.iter().find_map(|edit| edit.if_match.as_ref());
         let is_same_version = replaced.is_some() && replaced == record.etag.as_ref();
-        if at_once && is_same_version && sent.iter().any(|edit| matches!(edit.status, Some(200..=299 | 412))) {
+        let states = field_verdict::field_states(&fields, &self.editable, &record.values);
+        let is_every = |wanted: FieldState| states.iter().all(|state| *state == wanted);
+        let is_old = is_same_version && !is_every(FieldState::Ours);
+        if at_once && is_old && sent.iter().any(|edit| matches!(edit.status, Some(200..=299 | 412))) {
             return Ok(NextStep::Wait);
         }
         self.amend(DelayScope::Record, delay::after_read)?;
-        let states = field_verdict::field_states(&fields, &self.editable, &record.values);
         // The edits of a request have the same time; without one, the request was never applied.
         if sent.iter().all(|edit| edit.first_sent_at.is_none()) {
             if field_verdict::deciding(&states) == FieldState::Ours {
@@ -230,7 +232,6 @@ impl EditTx<'_, '_> {
             return Ok(NextStep::Decide);
         }
         let request = self.stored_request(&edits, carrier);
-        let is_every = |wanted: FieldState| states.iter().all(|state| *state == wanted);
         let verdict = field_verdict::after_doubt(
             request.is_some(),
             sent.first().and_then(|edit| edit.status),

@@ -39,6 +39,7 @@ fn edits_are_sent_reverted_and_dropped_only_after_a_yes_to_their_price() {
     let contact = place.ask("SELECT min(id) FROM contacts");
     place.run(&format!("edit contact {contact} timezone=Europe/Paris")).done();
     place.run("push").done();
+    place.run("sync").done();
     std::fs::write(place.path("rows.csv"), format!("id,language\n{contact},de\n")).unwrap();
     let all = "UPDATE contacts_full SET position = 'everybody'";
     rusqlite::Connection::open(place.path("mirror.db")).unwrap().execute_batch(all).unwrap();

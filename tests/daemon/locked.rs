@@ -312,6 +312,8 @@ fn file_that_a_link_leads_to_is_followed() {
     fixture.edit(&ids[4], "CFO");
     socket::until("the edit", || (fixture.service.sandbox.log().patches(Object::Contact) == 1).then_some(()));
     socket::until("the answer", || (fixture.column("SELECT state FROM outbox") == ["applied"]).then_some(()));
+    // The answer to an update is no detail.
+    daemon.sync();
     daemon.stop();
     fixture.assert_exact();
 }

@@ -36,7 +36,6 @@ async fn update_in_sql_reaches_the_service_for_two_units_and_is_mirrored_at_once
             ("/companies/p".to_string(), json!({"industry": "Tools"})),
         ]
     );
-    // Details too, although none was read: only our update lies between the replaced version and the new one.
     mirror.assert_exact_lists(&crm);
     assert_eq!(states(&mirror), "applied applied");
     let trail = "SELECT group_concat(coalesce(from_state, '') || '>' || to_state, ' ') FROM outbox_events

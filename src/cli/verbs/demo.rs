@@ -172,7 +172,7 @@ async fn steps(path: &Path, running: &SandboxServer) -> Result<(), Failure> {
              `UPDATE contacts_full SET …` does the same.\n  \
              crm-mirror edit contact {edited} position='Chief Data Officer'"
         );
-        run(&title, &Job::push()).await?;
+        run(&title, &Job::sync()).await?;
         let was = position(path, &edited, Some(before))?;
         output::text(&format!("  before, by `crm-mirror show contact {edited} --at TIME`:\n  position {was}\n"))?;
 

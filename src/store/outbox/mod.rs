@@ -18,7 +18,7 @@ pub(in crate::store) const OPEN: &str = "finished_at IS NULL";
 
 /// The condition of an edit that was never sent, by the index of those, proposals that no person has released aside.
 pub(in crate::store) const NEW: &str = "finished_at IS NULL AND tried_at IS NULL AND state IN ('queued', 'held')
-    AND (source IS NOT 'assistant' OR released_at IS NOT NULL)";
+    AND (state = 'queued' OR source IS NOT 'assistant' OR released_at IS NOT NULL)";
 
 /// The fields of an edit as rows; none if they are not JSON.
 fn fields_of(edit: &str) -> String {
