@@ -38,6 +38,8 @@ pub enum Goal {
     Differing(Object),
     /// The records were counted, and the service had so many more than a comparison could explain.
     Total(Object),
+    /// So many more the service counted soon after a sweep, when a comparison explained the rest.
+    WrongTotal(Object),
     /// The nominated removals look like an outage.
     RefusedRemovals(Object),
 }
@@ -59,6 +61,7 @@ impl Goal {
             Goal::Counted(object) => (object, "counted"),
             Goal::Differing(object) => (object, "differing"),
             Goal::Total(object) => (object, "total"),
+            Goal::WrongTotal(object) => (object, "wrong total"),
             Goal::RefusedRemovals(object) => (object, "refused removals"),
         };
         [object.as_str(), kind]

@@ -159,7 +159,8 @@ impl Run<'_> {
             }
             known.done.insert(step);
             if !had_read && *self.definitions_read.lock().await {
-                known.done.retain(|done| !matches!(done, Step::Fill(_)));
+                let failed = &known.failed;
+                known.done.retain(|done| !matches!(done, Step::Fill(_)) || failed.contains(done));
             }
         }
         if let Some(error) = self.take_error().or_else(|| self.results().left.take()) {

@@ -237,8 +237,8 @@ fn object_attention(object: &ObjectStatus, now: Instant) -> Vec<Line> {
             Some((
                 "undecided",
                 format!(
-                    "{items} of {resource} may have been removed or changed, which no answer has proven yet; \
-                     looked up again {next}"
+                    "{items} of {resource} may have been removed or changed, or lack values of a field that are still to \
+                     be read; looked up again {next}"
                 ),
             ))
         }

@@ -262,7 +262,9 @@ impl UnreadTx<'_> {
             let readings = if had_it { 0 } else { known.tries };
             match readings < MAX_READINGS {
                 true if !field.data_type.detail_only() && u64::from(records) > price.get() => {
-                    to_fill.push(FieldToBackFill { definition: field.definition.clone(), is_new: false });
+                    // One reads all records: another at once shows nothing else.
+                    let again = FieldToBackFill { definition: field.definition.clone(), is_new: false };
+                    to_fill.extend((readings == 0).then_some(again));
                 }
                 true => again.push(field.column.as_str()),
                 false => {}

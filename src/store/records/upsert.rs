@@ -38,11 +38,13 @@ pub(in crate::store) struct WrittenAnswer<'a> {
     pub read_at: Instant,
     /// Whether it is known to follow the version of the row.
     pub follows: bool,
+    /// Whether the service shows the record now: what was kept of an earlier answer is no evidence of it.
+    pub is_shown: bool,
 }
 
 impl<'a> From<&'a RequestStamp> for WrittenAnswer<'a> {
     fn from(asked: &'a RequestStamp) -> WrittenAnswer<'a> {
-        WrittenAnswer { asked, read_at: asked.at, follows: false }
+        WrittenAnswer { asked, read_at: asked.at, follows: false, is_shown: true }
     }
 }
 
@@ -126,7 +128,7 @@ impl RecordsTx<'_> {
         extra: &Extra,
         answer: WrittenAnswer<'_>,
     ) -> Result<Applied> {
-        let WrittenAnswer { asked, read_at, follows } = answer;
+        let WrittenAnswer { asked, read_at, follows, is_shown } = answer;
         let extra = extra.to_json();
         let incoming = shape.values(record, extra.as_deref());
         let (id, is_detail) = (record.id.as_str(), shape.key != "id");
@@ -156,7 +158,7 @@ impl RecordsTx<'_> {
         let RowComparison { changed, old, omits } = row;
         let is_accepted =
             is_same || self.is_accepted((object, id), shape, &incoming, &old, (asked, overtaken, follows))?;
-        if !is_detail {
+        if !is_detail && is_shown {
             self.tx.knowledge().was_shown(object, id, is_accepted)?;
         }
         if !is_accepted {

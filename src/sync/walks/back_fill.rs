@@ -37,16 +37,18 @@ pub(in crate::sync) async fn fill_columns(run: &Run<'_>, object: Object) -> Resu
         let (goals, sweeping) = (tx.goals(), tx.goals().is_set(Goal::Sweeping(object))?);
         let wanted = goals.is_set(Goal::WantedSweep(object))? || goals.is_set(Goal::AskedSweep(object))?;
         let being_filled = if sweeping { goals.being_filled(object)? } else { BTreeSet::new() };
-        let mut missing = goals.unfilled(&layout, object, details)?;
+        let mut missing = goals.unfilled(&layout, object, true)?;
         // What the sweep under way completes, or one that is wanted, is not filled by itself.
         missing.retain(|field| field.data_type.detail_only() || !wanted && !being_filled.contains(&field.definition));
         Ok((missing, tx.count_rows(object)?, tx.definitions(object)?))
     });
-    let (missing, rows, definitions) = reading.await?;
+    let (mut missing, rows, definitions) = reading.await?;
     if missing.is_empty() {
         return Ok(());
     }
     let from_extra = fill_from_extra(run, object, &missing).await?;
+    // Without details, of a long text only what is here is taken.
+    missing.retain(|field| details || !field.data_type.detail_only());
     let is_listed = |field: &CustomField| !field.data_type.detail_only();
     let mut listed = missing.iter().filter(|field| is_listed(field)).count() as u64;
     let (spent_before, mut sweeps) = (run.spent(), false);
@@ -112,7 +114,10 @@ async fn back_fill(run: &Run<'_>, object: Object, definition: Definition) -> Res
         let has_failed = run.read(move |tx| Ok(StepFailures::load(tx)?.of(Step::Fill(object)).is_some())).await?;
         // What may pass is tried twice, and the details of all records cost a hundred times as much.
         let may_give_up = |error: &SyncError| has_failed && !long && error.allows_another();
-        let is_refused = |error: &SyncError| error.class() == Some(ErrorClass::SkipObject) || error.is_refused();
+        let is_refused = |error: &SyncError| {
+            let at_once = [ErrorClass::SkipObject, ErrorClass::BadRequest];
+            error.class().is_some_and(|class| at_once.contains(&class)) || (has_failed || !long) && error.is_refused()
+        };
         is_listed = match is_short {
             Err(error) if is_refused(&error) || may_give_up(&error) => false,
             is_short => !is_short?,

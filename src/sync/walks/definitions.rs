@@ -50,9 +50,10 @@ impl WholeLists {
         self.complete && (known == 0 || !self.records.is_empty())
     }
 
-    fn last_read(&self, run: &Run<'_>) -> LastRead {
+    fn last_read(&self) -> LastRead {
         let (steady, cost) = (Some(self.steady), Some(Ru::new(self.pages)));
-        LastRead { steady, cost, ..LastRead::between(self.asked_at, run.now()) }
+        // The schedule counts from here, also where `began` stays that of an earlier list.
+        LastRead { steady, cost, ..LastRead::between(self.asked_at, self.asked_at) }
     }
 
     /// Reads a list to its end. An item that is on several pages or lists is as the last one of them shows it.
@@ -106,7 +107,7 @@ pub(in crate::sync) async fn refresh_definitions(run: &Run<'_>) -> Result<(), Sy
         let (pages, proves) = refresh_definitions_of(run, object).await?;
         (all.pages, all.complete) = (all.pages + pages, all.complete && proves);
     }
-    let fresh = all.last_read(run);
+    let fresh = all.last_read();
     let writing = run.write(move |tx| {
         tx.unread().definitions_were_read()?;
         reach(tx, Goal::Definitions, fresh, all.complete)
@@ -210,7 +211,7 @@ fn refused_items(run: &Run<'_>, resource: Resource, refused: Option<RemovalShare
 pub(in crate::sync) async fn refresh_team(run: &Run<'_>) -> Result<(), SyncError> {
     let mut list = WholeLists::new(run);
     list.read(run, ListQuery::new(Resource::TeamMembers)).await?;
-    let (fresh, guard, steady) = (list.last_read(run), run.removal_guard(), run.steady_time());
+    let (fresh, guard, steady) = (list.last_read(), run.removal_guard(), run.steady_time());
     let writing = run.write(move |tx| {
         let (kind, known) = (WholeListKind::Team, tx.team_ids()?);
         let (gone, refused) = decided(tx.knowledge().decide_unlisted(kind, &known, &list.items(), &guard, steady)?);
