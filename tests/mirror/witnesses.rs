@@ -80,6 +80,16 @@ async fn lookups_without_any_listed_record_are_refused() {
     assert_eq!((report.outcome, report.tally.removed, lookups(&crm)), (RunOutcome::Refused, 0, 2));
 }
 
+/// What was nominated is in no count of rows: a record that is there after all hides no other that was removed.
+#[tokio::test]
+async fn nominated_record_that_is_there_hides_no_removal() {
+    let (crm, mirror) = settled(1_500, false).await;
+    nominate(&mirror, 320..321);
+    remove(&crm, 310..311);
+    mirror.run(&crm, &contacts_only(Job::audit())).await.unwrap();
+    mirror.assert_exact_lists(&crm);
+}
+
 /// Of three lookups the first lacks the witness, and the last is about the record that the service lists instead.
 #[tokio::test]
 async fn listed_witness_is_read_once_although_it_is_looked_up_itself() {

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 use super::findings::{Difference, DifferenceKind, Findings};
 use crate::api::{ServiceAnswer, decode};
+use crate::model::answer_time::MOMENTS_APART;
 use crate::model::{AnswerTime, Instant, Object, Purpose, RecordId, TimeField, TimeRange};
 use crate::store::{Applied, Compared, Completeness, Goal, ReadOf, ReadTx, StoreError};
 use crate::sync::apply::{self, ApplyReport};
@@ -77,6 +78,9 @@ impl<'r> Audit<'r> {
         let details = self.run.engine.reads_details(object);
         self.findings.compared += fetched.page.records.len() as u64;
         let missed = if is_of_lookup { self.unseen.clone() } else { BTreeSet::new() };
+        let (time, of_sweep) = (self.run.results().service_time, self.total.is_none());
+        // A list of a replica that lags lacks what has just changed.
+        let is_settled = move |at: Option<Instant>| at.is_none_or(|at| time.is_past(at.plus(MOMENTS_APART)));
         let compared = self.run.write(move |tx| {
             let (ServiceAnswer { asked, .. }, page) = fetched.current(tx, object.resource())?;
             let mut noted = ApplyReport::default();
@@ -91,7 +95,8 @@ impl<'r> Audit<'r> {
                 }
                 let how = tx.records().compare_list(object, &record)?;
                 let mut older = how.shows_older(answer);
-                lacked += u32::from(how == Compared::Same && missed.contains(&record.id));
+                let is_lacked = how == Compared::Same && missed.contains(&record.id);
+                lacked += u32::from(is_lacked && is_settled(record.updated_at.max(record.created_at)));
                 if repair {
                     // An equal one, too: it shows which columns can be edited, and that the row is of this workspace.
                     let applied = tx.records().apply_list(object, &record, &asked)?;
@@ -106,7 +111,7 @@ impl<'r> Audit<'r> {
                 compared.push((record.updated_at, record.id, how, older));
             }
             // The list of a sweep that lacked one may lack others, which nobody knows.
-            (lacked > 0).then(|| tx.claims().leave_records_out(object, lacked)).transpose()?;
+            (lacked > 0 && of_sweep).then(|| tx.claims().leave_records_out(object, lacked)).transpose()?;
             // The next changes walk reads the omitted values.
             apply::after_answer(tx, object, (details, settings.overlap))?;
             Ok((compared, noted.tally, lacked))
@@ -177,6 +182,11 @@ pub(in crate::sync) async fn compare_object(
             audit.compare_listed(range).await?;
         }
     } else {
+        // Counts leave out what is nominated: what is there after all would hide another that is not.
+        if repair {
+            let settled = audit.decide_doubts().await?;
+            audit.add_extra(settled.gone);
+        }
         audit.audit().await?;
     }
     audit.decide_about_unseen().await?;
@@ -235,6 +245,11 @@ pub(super) const fn purpose(run: &Run<'_>) -> Purpose {
 }
 
 impl Audit<'_> {
+    fn add_extra(&mut self, gone: Vec<RecordId>) {
+        let (object, kind) = (self.object, DifferenceKind::Extra);
+        gone.into_iter().for_each(|id| self.findings.add(Difference { object, id, kind, fields: Vec::new() }));
+    }
+
     /// Looks up the records of the mirror that were not listed: they may have moved out of the range, or have been
     /// removed. Then the number of remaining differences is known.
     async fn decide_about_unseen(&mut self) -> Result<(), SyncError> {
@@ -250,10 +265,7 @@ impl Audit<'_> {
             self.confirm(&mut confirmation, &unseen).await?;
             (confirmation.gone.ids().to_vec(), 0, confirmation.unproven.len() as u64)
         };
-        for id in gone {
-            let kind = DifferenceKind::Extra;
-            self.findings.add(Difference { object, id, kind, fields: Vec::new() });
-        }
+        self.add_extra(gone);
         self.findings.undecided = refused + unproven + self.older.len() as u64 + self.unlisted + self.not_shown;
         let found = if self.repair { 0 } else { self.findings.count() };
         self.findings.open = found + self.findings.undecided;

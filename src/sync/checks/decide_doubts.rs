@@ -94,7 +94,8 @@ impl Audit<'_> {
             }
             return Ok(Settlement { refused: true, ..Settlement::default() });
         }
-        if is_refused && is_over {
+        // Those that nothing vouches for wait, and stay refused until then.
+        if is_refused && is_over && (nominated == 0 || !due.missed.is_empty()) {
             self.run.write(move |tx| tx.claims().unset(Goal::RefusedRemovals(object))).await?;
             self.run.withdraw_outage(object.resource());
         }
@@ -224,7 +225,13 @@ impl Audit<'_> {
                 self.leave_undecided(unproven).await?;
                 Ok(Settlement { gone: ids, ..Settlement::default() })
             }
-            RemovalDecision::Refused(_) => Ok(Settlement { gone: ids, ..self.refuse().await? }),
+            RemovalDecision::Refused(share) => {
+                if guard.allows(share.going, share.of) {
+                    let all = [&ids[..], &unproven[..]].concat();
+                    self.run.write(move |tx| tx.knowledge().were_looked_up(object, &all, steady)).await?;
+                }
+                Ok(Settlement { gone: ids, ..self.refuse().await? })
+            }
         }
     }
 
