@@ -269,8 +269,8 @@ fn verified(summary: &Summary, found: &[(Object, Findings)], repaired: bool) -> 
         return Exit::Done;
     }
     output::note(if found.iter().all(|(_, findings)| findings.count() == 0) {
-        "hint: some records are undecided: a column may lack values, which `crm-mirror sync` reads, or a replica may lag \
-         behind; run `crm-mirror sync`, and this again in a quarter of an hour"
+        "hint: some records are undecided: a replica may lag behind, or a column lacks values, which `crm-mirror sync` \
+         reads; run it again in a quarter of an hour"
     } else if repaired {
         "hint: some differences could not be repaired in this run; run it again later"
     } else {

@@ -52,8 +52,8 @@ const FOLLOWING: u64 = 10;
 
 /// Counts an object between its audits, for 1 RU: a removal is in no list of changes. A difference starts an audit
 /// at once, but for what the last comparison that repairs has left unexplained. What costs more than a sweep, or than a
-/// window pays for, is left to a sweep, which goes on where the budget ended it; unless one has read every record recently:
-/// then it is the count that is wrong.
+/// window pays for, is left to a sweep, which goes on where the budget ended it; unless one is under way or has ended recently:
+/// then they are compared, and what no window pays for is left to a later one.
 pub(in crate::sync) async fn count_between_audits(run: &Run<'_>, object: Object) -> Result<(), SyncError> {
     let (now, before, limits) = (run.now(), run.cost(), *run.engine.meter.limits());
     let (here, there) = Audit::new(run, object).total().await?;
@@ -74,6 +74,7 @@ pub(in crate::sync) async fn count_between_audits(run: &Run<'_>, object: Object)
         ))
     });
     let (left, known, price, is_swept, wrong) = reading.await?;
+    let many = (price / FOLLOWING).max(FOLLOWING);
     // What costs too much so soon after a sweep is left to a later one; until then, the cost says that it is not explained.
     let note = |wants_sweep: bool| {
         let cost = (wants_sweep && is_swept).then_some(Ru::GET);
@@ -82,6 +83,10 @@ pub(in crate::sync) async fn count_between_audits(run: &Run<'_>, object: Object)
                 tx.claims().set(Goal::AskedSweep(object))?;
             }
             let open = compare::unexplained(tx, object, there)?;
+            if open == 0 && wrong.unsigned_abs() <= many {
+                // It is right now: the same difference may be a removal the next time.
+                tx.claims().unset(Goal::WrongTotal(object))?;
+            }
             tx.claims().reach(Goal::Total(object), LastRead { open, cost, ..LastRead::between(now, now) })
         })
     };
@@ -89,7 +94,7 @@ pub(in crate::sync) async fn count_between_audits(run: &Run<'_>, object: Object)
         return note(left != 0 && known.is_some_and(|known| known.cost.is_some())).await;
     }
     tracing::info!(%object, "The service has {there} {} and the mirror {here}: they are compared", object.resource());
-    if !is_swept && left.abs_diff(wrong) > (price / FOLLOWING).max(FOLLOWING) {
+    if !is_swept && left.abs_diff(wrong) > many {
         return note(true).await;
     }
     let compared = compare::compare_object(run, object, false, true).await;
@@ -98,7 +103,8 @@ pub(in crate::sync) async fn count_between_audits(run: &Run<'_>, object: Object)
         note(left != wrong).await?;
     } else if compared.is_ok() && is_swept {
         let noting = run.write(move |tx| {
-            let open = compare::unexplained(tx, object, there)?;
+            // What the comparison has repaired, or what arrived meanwhile, is no wrong total.
+            let open = tx.goals().last_read(Goal::Total(object))?.map_or(0, |read| read.open);
             tx.claims().reach(Goal::WrongTotal(object), LastRead { open, ..LastRead::between(now, now) })
         });
         noting.await?;

@@ -33,11 +33,13 @@ const BATCH: usize = 500;
 /// first, then by a back-fill of each, or by one sweep where that costs less.
 pub(in crate::sync) async fn fill_columns(run: &Run<'_>, object: Object) -> Result<(), SyncError> {
     let (layout, details) = (run.store().layout(), run.engine.reads_details(object));
+    // Without details they stay unfilled: what is here is looked for when fields may have become known.
+    let takes_long = details || *run.definitions_read.lock().await;
     let reading = run.read(move |tx| {
         let (goals, sweeping) = (tx.goals(), tx.goals().is_set(Goal::Sweeping(object))?);
         let wanted = goals.is_set(Goal::WantedSweep(object))? || goals.is_set(Goal::AskedSweep(object))?;
         let being_filled = if sweeping { goals.being_filled(object)? } else { BTreeSet::new() };
-        let mut missing = goals.unfilled(&layout, object, true)?;
+        let mut missing = goals.unfilled(&layout, object, takes_long)?;
         // What the sweep under way completes, or one that is wanted, is not filled by itself.
         missing.retain(|field| field.data_type.detail_only() || !wanted && !being_filled.contains(&field.definition));
         Ok((missing, tx.count_rows(object)?, tx.definitions(object)?))
