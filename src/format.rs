@@ -97,7 +97,7 @@ pub fn plain(text: &str) -> String {
     text.chars().map(plain_char).collect()
 }
 
-/// What stands for a character of such a text.
+/// The character that such a text has in place of this one.
 pub fn plain_char(c: char) -> char {
     match c {
         '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '\u{fffd}',

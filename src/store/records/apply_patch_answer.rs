@@ -1,9 +1,9 @@
 //! Applies the answer to an update to the mirror at once.
 //!
-//! # What an answer to an update tells
-//! It is no detail (reference, *PATCH /contacts/{id}*): it tells what lists tell, and what was submitted. About other fields
-//! of a detail it tells nothing, whatever it has in their place, and the update may have changed them, too. So the detail
-//! keeps the version that it was read at, and is due.
+//! # What an answer to an update shows
+//! It is no detail (reference, *PATCH /contacts/{id}*): it shows what lists show, and what was submitted. Whatever it has in
+//! place of other fields of a detail is no value, and the update may have changed them, too. So the detail keeps the version
+//! that it was read at, and is due.
 //!
 //! A replayed answer may be old, so it is applied only to a row that still has the replaced version: any other row is
 //! newer. To that row it is applied whatever its `updatedAt`: the clocks of app servers differ, and the etag proves that
@@ -16,7 +16,7 @@ use crate::store::{Applied, RecordsTx, Result, Shape, Shows, Source, Statements}
 const CUSTOM: &str = "customFields";
 
 impl RecordsTx<'_> {
-    /// Writes the compact answer to an update of the `submitted` columns; fields that it does not tell are unchanged.
+    /// Writes the compact answer to an update of the `submitted` columns; fields that it does not show are unchanged.
     /// Returns the effect; `None` if the row did not have the version `replaced`. Then it has the new version, or none is
     /// known until an answer shows one.
     pub fn apply_confirmation(
@@ -28,7 +28,7 @@ impl RecordsTx<'_> {
         asked: &RequestStamp,
     ) -> Result<Option<Applied>> {
         let (list, detail) = (self.tx.shapes().list(object), self.tx.shapes().detail(object));
-        let record = &self.told(object, record, submitted);
+        let record = &self.shown_by_update(object, record, submitted);
         let Some((etag, old_list, _)) = self.version(&list, record)? else { return Ok(None) };
         if etag.as_deref() != Some(replaced.as_str()) {
             if let Some(etag) = etag.filter(|etag| record.version(object) != Some(etag)) {
@@ -56,13 +56,13 @@ impl RecordsTx<'_> {
         Ok(Some(applied))
     }
 
-    /// What the answer to an update tells. As in a list, null in place of a group clears nothing.
-    fn told(&self, object: Object, record: &Record, submitted: &[&str]) -> Record {
-        let (mut told, layout) = (record.clone(), self.tx.layout());
+    /// The values that the answer to an update shows. As in a list, null in place of a group clears nothing.
+    fn shown_by_update(&self, object: Object, record: &Record, submitted: &[&str]) -> Record {
+        let (mut shown, layout) = (record.clone(), self.tx.layout());
         let standard = object.fields().iter();
         let standard = standard.map(|f| (f.column, f.projection == FieldProjection::Detail, f.wire.contains('.')));
         let custom = layout.of(object).fields().iter().map(|f| (f.column.as_str(), f.data_type.detail_only(), false));
-        let values = told.fields.iter_mut().chain(&mut told.custom);
+        let values = shown.fields.iter_mut().chain(&mut shown.custom);
         for ((column, of_detail, is_in_group), value) in standard.chain(custom).zip(values) {
             if of_detail && !submitted.contains(&column) {
                 *value = FieldValue::Absent;
@@ -70,7 +70,7 @@ impl RecordsTx<'_> {
                 *value = FieldValue::Omitted;
             }
         }
-        told
+        shown
     }
 
     #[allow(clippy::type_complexity, reason = "three columns of one row")]
