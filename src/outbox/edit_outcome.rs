@@ -27,8 +27,8 @@ impl EditTx<'_, '_> {
         use EditState::{Queued, Rejected, Sending};
         let (status, next) = (outcome.status(), patch_answer::classify(outcome, request));
         let edits = sent_with(&self.edits()?, request);
-        // The service accepts updates of this object, even if it refuses this one.
-        let is_for_updates = |status| !matches!(status, 0..=399 | 401 | 403 | 408 | 425 | 429 | 500..);
+        // The service accepts updates of this object, even if it refuses the content of this one.
+        let is_for_updates = |status| !matches!(status, 0..=399 | 401 | 403 | 404 | 408 | 412 | 425 | 429 | 500..);
         if outcome == PatchOutcome::StoredOtherwise {
             self.accepts_updates(request.custom)?;
         } else if status.is_some_and(is_for_updates) {

@@ -91,8 +91,8 @@ async fn a_refusal_ends_the_delay_of_the_object_only_if_it_shows_that_updates_ar
     for (status, expected) in [
         (422, became(Rejected, None, (None, Some(1)))),
         (409, became(Sending, Some(0), (None, Some(1)))),
-        (412, became(Sending, Some(0), (None, Some(1)))),
-        (404, became(Queued, Some(60), (None, Some(1)))),
+        (412, became(Sending, Some(0), (Some(2), Some(1)))),
+        (404, became(Queued, Some(60), (Some(2), Some(1)))),
         (401, became(Queued, Some(10), (Some(2), Some(1)))),
         (403, became(Queued, Some(10), (Some(3), Some(1)))),
         (425, became(Queued, Some(10), (Some(2), Some(1)))),
@@ -116,8 +116,8 @@ async fn a_refusal_of_custom_values_concerns_no_other_edit() {
 #[tokio::test]
 async fn an_answer_about_the_record_leaves_the_test_of_custom_values_to_another() {
     let custom = Sent { custom: true, ..FIRST };
-    assert_eq!(refused(custom, 404).await, became(EditState::Queued, Some(60), (None, Some(0))));
-    assert_eq!(refused(custom, 412).await, became(EditState::Sending, Some(0), (None, Some(0))));
+    assert_eq!(refused(custom, 404).await, became(EditState::Queued, Some(60), (Some(2), Some(0))));
+    assert_eq!(refused(custom, 412).await, became(EditState::Sending, Some(0), (Some(2), Some(0))));
     assert_eq!(refused(custom, 422).await, became(EditState::Rejected, None, (None, Some(1))));
     // Which of several edits is refused, the next requests show.
     let several = refused(Sent { edits: 2, ..custom }, 422).await;

@@ -206,7 +206,13 @@ impl RecordPush<'_> {
                 }
             }
         });
-        Ok(done.await?)
+        match (carrier, done.await?) {
+            (Some((_, true)), NextStep::Wait) => {
+                let why = "the record is shown as it was before the answer to its update".into();
+                self.failing("read", ApiError::Broken { tries: 1, why }).await
+            }
+            (_, next) => Ok(next),
+        }
     }
 
     /// Sends a request and processes its answer.
@@ -228,13 +234,18 @@ impl RecordPush<'_> {
         let outcome = PatchOutcome::of(&why, unanswered);
         lock(&pass.pushed).push.sent += u64::from(outcome.was_sent());
         request.doubt |= unanswered;
-        let (custom, answer_json) = (request.custom, trail::of_error(&why));
+        let (custom, last_status, answer_json) = (request.custom, request.last_status, trail::of_error(&why));
         let next = self.edit(move |edits| edits.refused(&request, outcome, &answer_json)).await?;
         match (next, why.class()) {
             (AfterAnswer::SendAgain | AfterAnswer::Requeue, ErrorClass::SkipObject) => pass.forbidden(object, custom),
             // Its object waits.
             (_, ErrorClass::Hold) => {}
-            (AfterAnswer::SendAgain | AfterAnswer::Requeue, _) => return self.failing("update", why).await,
+            (AfterAnswer::SendAgain | AfterAnswer::Requeue | AfterAnswer::NotFound, _) => {
+                return self.failing("update", why).await;
+            }
+            // One alone may be a conflict. Whether the service accepts updates, it does not say.
+            _ if why.status() == Some(412) && last_status != Some(412) => {}
+            _ if why.status() == Some(412) => _ = self.failing("update", why).await?,
             _ => pass.answered(object),
         }
         Ok(NextStep::Decide)

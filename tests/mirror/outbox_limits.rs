@@ -347,7 +347,8 @@ async fn no_lasting_state_causes_a_request_loop() {
 
 #[tokio::test]
 async fn failing_records_cost_at_most_the_limit_of_the_object() {
-    for always in [Always::Answers(Fault::Status(503)), Always::Answers(Fault::Reset), Always::NoScope] {
+    let answers = [503, 404, 412].map(Fault::Status).into_iter().chain([Fault::Reset]).map(Always::Answers);
+    for always in answers.chain([Always::NoScope, Always::OtherVersion]) {
         let (most, states) = pushed_repeatedly(always.clone(), 60, false, 2).await;
         assert!((1..=60).contains(&most), "{always:?}: {most} requests within an hour, {states}");
     }
