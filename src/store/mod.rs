@@ -75,7 +75,7 @@ pub(in crate::store) use file::lock::Lock;
 pub(in crate::store) use outbox::hold_edits::hold_in_a_copy;
 pub(in crate::store) use outbox::{OPEN, accepted_values, known_values};
 pub(in crate::store) use program_objects::{GUARDED_TABLES, history_view};
-pub(in crate::store) use records::shape::{Column, Shape, Source, is_group_omitted, value_of};
+pub(in crate::store) use records::shape::{Column, Shape, Source};
 pub(in crate::store) use records::unread::Shows;
 pub(in crate::store) use records::versions::Version;
 pub(in crate::store) use state_keys::read_state;

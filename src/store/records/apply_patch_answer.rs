@@ -11,7 +11,7 @@
 
 use crate::model::{Etag, Extra, FieldProjection, FieldValue, Object, Record, RequestStamp};
 use crate::store::records::upsert::WrittenAnswer;
-use crate::store::{Applied, RecordsTx, Result, Shape, Shows, Source, Statements};
+use crate::store::{Applied, RecordsTx, Result, Shape, Shows, Statements};
 
 const CUSTOM: &str = "customFields";
 
@@ -112,12 +112,7 @@ impl RecordsTx<'_> {
 
     /// In the form of the column; `None` if the answer does not show the column, or shows what the column cannot hold.
     pub fn shown_value(&self, object: Object, record: &Record, column: &str) -> Option<serde_json::Value> {
-        let value = match self.tx.shapes().source(object, column)?.0 {
-            Source::Slot(slot) => record.custom.get(slot)?,
-            Source::Field(index) => record.fields.get(index)?,
-            _ => return None,
-        };
-        match value {
+        match self.tx.shapes().source(object, column)?.0.field(record)? {
             FieldValue::Null => Some(serde_json::Value::Null),
             FieldValue::Exact(value) | FieldValue::Truncated(value) => Some(value.into()),
             FieldValue::Absent | FieldValue::Omitted | FieldValue::Withheld | FieldValue::Unrepresentable => None,

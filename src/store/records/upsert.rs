@@ -11,10 +11,7 @@ use rusqlite::{CachedStatement, params};
 use crate::model::{DataType, Extra, FieldValue, Instant, Object, Record, RequestStamp, SqlValue, field_value};
 use crate::store::records::feed_entries::of_detail;
 use crate::store::records::versions::{VersionFit, is_coarser};
-use crate::store::{
-    Column, Compared, FieldDifference, MirrorTx, RecordsTx, Result, Shape, Shows, Source, Statements, Version,
-    is_group_omitted, value_of,
-};
+use crate::store::{Compared, FieldDifference, MirrorTx, RecordsTx, Result, Shape, Shows, Source, Statements, Version};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Applied {
@@ -215,16 +212,15 @@ impl RecordsTx<'_> {
         let Some(row) = rows.next()? else { return Ok(None) };
         let count = shape.columns.len();
         let (mut changed, mut omits) = (Vec::new(), BTreeSet::new());
-        for (index, value) in incoming.iter().enumerate() {
+        for (index, (value, column)) in incoming.iter().zip(&shape.columns).enumerate() {
+            let is_omitted = || !column.is_num && column.source.field(record) == Some(&FieldValue::Omitted);
             if let Some(new) = value {
                 if row.get_ref(index)? != *new {
                     changed.push(index);
                 }
-            } else if is_group_omitted(shape.columns[index].source, record) && row.get_ref(index)? != ValueRef::Null {
-                omits.insert(match &shape.columns[index] {
-                    Column { source: Source::Slot(_), .. } => "customFields".into(),
-                    standard => standard.name.clone(),
-                });
+            } else if is_omitted() && row.get_ref(index)? != ValueRef::Null {
+                let is_custom = matches!(column.source, Source::Slot(_));
+                omits.insert(if is_custom { "customFields" } else { &column.name }.to_string());
             }
         }
         if shape.place("etag").is_none_or(|etag| !changed.contains(&etag)) {
@@ -368,7 +364,7 @@ impl NewRows<'_> {
             return Ok(false);
         }
         let extra = record.extra.to_json();
-        let values = self.shape.columns.iter().map(|column| value_of(column.source, record, extra.as_deref()));
+        let values = self.shape.columns.iter().map(|column| column.value(record, extra.as_deref()));
         let insert = match &mut self.insert {
             Some(insert) => insert,
             none => none.insert(self.tx.conn.prepare_cached(&self.shape.insert)?),
