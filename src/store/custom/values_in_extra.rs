@@ -7,6 +7,7 @@ use rusqlite::params;
 
 use crate::model::{CustomField, Extra, Object, Record, RecordId, RequestStamp};
 use crate::store::custom::rows::table;
+use crate::store::records::shape::with_details;
 use crate::store::records::upsert::WrittenAnswer;
 use crate::store::{CustomTx, ReadTx, Result, Statements, fits_a_list, json_list};
 
@@ -19,12 +20,10 @@ impl ReadTx<'_> {
         most: usize,
     ) -> Result<Vec<(RecordId, [Extra; 2], bool)>> {
         let sql = format!(
-            "SELECT r.id, r.extra, d.extra, d.etag IS r.etag FROM {} AS r LEFT JOIN {} AS d ON d.{} = r.id
+            "SELECT r.id, r.extra, d.extra, d.etag IS r.etag FROM {}
              WHERE r.id > ?1 AND (instr(r.extra, '\"customFields\"') > 0 OR instr(d.extra, '\"customFields\"') > 0)
              ORDER BY r.id LIMIT ?2",
-            object.table(),
-            object.detail_table(),
-            object.detail_key()
+            with_details(object)
         );
         let of = |text: Option<String>| text.map(|text| Extra::from_json(object, &text)).unwrap_or_default();
         let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, [of(row.get(1)?), of(row.get(2)?)], row.get(3)?));

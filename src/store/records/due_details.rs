@@ -10,6 +10,7 @@ use rusqlite::params;
 
 use super::counts::kept;
 use crate::model::{Etag, Instant, Object, Record, RecordId};
+use crate::store::records::shape::with_details;
 use crate::store::{KnowledgeTx, ReadOf, ReadTx, RecordsTx, Result, Shape, Statements, fits_a_list, json_list};
 
 /// A record whose detail is due, and its place in the order of reading.
@@ -195,13 +196,8 @@ impl RecordsTx<'_> {
 
 /// A detail is due if there is none, or if it was read at another etag. A record without an etag has one version.
 fn due(what: &str, object: Object) -> String {
-    format!(
-        "SELECT {what} FROM {table} AS r LEFT JOIN {details} AS d ON d.{key} = r.id
-         WHERE (d.{key} IS NULL OR d.etag IS NOT r.etag)",
-        table = object.table(),
-        details = object.detail_table(),
-        key = object.detail_key()
-    )
+    let (records, key) = (with_details(object), object.detail_key());
+    format!("SELECT {what} FROM {records} WHERE (d.{key} IS NULL OR d.etag IS NOT r.etag)")
 }
 
 fn due_batch(object: Object, condition: &str, most: usize) -> String {

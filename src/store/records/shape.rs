@@ -134,6 +134,12 @@ impl Shape {
     }
 }
 
+/// The records `r` of an object, each with its detail `d`, if there is one.
+pub(in crate::store) fn with_details(object: Object) -> String {
+    let (records, details, key) = (object.table(), object.detail_table(), object.detail_key());
+    format!("{records} AS r LEFT JOIN {details} AS d ON d.{key} = r.id")
+}
+
 pub(in crate::store) fn is_number(object: Object, shape: &Shape, column: &str) -> bool {
     let is_number = |source| matches!(source, Source::Field(index) if object.fields()[index].kind == FieldKind::Number);
     shape.columns.iter().any(|known| known.name == column && (known.is_num || is_number(known.source)))
