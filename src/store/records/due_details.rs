@@ -9,9 +9,9 @@ use std::collections::HashMap;
 use rusqlite::params;
 
 use super::counts::kept;
-use crate::model::{Etag, Instant, Object, Record, RecordId};
+use crate::model::{Etag, Instant, Object, RecordId};
 use crate::store::records::shape::with_details;
-use crate::store::{KnowledgeTx, ReadOf, ReadTx, RecordsTx, Result, Shape, Statements, fits_a_list, json_list};
+use crate::store::{KnowledgeTx, ReadOf, ReadTx, RecordsTx, Result, Statements, fits_a_list, json_list};
 
 /// A record whose detail is due, and its place in the order of reading.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -154,21 +154,6 @@ impl KnowledgeTx<'_> {
     pub fn make_current_details_due(&self, object: Object, ids: &[RecordId]) -> Result<()> {
         let (records, key) = (object.table(), object.detail_key());
         self.make_due(object, ids, &format!("etag IS (SELECT r.etag FROM {records} AS r WHERE r.id = {key})"))
-    }
-
-    /// Makes the detail of a record due whose `updatedAt` has moved under the same etag: the version is another one.
-    pub(in crate::store) fn make_detail_due_if_moved(
-        &self,
-        object: Object,
-        shape: &Shape,
-        record: &Record,
-        changed: &[usize],
-    ) -> Result<()> {
-        let has_changed = |name| shape.own_field(name).is_some_and(|place| changed.contains(&place));
-        if !has_changed("updated_at") || has_changed("etag") {
-            return Ok(());
-        }
-        self.make_details_due(object, Some(std::slice::from_ref(&record.id)))
     }
 
     fn make_due(&self, object: Object, ids: &[RecordId], condition: &str) -> Result<()> {

@@ -174,7 +174,11 @@ impl RecordsTx<'_> {
         }
         self.count_before(object, id)?;
         self.execute(&shape.update(&changed), id, &at(&incoming, &changed), read_at)?;
-        self.tx.knowledge().make_detail_due_if_moved(object, shape, record, &changed)?;
+        let has_changed = |name| shape.place(name).is_some_and(|place| changed.contains(&place));
+        if has_changed("updated_at") && !has_changed("etag") {
+            // It is another version under the same etag.
+            self.tx.knowledge().make_details_due(object, Some(std::slice::from_ref(&record.id)))?;
+        }
         let differences = changed.iter().map(|&place| shape.columns[place].difference(&old[place], incoming[place]));
         self.was_written(object, shape, id, Some(&changed), differences.collect(), asked.at)?;
         Ok(Applied::Updated)

@@ -11,7 +11,7 @@ use rusqlite::types::ValueRef;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{AnswerTime, DataType, Instant, Object, RequestStamp, ServiceTime, SqlValue};
-use crate::store::{Column, RecordsTx, Result, Shape, Source, StateKey};
+use crate::store::{Column, RecordsTx, Result, Shape, StateKey};
 
 /// The shortest time between two timestamps.
 const JUST_LATER: Duration = Duration::from_micros(1);
@@ -27,7 +27,7 @@ pub(in crate::store) struct Version<'a> {
 
 impl<'a> Version<'a> {
     fn of_columns(shape: &Shape, text: impl Fn(usize) -> Option<&'a str>) -> Version<'a> {
-        let of = |name: &str| shape.own_field(name).and_then(&text);
+        let of = |name: &str| shape.place(name).and_then(&text);
         Version { etag: of("etag"), updated_at: of("updated_at") }
     }
 
@@ -139,7 +139,7 @@ impl RecordsTx<'_> {
             // With equal or missing versions the later request is right.
             Some(Ordering::Equal) | None if !is_replaced => true,
             _ => {
-                let time = |name| old[shape.own_field(name)?].as_text()?.parse::<Instant>().ok();
+                let time = |name| old[shape.place(name)?].as_text()?.parse::<Instant>().ok();
                 let here = ["updated_at", "created_at"].map(time);
                 // That it shows a replaced version does not make an answer as new as what has replaced it.
                 let replaced = new.updated_at.filter(|_| is_replaced).and_then(|at| at.parse::<Instant>().ok());
@@ -158,14 +158,6 @@ impl RecordsTx<'_> {
         // The stored time is of the last answer that a walk took in, which may be days ago.
         time.observe(asked.reading(), None);
         Ok(time.is_plausible(version) == Some(false))
-    }
-}
-
-impl Shape {
-    /// The column of a standard field of the table itself. A detail table has no version: its list part was compared
-    /// before.
-    pub(in crate::store) fn own_field(&self, name: &str) -> Option<usize> {
-        self.columns.iter().position(|c| c.name == name && matches!(c.source, Source::Field(_)))
     }
 }
 
