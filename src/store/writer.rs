@@ -30,10 +30,10 @@ const QUEUE: usize = 4;
 pub struct Store {
     queue: mpsc::Sender<WriterJob>,
     layout: watch::Receiver<Arc<Layout>>,
-    path: Arc<PathBuf>,
+    pub path: Arc<PathBuf>,
     file: Option<FileId>,
-    lock: Arc<Lock>,
-    requests: RequestRegister,
+    pub lock: Arc<Lock>,
+    pub requests: RequestRegister,
     is_replaced: Arc<AtomicBool>,
     thread: Arc<Mutex<Option<JoinHandle<()>>>>,
 }
@@ -216,25 +216,9 @@ impl Store {
         self.layout.borrow().clone()
     }
 
-    pub fn lock(&self) -> &Lock {
-        &self.lock
-    }
-
-    pub fn requests(&self) -> &RequestRegister {
-        &self.requests
-    }
-
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    pub async fn close(self) {
-        self.end().await;
-    }
-
     /// Closes the file for all clones, and then lets another one take its place: from here on they get
     /// [`StoreError::Closed`], or what ended it before, and the lock may be another process's.
-    pub async fn end(&self) {
+    pub async fn close(&self) {
         // It may have ended before.
         let _ = self.queue.send(None).await;
         let handle = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
