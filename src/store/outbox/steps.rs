@@ -108,9 +108,8 @@ impl EditsTx<'_> {
     /// was sent, unless it returns to the queue: whoever begins it anew is asked.
     pub fn take_step(&self, edit: i64, step: &EditStep<'_>, now: Instant) -> Result<bool> {
         debug_assert!(step.from.may_become(step.to), "{step:?}");
-        let EditStep { from, to, why, status, answer, theirs } = *step;
-        let ended = to.is_final().then_some(now);
-        let discards = matches!(to, EditState::Queued | EditState::Conflict | EditState::Dropped);
+        let ended = step.to.is_final().then_some(now);
+        let discards = matches!(step.to, EditState::Queued | EditState::Conflict | EditState::Dropped);
         let taken = self.change(
             "UPDATE outbox SET state = ?3, status = coalesce(?4, status), finished_at = ?7,
                         answer = iif(?3 = 'applied', NULL, coalesce(?5, answer)),
@@ -119,14 +118,14 @@ impl EditsTx<'_> {
                         idempotency_key = iif(?8, NULL, idempotency_key), merged_into = iif(?8, NULL, merged_into),
                         first_sent_at = iif(?3 = 'queued', NULL, first_sent_at)
                  WHERE id = ?1 AND state = ?2",
-            params![edit, from, to, status, answer, theirs, ended, discards],
+            params![edit, step.from, step.to, step.status, step.answer, step.theirs, ended, discards],
         )?;
         if taken == 0 {
             return Ok(false);
         }
         self.run(
             "INSERT INTO outbox_events (outbox_id, at, from_state, to_state, who, why) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-            params![edit, now, from, to, *self.tx.author.borrow(), why],
+            params![edit, now, step.from, step.to, *self.tx.author.borrow(), step.why],
         )?;
         Ok(true)
     }

@@ -68,7 +68,7 @@ impl RecordsTx<'_> {
         let (extra, detail_extra, fit) = self.divided(object, &list, record)?;
         let (mut of_list, mut etag) = (Cow::Borrowed(record), record.version(object).map(SqlValue::from));
         match fit {
-            VersionFit::Other | VersionFit::SameEtag { is_earlier: false } => {}
+            VersionFit::Other => {}
             VersionFit::Doubtful => {
                 // A later answer explains an earlier version.
                 if !self.tx.is_overtaken(object, record.id.as_str(), asked) {
@@ -77,7 +77,7 @@ impl RecordsTx<'_> {
                 }
                 return Ok((Applied::Older, 0));
             }
-            VersionFit::SameEtag { is_earlier: true } => {
+            VersionFit::Earlier => {
                 of_list = Cow::Owned(record.with_field(object, "updatedAt", FieldValue::Absent));
             }
             VersionFit::OtherEtag(of_lists) => {

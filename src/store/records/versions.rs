@@ -49,22 +49,16 @@ impl<'a> Version<'a> {
         let is_earlier = self.order(row) == Some(Ordering::Less);
         let times = self.updated_at.zip(row.updated_at);
         let is_one_moment = times.is_some_and(|(new, old)| new == old && precision(new) > PRECISIONS[0]);
-        let (Some(new), Some(of_lists)) = (self.etag, row.etag) else {
-            return match row.etag {
-                Some(of_lists) if is_one_moment => VersionFit::OtherEtag(of_lists.to_string()),
-                _ if is_earlier => VersionFit::Doubtful,
-                _ => VersionFit::Other,
-            };
-        };
-        if new == of_lists {
-            return VersionFit::SameEtag { is_earlier };
-        }
-        let is_weakly_equal = strong(new) == strong(of_lists) && times.is_none_or(|(new, old)| are_same_time(new, old));
-        if is_weakly_equal || is_one_moment {
-            return VersionFit::OtherEtag(of_lists.to_string());
-        }
         let is_one_dated = self.updated_at.is_some() != row.updated_at.is_some();
-        if is_earlier || is_one_dated { VersionFit::Doubtful } else { VersionFit::Other }
+        let is_weakly_equal =
+            self.etag.map(strong) == row.etag.map(strong) && times.is_none_or(|(new, old)| are_same_time(new, old));
+        match row.etag {
+            Some(_) if self.etag == row.etag && is_earlier => VersionFit::Earlier,
+            Some(_) if self.etag == row.etag => VersionFit::Other,
+            Some(of_lists) if is_one_moment || is_weakly_equal => VersionFit::OtherEtag(of_lists.to_string()),
+            _ if is_earlier || is_one_dated && self.etag.zip(row.etag).is_some() => VersionFit::Doubtful,
+            _ => VersionFit::Other,
+        }
     }
 
     /// Whether this version is later than another one; `None` if that cannot be compared. Two answers with the same
@@ -78,16 +72,13 @@ impl<'a> Version<'a> {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::store) enum VersionFit {
-    /// It has the row's etag, whatever its time.
-    SameEtag {
-        /// Whether its time is earlier, which is not that of the list then.
-        is_earlier: bool,
-    },
+    /// It has the row's etag and an earlier time, which is not that of the list then.
+    Earlier,
     /// It is the row's version, which lists show with this other etag.
     OtherEtag(String),
     /// It is earlier, or only one of the two is dated: a list decides.
     Doubtful,
-    /// It is a later version, or neither is dated: the later request is right.
+    /// It is the row's version or a later one, or neither is dated: the later request is right.
     Other,
 }
 
