@@ -131,10 +131,9 @@ const REJECTED: &str = "o.state = 'rejected' AND o.finished_at IS NOT NULL";
 /// The edits in order: the open ones and those that were rejected, or all. Rows that are not edits are omitted.
 pub fn edits(tx: &ReadTx<'_>, all: bool) -> Result<Vec<Edit>> {
     // Sorted here: in the order of the ids, SQLite would go through the finished edits too.
-    let conditions = if all { vec!["true".into()] } else { vec![format!("o.{OPEN}"), REJECTED.into()] };
-    let mut edits: Vec<Edit> = Vec::new();
-    for condition in conditions {
-        edits.extend(edits_where(tx, &condition, [])?);
+    let mut edits = edits_where(tx, if all { "true" } else { REJECTED }, [])?;
+    if !all {
+        edits.extend(edits_where(tx, &format!("o.{OPEN}"), [])?);
     }
     edits.sort_unstable_by_key(|edit| edit.id);
     Ok(edits)

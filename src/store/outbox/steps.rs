@@ -185,13 +185,8 @@ impl EditsTx<'_> {
         let ended = "SELECT o.id FROM outbox AS o WHERE o.state IN ('rejected', 'applied', 'dropped', 'replaced')
              AND o.finished_at < ?1 AND NOT EXISTS (SELECT 1 FROM outbox AS p WHERE p.merged_into = o.id
                AND p.finished_at IS NULL)";
-        for sql in [
-            format!("DELETE FROM outbox_events WHERE outbox_id IN ({ended})"),
-            format!("DELETE FROM outbox WHERE id IN ({ended})"),
-        ] {
-            self.run(&sql, [cutoff])?;
-        }
-        Ok(())
+        self.run(&format!("DELETE FROM outbox_events WHERE outbox_id IN ({ended})"), [cutoff])?;
+        self.run(&format!("DELETE FROM outbox WHERE id IN ({ended})"), [cutoff])
     }
 
     /// Replaces the changes of a waiting edit, because the values before it have changed.

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use rusqlite::params;
+use rusqlite::{Params, params};
 
 use super::counts::kept;
 use crate::model::{Etag, Instant, Object, RecordId};
@@ -62,28 +62,22 @@ impl ReadTx<'_> {
     /// Each batch begins where that ended, so that all of them together read the index once.
     pub fn due_details(&self, object: Object, behind: Option<&DueDetail>, most: usize) -> Result<Vec<DueDetail>> {
         match behind {
-            None => self.due_where(object, "true", params![], most),
+            None => self.due_where(object, "true", [], most),
             Some(DueDetail { updated_at: None, id }) => {
-                self.due_where(object, "r.updated_at IS NULL AND r.id < ?1", params![id], most)
+                self.due_where(object, "r.updated_at IS NULL AND r.id < ?1", [id], most)
             }
             Some(DueDetail { updated_at: Some(at), id }) => {
-                let mut due = self.due_where(object, DUE_BEHIND, params![at, id], most)?;
+                let mut due = self.due_where(object, DUE_BEHIND, (at, id), most)?;
                 if due.len() < most {
                     // Descending, records without a timestamp come last; no comparison finds them.
-                    due.extend(self.due_where(object, "r.updated_at IS NULL", params![], most - due.len())?);
+                    due.extend(self.due_where(object, "r.updated_at IS NULL", [], most - due.len())?);
                 }
                 Ok(due)
             }
         }
     }
 
-    fn due_where(
-        &self,
-        object: Object,
-        condition: &str,
-        values: &[&dyn rusqlite::ToSql],
-        most: usize,
-    ) -> Result<Vec<DueDetail>> {
+    fn due_where(&self, object: Object, condition: &str, values: impl Params, most: usize) -> Result<Vec<DueDetail>> {
         self.rows(&due_batch(object, condition, most), values, |row| {
             Ok(DueDetail { updated_at: row.get(0)?, id: row.get(1)? })
         })

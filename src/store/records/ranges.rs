@@ -43,9 +43,8 @@ impl ReadTx<'_> {
     }
 
     pub fn count_unnominated(&self, object: Object, range: TimeRange) -> Result<u64> {
-        let (sql, mut values) = select("count(*)", object, range);
-        values.push(object.as_str().to_string().into());
-        let nominated = "SELECT record_id FROM doubts WHERE object_type = ? AND why = 'missed'";
+        let (sql, values) = select("count(*)", object, range);
+        let nominated = format!("SELECT record_id FROM doubts WHERE object_type = '{object}' AND why = 'missed'");
         self.count(&format!("{sql} AND id NOT IN ({nominated})"), params_from_iter(values))
     }
 
