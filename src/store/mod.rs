@@ -6,8 +6,6 @@
 //!
 //! # Invariants
 //! - A page's rows and its checkpoint are one transaction: a kill repeats at most one page.
-//! - An unchanged record is compared and not written.
-//! - A list never clears a value that only a detail contains; an older answer never overwrites a newer one.
 //! - SQLite 3.37 and newer can read the file: the schema uses no newer syntax.
 
 mod checkpoints;

@@ -25,7 +25,6 @@ impl Reader {
         Ok(reader)
     }
 
-    /// Like [`Reader::open_for_queries`], for statements of strangers.
     pub fn open_for_strangers(path: &Path, withheld: &WithheldColumns) -> Result<Reader> {
         let mut reader = Reader::open_for_queries(path)?;
         untrusted::confine(&mut reader.conn, withheld.clone())?;

@@ -1,8 +1,6 @@
 //! The lists that are always read whole, and doubts about their items: team members and definitions have no id filter,
 //! so a removal cannot be confirmed by id. An item is removed when two complete lists at least an hour apart do not
 //! have it, within the same guard as records. An empty list is no evidence.
-//!
-//! What was removed within the last day is kept as `gone`: many small removals are treated like one large one.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
