@@ -291,7 +291,7 @@ impl Writer {
         let done = self.attempt(work);
         self.is_replaced.fetch_or(matches!(done, Err(StoreError::Replaced { .. })), Relaxed);
         if let Err(error) = &done
-            && error.is_of_a_damaged_index()
+            && error.code() == Some(rusqlite::ffi::SQLITE_CORRUPT_INDEX)
         {
             match self.conn.execute_batch("REINDEX") {
                 Ok(()) => {

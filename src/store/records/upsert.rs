@@ -108,7 +108,7 @@ impl RecordsTx<'_> {
                 self.execute(&shape.insert, id, &incoming, asked_at)?;
                 Applied::Inserted
             }
-            Some(row) if row.is_same() => Applied::Unchanged,
+            Some(row) if row.changed.is_empty() => Applied::Unchanged,
             Some(RowComparison { changed, .. }) => {
                 self.execute(&shape.update(&changed), id, &at(&incoming, &changed), asked_at)?;
                 Applied::Updated
@@ -151,7 +151,7 @@ impl RecordsTx<'_> {
             self.was_written(object, shape, id, None, differences, asked.at)?;
             return Ok(Applied::Inserted);
         };
-        let is_same = row.is_same();
+        let is_same = row.changed.is_empty();
         let RowComparison { changed, old, omits } = row;
         let is_accepted =
             is_same || self.is_accepted((object, id), shape, &incoming, &old, (asked, overtaken, follows))?;
@@ -190,7 +190,7 @@ impl RecordsTx<'_> {
         let incoming = shape.values(record, extra.as_deref());
         Ok(match self.compare(&shape, record, &incoming)? {
             None => Compared::Missing,
-            Some(row) if row.is_same() => {
+            Some(row) if row.changed.is_empty() => {
                 let etag = Version::of_answer(&shape, &incoming).etag;
                 match self.tx.unread().are_groups_in_doubt(object, record.id.as_str(), etag, &row.omits)? {
                     true => Compared::Omitted,
@@ -330,12 +330,6 @@ struct RowComparison {
     old: Vec<SqlValue>,
     /// Where the answer has null in place of a group of which the row has a value; custom fields are one.
     omits: BTreeSet<String>,
-}
-
-impl RowComparison {
-    fn is_same(&self) -> bool {
-        self.changed.is_empty()
-    }
 }
 
 fn at<'v>(incoming: &[Option<ValueRef<'v>>], places: &[usize]) -> Vec<Option<ValueRef<'v>>> {

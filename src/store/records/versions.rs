@@ -35,10 +35,6 @@ impl<'a> Version<'a> {
         Version::of_columns(shape, |place| incoming[place].and_then(|value| value.as_str().ok()))
     }
 
-    fn of_row(shape: &Shape, old: &'a [SqlValue]) -> Version<'a> {
-        Version::of_columns(shape, |place| old[place].as_text())
-    }
-
     /// How the version of a detail fits that of its row, which a list has shown.
     ///
     /// An earlier one may come from a lagging replica, also if the row is dated in the future; or the service has dated
@@ -115,7 +111,8 @@ impl RecordsTx<'_> {
         old: &[SqlValue],
         (asked, overtaken, follows): (&RequestStamp, bool, bool),
     ) -> Result<bool> {
-        let (new, row) = (Version::of_answer(shape, incoming), Version::of_row(shape, old));
+        let row = Version::of_columns(shape, |place| old[place].as_text());
+        let new = Version::of_answer(shape, incoming);
         let order = new.order(&row);
         if follows {
             if order != Some(Ordering::Greater) {
