@@ -117,7 +117,7 @@ impl Mirror {
         }
         let known = self.parts();
         // Its lock and its WAL have the names that the new one needs. If that cannot be opened, nothing is written.
-        known.store.end().await;
+        known.store.close().await;
         let store = open_store(&known.settings).await?;
         let meter = known.meter.clone();
         store.write(move |tx| meter.hand_over(tx)).await?;

@@ -296,7 +296,7 @@ fn records(tx: &ReadTx<'_>, object: Object) -> Result<ObjectStatus, StoreError> 
         changes_as_of: tx.goals().changes_as_of(object)?,
         complete_as_of: complete.map(|known| known.as_of),
         complete_by: complete.map(|known| if known.by_record { "records" } else { "count" }),
-        differences: tx.goals().open_differences(object)?,
+        differences: tx.goals().last_read(Goal::Differing(object))?.map_or(0, |read| read.open.unsigned_abs()),
         sweep,
         outage: tx.refused_removals(object)?,
         undecided: None,

@@ -14,8 +14,7 @@ const IDLE_RUN: Ru = Ru::new(2);
 pub fn forecast(last_runs: &[Ru]) -> Ru {
     let mut costs = last_runs.to_vec();
     costs.sort_unstable();
-    let median = costs.len().checked_sub(1).and_then(|last| costs.get(last / 2).copied());
-    median.unwrap_or(IDLE_RUN).max(IDLE_RUN)
+    costs.get(costs.len().saturating_sub(1) / 2).copied().unwrap_or_default().max(IDLE_RUN)
 }
 
 pub fn most_reserved(limit: Ru) -> Ru {

@@ -56,10 +56,10 @@ fn text(reply: &StatusReply, control: &Control) -> String {
     if let Some(lag) = &status.publish {
         page.gauges([
             ("publish_lag_seconds", lag.seconds as f64),
-            ("publish_refused_rows", lag.refused as f64),
-            ("publish_differences", lag.proof.differences as f64),
+            ("publish_refused_rows", lag.progress.refused as f64),
+            ("publish_differences", lag.progress.proof.differences as f64),
         ]);
-        page.gauges(lag.unproven_since().map(|at| ("publish_equal_timestamp_seconds", seconds(at))));
+        page.gauges(lag.progress.unproven_since().map(|at| ("publish_equal_timestamp_seconds", seconds(at))));
     }
     if let Some(daemon) = &reply.daemon {
         page.gauges([

@@ -38,7 +38,7 @@ impl StatusReply {
             trouble.error = trouble.error.as_ref().map(|_| HIDDEN.into());
         }
         if let Some(lag) = &mut self.status.publish {
-            lag.progress.last_error = lag.last_error.as_ref().map(|_| HIDDEN.into());
+            lag.progress.last_error = lag.progress.last_error.as_ref().map(|_| HIDDEN.into());
             lag.progress.refused_rows.clear();
             lag.progress.left_behind.fill(HIDDEN.into());
         }

@@ -218,7 +218,7 @@ impl RecordPush<'_> {
     /// Sends a request and processes its answer.
     async fn send(&self, request: StoredRequest) -> Result<NextStep, OutboxError> {
         let RecordPush { pusher, pass, object, id } = *self;
-        pusher.store.lock().note_request(request.number)?;
+        pusher.store.lock.note_request(request.number)?;
         match pusher.client.patch(object, id, &request.body, &request.if_match, &request.key).await {
             Ok(answer) => {
                 lock(&pass.pushed).push.sent += 1;

@@ -149,10 +149,6 @@ impl Goals<'_> {
         Ok(known.filter(|began| *began > Instant::EPOCH).max())
     }
 
-    pub fn open_differences(&self, object: Object) -> Result<u64> {
-        Ok(self.last_read(Goal::Differing(object))?.map_or(0, |read| read.open.unsigned_abs()))
-    }
-
     /// What the key cannot read, or write while an edit waits, and the scope that it lacks: by the resource for reading, by the
     /// scope for writing.
     pub fn missing_scopes(&self) -> Result<Vec<(String, String)>> {
@@ -256,10 +252,6 @@ impl ClaimsTx<'_> {
     pub fn replace(&self, goal: Goal, by: Goal) -> Result<()> {
         let ([object, kind], [_, new]) = (goal.row(), by.row());
         self.run("UPDATE OR REPLACE goals SET kind = ?3 WHERE object = ?1 AND kind = ?2", [object, kind, new])
-    }
-
-    pub fn total_was_counted(&self, object: Object, left: i64, at: Instant) -> Result<()> {
-        self.reach(Goal::Total(object), LastRead { open: left, ..LastRead::between(at, at) })
     }
 
     /// What a comparison left may have been explained since.

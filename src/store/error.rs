@@ -59,14 +59,9 @@ impl StoreError {
         move |source| StoreError::Io { path: path.to_path_buf(), source }
     }
 
-    fn code(&self) -> Option<i32> {
+    pub(in crate::store) fn code(&self) -> Option<i32> {
         let (StoreError::Sqlite(source) | StoreError::Open { source, .. }) = self else { return None };
         source.sqlite_error().map(|error| error.extended_code)
-    }
-
-    /// The index can be built again from its table.
-    pub(in crate::store) fn is_of_a_damaged_index(&self) -> bool {
-        self.code() == Some(rusqlite::ffi::SQLITE_CORRUPT_INDEX)
     }
 
     /// Whether another process had the file locked for longer than anybody waits: it is free again after its statement.

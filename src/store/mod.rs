@@ -6,8 +6,6 @@
 //!
 //! # Invariants
 //! - A page's rows and its checkpoint are one transaction: a kill repeats at most one page.
-//! - An unchanged record is compared and not written.
-//! - A list never clears a value that only a detail contains; an older answer never overwrites a newer one.
 //! - SQLite 3.37 and newer can read the file: the schema uses no newer syntax.
 
 mod checkpoints;
@@ -75,7 +73,7 @@ pub(in crate::store) use file::lock::Lock;
 pub(in crate::store) use outbox::hold_edits::hold_in_a_copy;
 pub(in crate::store) use outbox::{OPEN, accepted_values, known_values};
 pub(in crate::store) use program_objects::{GUARDED_TABLES, history_view};
-pub(in crate::store) use records::shape::{Column, Shape, Source, is_group_omitted, value_of};
+pub(in crate::store) use records::shape::{Column, Shape, Source};
 pub(in crate::store) use records::unread::Shows;
 pub(in crate::store) use records::versions::Version;
 pub(in crate::store) use state_keys::read_state;

@@ -25,7 +25,6 @@ impl Reader {
         Ok(reader)
     }
 
-    /// Like [`Reader::open_for_queries`], for statements of strangers.
     pub fn open_for_strangers(path: &Path, withheld: &WithheldColumns) -> Result<Reader> {
         let mut reader = Reader::open_for_queries(path)?;
         untrusted::confine(&mut reader.conn, withheld.clone())?;
@@ -61,7 +60,7 @@ impl Statements for ReadTx<'_> {
 
 /// A reader that stays open, since opening one parses the whole schema: until it fails, or another file or WAL is at its path;
 /// with what was last found by it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct KeptReader<T = ()>(Option<OpenReader<T>>);
 
 #[derive(Debug)]
@@ -72,12 +71,6 @@ struct OpenReader<T> {
     files: [Option<FileId>; 3],
     /// The version of the data, and what was found in it.
     found: Option<(i64, T)>,
-}
-
-impl<T> Default for KeptReader<T> {
-    fn default() -> KeptReader<T> {
-        KeptReader(None)
-    }
 }
 
 impl<T> KeptReader<T> {

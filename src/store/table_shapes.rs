@@ -40,7 +40,8 @@ impl Shapes {
 
     /// What the column of an object is made of, and whether only details have it; `None` for any other name.
     pub fn source(&self, object: Object, column: &str) -> Option<(Source, bool)> {
-        let of = |shape: &Shape| shape.place(column).map(|place| shape.columns[place].source);
+        let is_it = |known: &&Column| known.name == column && !known.is_num;
+        let of = |shape: &Shape| shape.columns.iter().find(is_it).map(|known| known.source);
         let (list, detail) = (&self.list[object as usize], &self.detail[object as usize]);
         of(list).map(|source| (source, false)).or_else(|| Some((of(detail)?, true)))
     }

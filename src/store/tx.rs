@@ -73,11 +73,9 @@ impl<'a> MirrorTx<'a> {
         if number <= self.rows.requests.oldest_open() {
             return;
         }
-        let written = &mut self.pending.written.borrow_mut()[object as usize];
-        match written.get_mut(id) {
-            Some(last) => *last = number.max(*last),
-            None => _ = written.insert(id.into(), number),
-        }
+        let mut written = self.pending.written.borrow_mut();
+        let last = written[object as usize].entry(id.into()).or_default();
+        *last = number.max(*last);
     }
 
     pub fn has_written(&self) -> bool {

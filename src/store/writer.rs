@@ -30,10 +30,10 @@ const QUEUE: usize = 4;
 pub struct Store {
     queue: mpsc::Sender<WriterJob>,
     layout: watch::Receiver<Arc<Layout>>,
-    path: Arc<PathBuf>,
+    pub path: Arc<PathBuf>,
     file: Option<FileId>,
-    lock: Arc<Lock>,
-    requests: RequestRegister,
+    pub lock: Arc<Lock>,
+    pub requests: RequestRegister,
     is_replaced: Arc<AtomicBool>,
     thread: Arc<Mutex<Option<JoinHandle<()>>>>,
 }
@@ -216,25 +216,9 @@ impl Store {
         self.layout.borrow().clone()
     }
 
-    pub fn lock(&self) -> &Lock {
-        &self.lock
-    }
-
-    pub fn requests(&self) -> &RequestRegister {
-        &self.requests
-    }
-
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    pub async fn close(self) {
-        self.end().await;
-    }
-
     /// Closes the file for all clones, and then lets another one take its place: from here on they get
     /// [`StoreError::Closed`], or what ended it before, and the lock may be another process's.
-    pub async fn end(&self) {
+    pub async fn close(&self) {
         // It may have ended before.
         let _ = self.queue.send(None).await;
         let handle = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -307,7 +291,7 @@ impl Writer {
         let done = self.attempt(work);
         self.is_replaced.fetch_or(matches!(done, Err(StoreError::Replaced { .. })), Relaxed);
         if let Err(error) = &done
-            && error.is_of_a_damaged_index()
+            && error.code() == Some(rusqlite::ffi::SQLITE_CORRUPT_INDEX)
         {
             match self.conn.execute_batch("REINDEX") {
                 Ok(()) => {

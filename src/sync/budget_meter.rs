@@ -57,7 +57,7 @@ impl BudgetMeter {
         observer: Arc<dyn RunObserver>,
     ) -> Result<BudgetMeter, StoreError> {
         let stored = store.read(stored_ledger).await?;
-        let ledger = later(stored, store.lock().found()).at(clock.reading(), &limits);
+        let ledger = later(stored, store.lock.found.as_deref()).at(clock.reading(), &limits);
         let (stop, _) = watch::channel(false);
         let reserve = (ledger.window, [Ru::ZERO; 2]);
         let book = Mutex::new(MeterBook { ledger, reserve, for_edits: None });
@@ -171,7 +171,7 @@ impl BudgetMeter {
             return Err(AdmissionError::Ledger);
         }
         book.ledger = charged;
-        Ok(Admission { attempt, order: self.store.requests().begin() })
+        Ok(Admission { attempt, order: self.store.requests.begin() })
     }
 
     /// Records that a charged request is no longer under way, and refunds it if it cost nothing.
@@ -195,7 +195,7 @@ impl BudgetMeter {
     fn note(&self, ledger: &Ledger) -> Result<(), StoreError> {
         let note =
             serde_json::to_string(ledger).map_err(|source| StoreError::State { name: LEDGER.to_string(), source })?;
-        self.store.lock().note(&note)
+        self.store.lock.note(&note)
     }
 
     /// Ends the hold, for a person who knows that the service answers again.

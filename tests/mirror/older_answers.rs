@@ -18,7 +18,7 @@ fn at(second: u64) -> Instant {
 
 /// Requests in the order of sending, by a clock that is set back a day between any two of them.
 fn requests(store: &Store, count: u64) -> Vec<RequestStamp> {
-    let register: &RequestRegister = store.requests();
+    let register: &RequestRegister = &store.requests;
     let back = |n: u64| at(10_000_000).minus(Duration::from_secs(n * 86_400));
     (0..count).map(|n| RequestStamp::new(back(n), register.begin())).collect()
 }

@@ -328,7 +328,7 @@ async fn write(store: &Store, rounds: u64) -> u64 {
             .write(move |tx| tx.set_state(&StateKey::Told, &format!("{round:9}").repeat((4 << 20) / 9)))
             .await
             .unwrap();
-        let size = wal::beside(store.path()).metadata().unwrap().len();
+        let size = wal::beside(&store.path).metadata().unwrap().len();
         largest.fetch_max(size, Ordering::Relaxed);
     }
     largest.load(Ordering::Relaxed)

@@ -66,15 +66,15 @@ fn head(status: &MirrorStatus, config: &Config, now: Instant) -> Vec<Line> {
     lines
 }
 
-fn published(lag: &PublishLag, now: Instant) -> Vec<Line> {
-    let behind = match lag.entries {
-        _ if lag.published_at.is_none() => "no whole copy is known".to_string(),
-        0 if lag.last_error.is_none() && lag.refused == 0 && lag.proof.differences == 0 => "up to date".into(),
+fn published(PublishLag { entries, progress: known, .. }: &PublishLag, now: Instant) -> Vec<Line> {
+    let behind = match *entries {
+        _ if known.published_at.is_none() => "no whole copy is known".to_string(),
+        0 if known.last_error.is_none() && known.refused == 0 && known.proof.differences == 0 => "up to date".into(),
         0 => "no change is waiting".into(),
         entries => format!("{} behind", counted(entries, "change", "changes")),
     };
-    let error = lag.last_error.as_deref().map(|error| format!("; {}", plain(error))).unwrap_or_default();
-    let proof = &lag.proof;
+    let error = known.last_error.as_deref().map(|error| format!("; {}", plain(error))).unwrap_or_default();
+    let proof = &known.proof;
     let compared = match proof.compared_at.map(|at| moment(at, now)) {
         None => "not compared with the mirror since it was loaded".into(),
         Some(at) if proof.equal_at == proof.compared_at => format!("every value was equal when compared {at}"),
@@ -86,7 +86,7 @@ fn published(lag: &PublishLag, now: Instant) -> Vec<Line> {
     };
     let mut lines = vec![("publish", format!("{behind}{error}")), ("", compared)];
     lines.extend(proof.differing.iter().take(5).map(|difference| ("", plain(&difference.to_string()))));
-    let left_out = left_out(&lag.left_behind, lag.refused, &lag.refused_rows);
+    let left_out = left_out(&known.left_behind, known.refused, &known.refused_rows);
     lines.extend(left_out.into_iter().map(|line| ("", line)));
     lines
 }

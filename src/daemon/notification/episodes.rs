@@ -98,14 +98,18 @@ fn removals(object: &ObjectStatus, config: &Config) -> Vec<Episode> {
     found
 }
 
-fn publishing(copy: &PublishLag, config: &Config, now: Instant) -> impl Iterator<Item = Episode> {
-    let (late, count) = (format::duration(Duration::from_secs(copy.seconds)), format::count(copy.proof.differences));
+fn publishing(
+    PublishLag { seconds, progress: copy, .. }: &PublishLag,
+    config: &Config,
+    now: Instant,
+) -> impl Iterator<Item = Episode> {
+    let (late, count) = (format::duration(Duration::from_secs(*seconds)), format::count(copy.proof.differences));
     let since = copy.unproven_since().filter(|since| now.since(*since) > UNCOMPARED);
-    let is_known = copy.seconds > BEHIND || copy.proof.differences > 0 || copy.refused > 0;
+    let is_known = *seconds > BEHIND || copy.proof.differences > 0 || copy.refused > 0;
     let unproven = since.map_or(String::new(), format::moment);
     let differs = format!("the published copy differs from the mirror in {count} values");
     let faults = [
-        ("behind", copy.seconds > BEHIND, format!("the published copy is {late} behind"), "publish"),
+        ("behind", *seconds > BEHIND, format!("the published copy is {late} behind"), "publish"),
         ("differs", copy.proof.differences > 0, differs, "publish --verify --repair"),
         ("refused", copy.refused > 0, format!("PostgreSQL refuses {} rows", format::count(copy.refused)), "status"),
         (

@@ -16,9 +16,7 @@ pub(in crate::store) struct DefinitionRow {
     pub column: Option<ColumnName>,
     pub readable: bool,
     pub writable: bool,
-    /// Whether lists can be filtered by it.
     pub filterable: bool,
-    /// Whether a value may be cleared.
     pub clearable: bool,
     pub excluded: bool,
 }

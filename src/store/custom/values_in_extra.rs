@@ -7,8 +7,9 @@ use rusqlite::params;
 
 use crate::model::{CustomField, Extra, Object, Record, RecordId, RequestStamp};
 use crate::store::custom::rows::table;
+use crate::store::records::shape::with_details;
 use crate::store::records::upsert::WrittenAnswer;
-use crate::store::{CustomTx, ReadTx, Result, Statements, fits_a_list, json_list};
+use crate::store::{CustomTx, ReadTx, Result, Statements, StoredTime, fits_a_list, json_list};
 
 impl ReadTx<'_> {
     /// The records with custom values in either `extra`, and whether the detail is of the version of the row.
@@ -19,12 +20,10 @@ impl ReadTx<'_> {
         most: usize,
     ) -> Result<Vec<(RecordId, [Extra; 2], bool)>> {
         let sql = format!(
-            "SELECT r.id, r.extra, d.extra, d.etag IS r.etag FROM {} AS r LEFT JOIN {} AS d ON d.{} = r.id
+            "SELECT r.id, r.extra, d.extra, d.etag IS r.etag FROM {}
              WHERE r.id > ?1 AND (instr(r.extra, '\"customFields\"') > 0 OR instr(d.extra, '\"customFields\"') > 0)
              ORDER BY r.id LIMIT ?2",
-            object.table(),
-            object.detail_table(),
-            object.detail_key()
+            with_details(object)
         );
         let of = |text: Option<String>| text.map(|text| Extra::from_json(object, &text)).unwrap_or_default();
         let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, [of(row.get(1)?), of(row.get(2)?)], row.get(3)?));
@@ -71,8 +70,8 @@ impl CustomTx<'_> {
         asked: &RequestStamp,
     ) -> Result<()> {
         for (shape, of_details) in [(self.tx.shapes().list(object), false), (self.tx.shapes().detail(object), true)] {
-            let Some((_, old, read_at)) = self.tx.records().version(&shape, record)? else { continue };
-            let mut extra = old.map(|text| Extra::from_json(object, &text)).unwrap_or_default();
+            let version = self.tx.records().version(object, &shape, record)?;
+            let Some((_, mut extra, StoredTime(read_at))) = version else { continue };
             for field in fields {
                 let (name, is_beside) = (field.key.as_str(), field.data_type.detail_only() == of_details);
                 extra.remove("customFields", name);
@@ -81,8 +80,7 @@ impl CustomTx<'_> {
                 extra.sources.extend(unfit);
             }
             // Nothing was read: the row is as old as before.
-            let answer =
-                WrittenAnswer { read_at: read_at.parse().unwrap_or(asked.at), is_shown: false, ..asked.into() };
+            let answer = WrittenAnswer { read_at: read_at.unwrap_or(asked.at), is_shown: false, ..asked.into() };
             self.tx.records().write(object, &shape, record, &extra, answer)?;
         }
         Ok(())

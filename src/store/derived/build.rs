@@ -138,7 +138,7 @@ impl DerivedTx<'_> {
     }
 }
 
-const SOURCES: [(&str, &str); 14] = [
+const SOURCES: [(&str, &str); 15] = [
     ("build.rs", include_str!("build.rs")),
     ("dictionary.rs", include_str!("dictionary.rs")),
     ("indexes.rs", include_str!("indexes.rs")),
@@ -148,6 +148,7 @@ const SOURCES: [(&str, &str); 14] = [
     ("views.rs", include_str!("views.rs")),
     ("../custom/rows.rs", include_str!("../custom/rows.rs")),
     ("../table_shapes.rs", include_str!("../table_shapes.rs")),
+    ("../records/shape.rs", include_str!("../records/shape.rs")),
     ("../claims.rs", include_str!("../claims.rs")),
     ("../outbox/accepted_values.rs", include_str!("../outbox/accepted_values.rs")),
     ("../outbox/known_values.rs", include_str!("../outbox/known_values.rs")),

@@ -23,7 +23,7 @@ fn shaped(shape: &Shape, resource: Resource, custom: &CustomFields, definitions:
     let mut lines = vec![ColumnLine { wire_name: Some("id".into()), source: "list".into(), ..id }];
     for column in &shape.columns {
         let line = match column.source {
-            Source::Field(index) | Source::FieldNum(index) => {
+            Source::Field(index) => {
                 let field = &resource.fields()[index];
                 let own_etag = column.name == "etag" && shape.stamp == "fetched_at";
                 let is_detail = field.projection == FieldProjection::Detail || own_etag;
@@ -34,7 +34,7 @@ fn shaped(shape: &Shape, resource: Resource, custom: &CustomFields, definitions:
                     ..own(&column.name, field.kind.as_str(), about)
                 }
             }
-            Source::Slot(slot) | Source::SlotNum(slot) => {
+            Source::Slot(slot) => {
                 let field = &custom.fields()[slot];
                 ColumnLine {
                     wire_name: Some(format!("customFields.{}", field.key)),
@@ -46,8 +46,7 @@ fn shaped(shape: &Shape, resource: Resource, custom: &CustomFields, definitions:
             }
             Source::Extra => own("extra", "json", EXTRA),
         };
-        let is_num = matches!(column.source, Source::FieldNum(_) | Source::SlotNum(_));
-        lines.push(match column.name.strip_suffix("_num").filter(|_| is_num) {
+        lines.push(match column.name.strip_suffix("_num").filter(|_| column.is_num) {
             Some(of) => {
                 let about = Some(format!("the nearest double of {of}, for sorting and sums"));
                 ColumnLine { data_type: "number".into(), about, ..line }

@@ -2,6 +2,7 @@
 //! statements.
 
 use crate::model::{CustomFields, DataType, Object};
+use crate::store::records::shape::with_details;
 
 /// A column of a search table and its texts: `r.` is the record, `d.` its detail. The columns have the same order as in
 /// `schema/`, after `record_id`; the last one contains the custom texts.
@@ -49,12 +50,7 @@ impl Document {
         let (names, values): (Vec<&str>, Vec<String>) = columns.unzip();
         let of_search = names.iter().map(|name| format!("s.{name}")).collect::<Vec<_>>().join(", ");
         let (names, values, search) = (names.join(", "), values.join(", "), object.search_table());
-        let records = format!(
-            "{} AS r LEFT JOIN {} AS d ON d.{} = r.id",
-            object.table(),
-            object.detail_table(),
-            object.detail_key()
-        );
+        let records = with_details(object);
         let documents = format!("FROM search_documents AS m CROSS JOIN {records} WHERE r.id = m.record_id");
         let insert = format!("INSERT INTO {search} (rowid, record_id, {names}) SELECT");
         Document {

@@ -15,7 +15,7 @@
 //! which would do the same.
 
 use crate::model::Object;
-use crate::store::records::shape::is_number;
+use crate::store::records::shape::{is_number, with_details};
 use crate::store::table_shapes::From;
 use crate::store::{
     DerivedTx, POINTERS, Pointer, Result, Shape, Statements, ViewColumn, accepted_values, history_view, physical,
@@ -62,12 +62,11 @@ impl DerivedTx<'_> {
             let sql = format!(
                 "CREATE VIEW {view} AS SELECT {shown}, (d.{key} IS NOT NULL AND \
                  coalesce(d.etag = r.etag, d.etag IS NULL AND r.etag IS NULL)) AS details_current \
-                 FROM {table} AS r LEFT JOIN {details} AS d ON d.{key} = r.id {joins}",
+                 FROM {records} {joins}",
                 joins = joins.join(" "),
                 view = object.full_view(),
                 shown = shown.join(", "),
-                table = list.table,
-                details = detail.table,
+                records = with_details(object),
                 key = detail.key,
             );
             self.batch(&sql)?;
@@ -168,7 +167,7 @@ WHERE coalesce(c.object_type, '') = '{object}' AND c.kind IN ('update', 'remove'
     AND {TOUCHES})
 UNION ALL
 SELECT r.id, coalesce(f.key, NULL), coalesce(f.value, NULL), CAST(NULL AS TEXT), CAST({archived_at} AS TEXT)
-FROM {table} AS r LEFT JOIN {details} AS d ON d.{details_key} = r.id
+FROM {records}
 CROSS JOIN json_each(json_array({parts})) AS p CROSS JOIN json_each(p.value) AS f
 WHERE f.value IS NOT NULL AND (NOT {is_archived} OR {archived_at} IS NOT NULL) AND NOT EXISTS (
     SELECT 1 FROM changes AS e WHERE e.object_type = '{object}' AND e.record_id = r.id AND {TOUCHES})
@@ -182,9 +181,7 @@ WHERE NOT EXISTS (
         ends = ends("f.key"),
         ended_before = ended("f.key", "AND e.seq < c.seq ORDER BY e.seq"),
         archived_at = ended("f.key", &format!("AND {is_archived} ORDER BY e.seq DESC")),
-        table = list.table,
-        details = detail.table,
-        details_key = detail.key,
+        records = with_details(object),
         parts = parts.join(", "),
     )
 }

@@ -24,7 +24,7 @@ pub(super) const MODE: u32 = 0o640;
 pub struct Lock {
     file: File,
     path: PathBuf,
-    found: Option<String>,
+    pub found: Option<String>,
     writer: Mutex<Option<LockedBy>>,
 }
 
@@ -62,10 +62,6 @@ impl Lock {
         let lock = Lock { file, path: path.clone(), found: note, writer: Mutex::new(writer) };
         lock.write_line(0, &std::process::id().to_string(), PID_WIDTH)?;
         Ok(lock)
-    }
-
-    pub fn found(&self) -> Option<&str> {
-        self.found.as_deref()
     }
 
     /// Replaces the note. It survives the process, but not a power failure.
@@ -254,11 +250,11 @@ mod tests {
         let writer = LockedBy { nonce: "the writer".into(), ..LockedBy::default() };
         Lock::take(&path).unwrap().store_writer(writer.clone()).unwrap();
         let lock = Lock::take(&path).unwrap();
-        assert_eq!((lock.found(), lock.writer()), (None, Some(writer.clone())));
+        assert_eq!((lock.found.as_deref(), lock.writer()), (None, Some(writer.clone())));
         lock.note("a note").unwrap();
         drop(lock);
         let lock = Lock::take(&path).unwrap();
-        assert_eq!((lock.found(), lock.writer()), (Some("a note"), Some(writer)));
+        assert_eq!((lock.found.as_deref(), lock.writer()), (Some("a note"), Some(writer)));
     }
 
     #[test]

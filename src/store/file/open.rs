@@ -405,12 +405,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("mirror.db");
         let (_, lock) = writer(&path).unwrap();
-        assert_eq!(lock.found(), None);
+        assert_eq!(lock.found.as_deref(), None);
         lock.note("a first and longer note").unwrap();
         lock.note("a note").unwrap();
         drop(lock);
         let (_, lock) = writer(&path).unwrap();
-        assert_eq!(lock.found(), Some("a note"));
+        assert_eq!(lock.found.as_deref(), Some("a note"));
         assert!(lock.note(&"x".repeat(500)).is_err());
     }
 

@@ -75,10 +75,9 @@ impl Keeper {
         if bytes <= self.next {
             return;
         }
-        let emptied = empty(conn);
-        self.next = if let Ok(true) = emptied { STEP } else { bytes + STEP };
-        match emptied {
-            Ok(true) => {}
+        self.next = bytes + STEP;
+        match empty(conn) {
+            Ok(true) => self.next = STEP,
             Ok(false) => tracing::info!(
                 wal.bytes = bytes,
                 "The WAL of {bytes} bytes cannot be emptied yet: a process has been reading the mirror for long"

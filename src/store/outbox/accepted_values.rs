@@ -73,11 +73,10 @@ fn value(field: &Editable) -> String {
             )
         }
         DataType::Date => format!("typeof({new}) = 'text' AND {new} IS date({new}, '+0 days') AND {new} >= '0001'"),
-        DataType::DateTime => format!(
-            "typeof({new}) = 'text' AND {} GLOB '[0-9][0-9][0-9][0-9]-*' AND {} >= '0001'",
-            timestamp(&new),
-            timestamp(&new)
-        ),
+        DataType::DateTime => {
+            let at = timestamp(&new);
+            format!("typeof({new}) = 'text' AND {at} GLOB '[0-9][0-9][0-9][0-9]-*' AND {at} >= '0001'")
+        }
         DataType::SingleSelect => format!(
             "typeof({new}) = 'text' AND EXISTS (SELECT 1 FROM custom_field_options AS o WHERE o.definition_id = {}
     AND o.value = {new})",

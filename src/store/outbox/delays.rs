@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use rusqlite::{Connection, params};
+use rusqlite::params;
 
 use crate::model::{DelayScope, Instant, Object, RecordId, RetryDelay};
 use crate::store::outbox::fields_of;
@@ -87,25 +87,21 @@ pub struct OutboxOutlook {
 
 impl OutboxOutlook {
     pub fn read(tx: &ReadTx<'_>) -> Result<OutboxOutlook> {
-        let newest_step = "SELECT coalesce(max(id), 0) FROM outbox_events";
-        Ok(OutboxOutlook { newest_step: tx.value(newest_step, [])?, waiting: waiting_for(&tx.conn)? })
-    }
-}
-
-pub(super) fn waiting_for(conn: &Connection) -> Result<Vec<Vec<Instant>>> {
-    // No push processes a row that is not an edit.
-    let sql = format!(
-        "SELECT o.id, w.not_before FROM outbox AS o LEFT JOIN outbox_delays AS w ON {}
+        let newest_step = tx.value("SELECT coalesce(max(id), 0) FROM outbox_events", [])?;
+        // No push processes a row that is not an edit.
+        let sql = format!(
+            "SELECT o.id, w.not_before FROM outbox AS o LEFT JOIN outbox_delays AS w ON {}
          WHERE o.object_type IN ('contact', 'company') AND o.{OPEN} AND o.state IN ('queued', 'sending')
            AND o.merged_into IS NULL AND o.id = (
              SELECT min(p.id) FROM outbox AS p WHERE p.object_type = o.object_type AND p.record_id = o.record_id
                AND p.{OPEN} AND p.state IN ('queued', 'sending', 'conflict') AND p.merged_into IS NULL)",
-        *WAITS_FOR
-    );
-    let delays: Vec<(i64, StoredTime)> = conn.tuples(&sql, [])?;
-    let mut ends: BTreeMap<i64, Vec<Instant>> = BTreeMap::new();
-    for (edit, StoredTime(end)) in delays {
-        ends.entry(edit).or_default().extend(end);
+            *WAITS_FOR
+        );
+        let delays: Vec<(i64, StoredTime)> = tx.tuples(&sql, [])?;
+        let mut ends: BTreeMap<i64, Vec<Instant>> = BTreeMap::new();
+        for (edit, StoredTime(end)) in delays {
+            ends.entry(edit).or_default().extend(end);
+        }
+        Ok(OutboxOutlook { waiting: ends.into_values().collect(), newest_step })
     }
-    Ok(ends.into_values().collect())
 }

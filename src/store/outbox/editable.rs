@@ -85,7 +85,6 @@ fn custom_fields(conn: &Connection, object: Object) -> Result<HashMap<String, Ed
     Ok(fields.collect())
 }
 
-/// The record in the mirror, with those of the columns that exist; `None` if it is not mirrored.
 pub fn seen(tx: &ReadTx<'_>, object: Object, id: &RecordId, columns: &[&str]) -> Result<Option<MirroredRecord>> {
     known_values::mirrored(tx, &shapes_of(&tx.conn)?, object, id, columns)
 }

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::model::{Editable, Etag, Extra, MirroredRecord, Object, RecordId, unfit_value, unknown_value};
 use crate::store::claims;
+use crate::store::records::shape::with_details;
 use crate::store::records::unread::unshown_columns;
 use crate::store::{Goal, ReadTx, Result, Shapes, Source, Statements, literal};
 
@@ -41,9 +42,8 @@ pub(in crate::store) fn mirrored(
     let sql = format!(
         "SELECT r.etag AS etag, d.{key} IS NOT NULL AND d.etag IS r.etag AS details_current, d.fetched_at AS fetched_at,
                 r.extra AS extra, d.extra AS detail_extra{names}
-         FROM {} AS r LEFT JOIN {} AS d ON d.{key} = r.id WHERE r.id = ?1",
-        object.table(),
-        object.detail_table(),
+         FROM {} WHERE r.id = ?1",
+        with_details(object),
         key = object.detail_key()
     );
     let Some(row) = tx.objects(&sql, [id])?.pop() else { return Ok(None) };

@@ -58,7 +58,6 @@ pub struct NewEdit<'a> {
 pub struct QueuedValues {
     /// The new edit; `None` if nothing is left to send.
     pub edit: Option<i64>,
-    /// The changes of the new edit.
     pub fields: EditedFields,
     /// The columns whose waiting edits were cancelled.
     pub cancelled: Vec<String>,

@@ -131,10 +131,9 @@ const REJECTED: &str = "o.state = 'rejected' AND o.finished_at IS NOT NULL";
 /// The edits in order: the open ones and those that were rejected, or all. Rows that are not edits are omitted.
 pub fn edits(tx: &ReadTx<'_>, all: bool) -> Result<Vec<Edit>> {
     // Sorted here: in the order of the ids, SQLite would go through the finished edits too.
-    let conditions = if all { vec!["true".into()] } else { vec![format!("o.{OPEN}"), REJECTED.into()] };
-    let mut edits: Vec<Edit> = Vec::new();
-    for condition in conditions {
-        edits.extend(edits_where(tx, &condition, [])?);
+    let mut edits = edits_where(tx, if all { "true" } else { REJECTED }, [])?;
+    if !all {
+        edits.extend(edits_where(tx, &format!("o.{OPEN}"), [])?);
     }
     edits.sort_unstable_by_key(|edit| edit.id);
     Ok(edits)
@@ -167,7 +166,8 @@ pub fn counts(tx: &ReadTx<'_>) -> Result<EditCounts> {
     let found: Option<(i64, i64, i64, i64, StoredTime)> = tx.find_tuple(&sql, [])?;
     let (queued, held, sending, conflict, StoredTime(oldest)) = found.unwrap_or_default();
     let [queued, held, sending, conflict] = [queued, held, sending, conflict].map(i64::unsigned_abs);
-    Ok(EditCounts { queued, held, sending, conflict, rejected: rejected(tx)?, oldest })
+    let rejected = tx.count(&format!("SELECT count(*) FROM outbox AS o WHERE {REJECTED}"), [])?;
+    Ok(EditCounts { queued, held, sending, conflict, rejected, oldest })
 }
 
 /// The history's words for an edit that was applied without a request.
@@ -209,10 +209,6 @@ pub fn applied_since(tx: &ReadTx<'_>, since: Instant) -> Result<Vec<i64>> {
          AND NOT EXISTS (SELECT 1 FROM outbox_events AS e WHERE e.outbox_id = o.id AND e.to_state = 'applied'
              AND (e.id <= ?2 OR e.why = ?3 AND o.undoes IS NULL))";
     tx.column(sql, params![since, tx.goals().accepted_after()?, SHOWN])
-}
-
-pub fn rejected(tx: &ReadTx<'_>) -> Result<u64> {
-    tx.count(&format!("SELECT count(*) FROM outbox AS o WHERE {REJECTED}"), [])
 }
 
 /// An edit; `None` for a row that is not one, because its object or state does not exist. Anybody can write such a row,

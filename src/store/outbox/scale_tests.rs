@@ -47,7 +47,7 @@ const OPERATIONS: [(&str, Operation); 20] = [
     }),
     ("forget_edits_before", |tx, _, _| tx.edits().forget_edits_before(Instant::EPOCH)),
     ("end_obsolete_delays", |tx, _, _| tx.edits().end_obsolete_delays("key")),
-    ("waiting", |tx, _, _| delays::waiting_for(&tx.conn).map(drop)),
+    ("waiting", |tx, _, _| delays::OutboxOutlook::read(tx).map(drop)),
     ("show", |tx, _, _| report::edit(tx, 1).map(drop)),
     ("counts and undo", |tx, _, now| {
         report::counts(tx)?;

@@ -108,22 +108,20 @@ impl EditsTx<'_> {
     /// was sent, unless it returns to the queue: whoever begins it anew is asked.
     pub fn take_step(&self, edit: i64, step: &EditStep<'_>, now: Instant) -> Result<bool> {
         debug_assert!(step.from.may_become(step.to), "{step:?}");
+        let ended = step.to.is_final().then_some(now);
+        let discards = matches!(step.to, EditState::Queued | EditState::Conflict | EditState::Dropped);
         let taken = self.change(
             "UPDATE outbox SET state = ?3, status = coalesce(?4, status), finished_at = ?7,
                         answer = iif(?3 = 'applied', NULL, coalesce(?5, answer)),
-                        theirs = iif(?3 = 'applied', NULL, coalesce(?6, theirs)), body = iif(?7 IS NULL, body, NULL)
+                        theirs = iif(?3 = 'applied', NULL, coalesce(?6, theirs)),
+                        body = iif(?7 IS NOT NULL OR ?8, NULL, body), if_match = iif(?8, NULL, if_match),
+                        idempotency_key = iif(?8, NULL, idempotency_key), merged_into = iif(?8, NULL, merged_into),
+                        first_sent_at = iif(?3 = 'queued', NULL, first_sent_at)
                  WHERE id = ?1 AND state = ?2",
-            params![edit, step.from, step.to, step.status, step.answer, step.theirs, step.to.is_final().then_some(now)],
+            params![edit, step.from, step.to, step.status, step.answer, step.theirs, ended, discards],
         )?;
         if taken == 0 {
             return Ok(false);
-        }
-        if matches!(step.to, EditState::Queued | EditState::Conflict | EditState::Dropped) {
-            self.run(
-                "UPDATE outbox SET body = NULL, if_match = NULL, idempotency_key = NULL, merged_into = NULL,
-                            first_sent_at = CASE WHEN ?2 THEN first_sent_at END WHERE id = ?1",
-                params![edit, step.to != EditState::Queued],
-            )?;
         }
         self.run(
             "INSERT INTO outbox_events (outbox_id, at, from_state, to_state, who, why) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
@@ -187,13 +185,8 @@ impl EditsTx<'_> {
         let ended = "SELECT o.id FROM outbox AS o WHERE o.state IN ('rejected', 'applied', 'dropped', 'replaced')
              AND o.finished_at < ?1 AND NOT EXISTS (SELECT 1 FROM outbox AS p WHERE p.merged_into = o.id
                AND p.finished_at IS NULL)";
-        for sql in [
-            format!("DELETE FROM outbox_events WHERE outbox_id IN ({ended})"),
-            format!("DELETE FROM outbox WHERE id IN ({ended})"),
-        ] {
-            self.run(&sql, [cutoff])?;
-        }
-        Ok(())
+        self.run(&format!("DELETE FROM outbox_events WHERE outbox_id IN ({ended})"), [cutoff])?;
+        self.run(&format!("DELETE FROM outbox WHERE id IN ({ended})"), [cutoff])
     }
 
     /// Replaces the changes of a waiting edit, because the values before it have changed.

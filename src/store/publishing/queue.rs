@@ -1,7 +1,5 @@
 //! `changed_records`: the ids of the records that changed, each with the number of its last change.
 
-use std::ops::Deref;
-
 use rusqlite::params;
 use serde::{Deserialize, Serialize};
 
@@ -167,14 +165,6 @@ pub struct PublishLag {
     /// Without its target and position.
     #[serde(flatten)]
     pub progress: PublishProgress,
-}
-
-impl Deref for PublishLag {
-    type Target = PublishProgress;
-
-    fn deref(&self) -> &PublishProgress {
-        &self.progress
-    }
 }
 
 /// What a published copy lacks, also one that was never loaded.

@@ -104,12 +104,10 @@ impl Moment<'_> {
         layout_without(&self.tx.conn, guide::kept_back(self.tx, exclude)?)
     }
 
-    /// All rows of a small table.
     pub fn whole(&self, query: &PageQuery) -> Result<Vec<SourceRow>> {
         self.select(query, &format!("true ORDER BY {}", list(&query.key)), [])
     }
 
-    /// The page of a table after a key.
     pub fn page(&self, query: &PageQuery, after: Option<&[SqlValue]>) -> Result<Vec<SourceRow>> {
         let key = list(&query.key);
         let behind = after.map_or("true".into(), |after| format!("({key}) > ({})", vec!["?"; after.len()].join(", ")));

@@ -30,7 +30,6 @@ pub fn mirror_id(tx: &ReadTx<'_>) -> Result<String> {
     Ok(tx.state(&StateKey::MirrorId)?.unwrap_or_default())
 }
 
-/// A change of a custom column.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct ColumnEvent {
     pub object: Object,

@@ -22,7 +22,15 @@ impl Aggregate<Option<DecimalSum>, Option<String>> for DecimalFunction {
     }
 
     fn step(&self, context: &mut Context<'_>, sum: &mut Option<DecimalSum>) -> Result<()> {
-        let Some(text) = number(context.get_raw(0))? else { return Ok(()) };
+        let text = match context.get_raw(0) {
+            ValueRef::Null => return Ok(()),
+            ValueRef::Integer(integer) => integer.to_string(),
+            ValueRef::Text(text) => String::from_utf8_lossy(text).into_owned(),
+            // A double may not be exact.
+            ValueRef::Real(_) | ValueRef::Blob(_) => {
+                return Err(wrong("an exact decimal is a text or an integer; use the column without `_num`"));
+            }
+        };
         if !is_plain(&text) {
             return Err(wrong(format!("`{text}` is not a decimal number")));
         }
@@ -32,18 +40,6 @@ impl Aggregate<Option<DecimalSum>, Option<String>> for DecimalFunction {
 
     fn finalize(&self, _: &mut Context<'_>, sum: Option<Option<DecimalSum>>) -> Result<Option<String>> {
         sum.flatten().map(|sum| self.0(&sum).ok_or_else(too_long)).transpose()
-    }
-}
-
-/// A double is refused because it may not be exact.
-fn number(value: ValueRef<'_>) -> Result<Option<String>> {
-    match value {
-        ValueRef::Null => Ok(None),
-        ValueRef::Integer(integer) => Ok(Some(integer.to_string())),
-        ValueRef::Text(text) => Ok(Some(String::from_utf8_lossy(text).into_owned())),
-        ValueRef::Real(_) | ValueRef::Blob(_) => {
-            Err(wrong("an exact decimal is a text or an integer; use the column without `_num`"))
-        }
     }
 }
 

@@ -28,7 +28,8 @@ fn by_column<S: Serializer>(values: &[(String, Value)], serializer: S) -> std::r
 }
 
 pub fn record(tx: &ReadTx<'_>, object: Object, id: &str, at: Option<Instant>) -> Result<RecordView> {
-    let mut columns = columns(tx, object)?;
+    let view = tx.conn.prepare(&format!("SELECT * FROM {}", object.full_view()))?;
+    let mut columns: Vec<String> = view.column_names().map(String::from).collect();
     let now = tx.objects(&format!("SELECT * FROM {} WHERE id = ?1", object.full_view()), [id])?.pop();
     let removed: Option<(String, String)> = tx.find_tuple(
         "SELECT removed_at, record FROM removed_records WHERE object_type = ?1 AND id = ?2",
@@ -63,11 +64,6 @@ pub fn record(tx: &ReadTx<'_>, object: Object, id: &str, at: Option<Instant>) ->
         removed_at: removed.map(|(removed_at, _)| removed_at).filter(|_| at.is_none()),
         values: values.filter(|(_, value)| !value.is_null()).collect(),
     })
-}
-
-fn columns(tx: &ReadTx<'_>, object: Object) -> Result<Vec<String>> {
-    let stmt = tx.conn.prepare(&format!("SELECT * FROM {}", object.full_view()))?;
-    Ok(stmt.column_names().map(String::from).collect())
 }
 
 /// Whether a record was mirrored at a time; `is_here` says whether it is now.

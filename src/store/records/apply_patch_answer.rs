@@ -11,9 +11,7 @@
 
 use crate::model::{Etag, Extra, FieldProjection, FieldValue, Object, Record, RequestStamp};
 use crate::store::records::upsert::WrittenAnswer;
-use crate::store::{Applied, RecordsTx, Result, Shape, Shows, Source, Statements};
-
-const CUSTOM: &str = "customFields";
+use crate::store::{Applied, RecordsTx, Result, Shape, Shows, Statements, StoredTime};
 
 impl RecordsTx<'_> {
     /// Writes the compact answer to an update of the `submitted` columns; fields that it does not show are unchanged.
@@ -29,15 +27,14 @@ impl RecordsTx<'_> {
     ) -> Result<Option<Applied>> {
         let (list, detail) = (self.tx.shapes().list(object), self.tx.shapes().detail(object));
         let record = &self.shown_by_update(object, record, submitted);
-        let Some((etag, old_list, _)) = self.version(&list, record)? else { return Ok(None) };
+        let Some((etag, old_list, _)) = self.version(object, &list, record)? else { return Ok(None) };
         if etag.as_deref() != Some(replaced.as_str()) {
             if let Some(etag) = etag.filter(|etag| record.version(object) != Some(etag)) {
                 self.forget_version(object, &record.id, &Etag::new(etag))?;
             }
             return Ok(None);
         }
-        let old_list = old_list.map(|text| Extra::from_json(object, &text)).unwrap_or_default();
-        let mut extra = self.without_fields_of(object, record, FieldProjection::List, old_list);
+        let mut extra = self.without_fields_of(object, record, false, old_list);
         extra.sources.extend(record.extra.sources.clone());
         // Unknown fields are updated if a list contained them.
         for (name, source) in &record.detail_extra.sources {
@@ -46,12 +43,13 @@ impl RecordsTx<'_> {
         let answer = WrittenAnswer::from(asked);
         let applied = self.write(object, &list, record, &extra, WrittenAnswer { follows: true, ..answer })?;
         self.tx.unread().mark_unshown(object, record, Shows::Nothing)?;
-        let Some((_, old_detail, fetched_at)) = self.version(&detail, record)? else { return Ok(Some(applied)) };
+        let Some((_, old, StoredTime(fetched_at))) = self.version(object, &detail, record)? else {
+            return Ok(Some(applied));
+        };
         let of_detail = record.with_field(object, "etag", FieldValue::Absent);
-        let old_detail = old_detail.map(|text| Extra::from_json(object, &text)).unwrap_or_default();
-        let extra = self.without_fields_of(object, record, FieldProjection::Detail, old_detail);
+        let extra = self.without_fields_of(object, record, true, old);
         // The detail was not read again: its age is unchanged.
-        let read_at = fetched_at.parse().unwrap_or(asked.at);
+        let read_at = fetched_at.unwrap_or(asked.at);
         self.write(object, &detail, &of_detail, &extra, WrittenAnswer { read_at, ..answer })?;
         Ok(Some(applied))
     }
@@ -73,38 +71,32 @@ impl RecordsTx<'_> {
         shown
     }
 
-    #[allow(clippy::type_complexity, reason = "three columns of one row")]
     pub(in crate::store) fn version(
         &self,
+        object: Object,
         Shape { table, key, stamp, .. }: &Shape,
         record: &Record,
-    ) -> Result<Option<(Option<String>, Option<String>, String)>> {
-        self.find_tuple(&format!("SELECT etag, extra, {stamp} FROM {table} WHERE {key} = ?1"), [record.id.as_str()])
+    ) -> Result<Option<(Option<String>, Extra, StoredTime)>> {
+        let sql = format!("SELECT etag, coalesce(extra, ''), {stamp} FROM {table} WHERE {key} = ?1");
+        let row: Option<(_, String, _)> = self.find_tuple(&sql, [&record.id])?;
+        Ok(row.map(|(etag, extra, read_at)| (etag, Extra::from_json(object, &extra), read_at)))
     }
 
-    pub(in crate::store) fn without_fields_of(
-        &self,
-        object: Object,
-        record: &Record,
-        shown: FieldProjection,
-        mut extra: Extra,
-    ) -> Extra {
-        for (field, value) in object.fields().iter().zip(&record.fields) {
-            if field.projection != shown || matches!(value, FieldValue::Absent | FieldValue::Omitted) {
+    /// Without what the record shows of the fields of lists, or of those of details.
+    fn without_fields_of(&self, object: Object, record: &Record, of_details: bool, mut extra: Extra) -> Extra {
+        let layout = self.tx.layout();
+        let standard = object.fields().iter().map(|f| (f.projection == FieldProjection::Detail, f.wire.to_string()));
+        let custom = layout.of(object).fields().iter();
+        let custom = custom.map(|f| (f.data_type.detail_only(), format!("customFields.{}", f.key)));
+        let values = record.fields.iter().chain(&record.custom);
+        for ((of_detail, wire), value) in standard.chain(custom).zip(values) {
+            if of_detail != of_details || matches!(value, FieldValue::Absent | FieldValue::Omitted) {
                 continue;
             }
-            extra.remove("", field.wire);
-            if let Some((group, name)) = field.wire.split_once('.') {
+            extra.remove("", &wire);
+            if let Some((group, name)) = wire.split_once('.') {
                 extra.remove("", group);
                 extra.remove(group, name);
-            }
-        }
-        let layout = self.tx.layout();
-        for (field, value) in layout.of(object).fields().iter().zip(&record.custom) {
-            let is_shown = !matches!(value, FieldValue::Absent | FieldValue::Omitted);
-            if field.data_type.detail_only() == (shown == FieldProjection::Detail) && is_shown {
-                extra.remove("", CUSTOM);
-                extra.remove(CUSTOM, field.key.as_str());
             }
         }
         extra
@@ -112,12 +104,7 @@ impl RecordsTx<'_> {
 
     /// In the form of the column; `None` if the answer does not show the column, or shows what the column cannot hold.
     pub fn shown_value(&self, object: Object, record: &Record, column: &str) -> Option<serde_json::Value> {
-        let value = match self.tx.shapes().source(object, column)?.0 {
-            Source::Slot(slot) => record.custom.get(slot)?,
-            Source::Field(index) => record.fields.get(index)?,
-            _ => return None,
-        };
-        match value {
+        match self.tx.shapes().source(object, column)?.0.field(record)? {
             FieldValue::Null => Some(serde_json::Value::Null),
             FieldValue::Exact(value) | FieldValue::Truncated(value) => Some(value.into()),
             FieldValue::Absent | FieldValue::Omitted | FieldValue::Withheld | FieldValue::Unrepresentable => None,

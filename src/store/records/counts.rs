@@ -7,6 +7,7 @@
 use rusqlite::{Connection, Params};
 
 use crate::model::Object;
+use crate::store::records::shape::with_details;
 use crate::store::tx::RowCounts;
 use crate::store::{RecordsTx, Result, StateKey, Statements, read_state};
 
@@ -22,11 +23,9 @@ pub(in crate::store) fn count(conn: &Connection, object: Object) -> Result<RowCo
 /// Counts the records `r` under a condition.
 fn count_where(conn: &Connection, object: Object, condition: &str, values: impl Params) -> Result<RowCounts> {
     let sql = format!(
-        "SELECT count(*), count(iif(d.{key} IS NOT NULL AND d.etag IS r.etag, 1, NULL))
-         FROM {table} AS r LEFT JOIN {details} AS d ON d.{key} = r.id WHERE {condition}",
-        table = object.table(),
-        details = object.detail_table(),
-        key = object.detail_key()
+        "SELECT count(*), count(iif(d.{} IS NOT NULL AND d.etag IS r.etag, 1, NULL)) FROM {} WHERE {condition}",
+        object.detail_key(),
+        with_details(object)
     );
     let (rows, current): (i64, i64) = conn.find_tuple(&sql, values)?.unwrap_or_default();
     Ok(RowCounts { rows: rows.unsigned_abs(), details_current: current.unsigned_abs() })

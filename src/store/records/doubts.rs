@@ -71,14 +71,10 @@ impl ReadTx<'_> {
         self.count_doubts(object, "why = 'missed'")
     }
 
-    pub fn count_in_doubt(&self, object: Object) -> Result<u64> {
-        self.count_doubts(object, IN_DOUBT)
-    }
-
-    /// What a comparison leaves open: what a list omitted, the details decide, where they are read.
+    /// The records in doubt, all or without those of which a list omitted something: where `details` are read, they decide.
     pub fn count_open(&self, object: Object, details: bool) -> Result<u64> {
-        let omitted = if details { "" } else { ", 'omitted'" };
-        self.count_doubts(object, &format!("(why IN ('missed'{omitted}) OR why = 'older' AND version IS NOT NULL)"))
+        let but = if details { "why <> 'omitted'" } else { "true" };
+        self.count_doubts(object, &format!("{IN_DOUBT} AND {but}"))
     }
 
     /// Whether a lookup has left nominations of an object undecided.

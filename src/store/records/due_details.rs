@@ -6,11 +6,12 @@
 
 use std::collections::HashMap;
 
-use rusqlite::params;
+use rusqlite::{Params, params};
 
 use super::counts::kept;
-use crate::model::{Etag, Instant, Object, Record, RecordId};
-use crate::store::{KnowledgeTx, ReadOf, ReadTx, RecordsTx, Result, Shape, Statements, fits_a_list, json_list};
+use crate::model::{Etag, Instant, Object, RecordId};
+use crate::store::records::shape::with_details;
+use crate::store::{KnowledgeTx, ReadOf, ReadTx, RecordsTx, Result, Statements, fits_a_list, json_list};
 
 /// A record whose detail is due, and its place in the order of reading.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,28 +62,22 @@ impl ReadTx<'_> {
     /// Each batch begins where that ended, so that all of them together read the index once.
     pub fn due_details(&self, object: Object, behind: Option<&DueDetail>, most: usize) -> Result<Vec<DueDetail>> {
         match behind {
-            None => self.due_where(object, "true", params![], most),
+            None => self.due_where(object, "true", [], most),
             Some(DueDetail { updated_at: None, id }) => {
-                self.due_where(object, "r.updated_at IS NULL AND r.id < ?1", params![id], most)
+                self.due_where(object, "r.updated_at IS NULL AND r.id < ?1", [id], most)
             }
             Some(DueDetail { updated_at: Some(at), id }) => {
-                let mut due = self.due_where(object, DUE_BEHIND, params![at, id], most)?;
+                let mut due = self.due_where(object, DUE_BEHIND, (at, id), most)?;
                 if due.len() < most {
                     // Descending, records without a timestamp come last; no comparison finds them.
-                    due.extend(self.due_where(object, "r.updated_at IS NULL", params![], most - due.len())?);
+                    due.extend(self.due_where(object, "r.updated_at IS NULL", [], most - due.len())?);
                 }
                 Ok(due)
             }
         }
     }
 
-    fn due_where(
-        &self,
-        object: Object,
-        condition: &str,
-        values: &[&dyn rusqlite::ToSql],
-        most: usize,
-    ) -> Result<Vec<DueDetail>> {
+    fn due_where(&self, object: Object, condition: &str, values: impl Params, most: usize) -> Result<Vec<DueDetail>> {
         self.rows(&due_batch(object, condition, most), values, |row| {
             Ok(DueDetail { updated_at: row.get(0)?, id: row.get(1)? })
         })
@@ -155,21 +150,6 @@ impl KnowledgeTx<'_> {
         self.make_due(object, ids, &format!("etag IS (SELECT r.etag FROM {records} AS r WHERE r.id = {key})"))
     }
 
-    /// Makes the detail of a record due whose `updatedAt` has moved under the same etag: the version is another one.
-    pub(in crate::store) fn make_detail_due_if_moved(
-        &self,
-        object: Object,
-        shape: &Shape,
-        record: &Record,
-        changed: &[usize],
-    ) -> Result<()> {
-        let has_changed = |name| shape.own_field(name).is_some_and(|place| changed.contains(&place));
-        if !has_changed("updated_at") || has_changed("etag") {
-            return Ok(());
-        }
-        self.make_details_due(object, Some(std::slice::from_ref(&record.id)))
-    }
-
     fn make_due(&self, object: Object, ids: &[RecordId], condition: &str) -> Result<()> {
         for id in ids {
             self.tx.records().count_before(object, id.as_str())?;
@@ -195,13 +175,8 @@ impl RecordsTx<'_> {
 
 /// A detail is due if there is none, or if it was read at another etag. A record without an etag has one version.
 fn due(what: &str, object: Object) -> String {
-    format!(
-        "SELECT {what} FROM {table} AS r LEFT JOIN {details} AS d ON d.{key} = r.id
-         WHERE (d.{key} IS NULL OR d.etag IS NOT r.etag)",
-        table = object.table(),
-        details = object.detail_table(),
-        key = object.detail_key()
-    )
+    let (records, key) = (with_details(object), object.detail_key());
+    format!("SELECT {what} FROM {records} WHERE (d.{key} IS NULL OR d.etag IS NOT r.etag)")
 }
 
 fn due_batch(object: Object, condition: &str, most: usize) -> String {

@@ -43,9 +43,8 @@ impl ReadTx<'_> {
     }
 
     pub fn count_unnominated(&self, object: Object, range: TimeRange) -> Result<u64> {
-        let (sql, mut values) = select("count(*)", object, range);
-        values.push(object.as_str().to_string().into());
-        let nominated = "SELECT record_id FROM doubts WHERE object_type = ? AND why = 'missed'";
+        let (sql, values) = select("count(*)", object, range);
+        let nominated = format!("SELECT record_id FROM doubts WHERE object_type = '{object}' AND why = 'missed'");
         self.count(&format!("{sql} AND id NOT IN ({nominated})"), params_from_iter(values))
     }
 
@@ -141,11 +140,10 @@ impl ClaimsTx<'_> {
     pub fn set_unproven(&self, object: Object, by: TimeField, unproven: &UnprovenRanges) -> Result<()> {
         let of_object = range_type(object);
         self.run("DELETE FROM doubts WHERE object_type = ?1 AND why = ?2", [of_object.as_str(), by.column()])?;
+        let (tries, not_before) = (unproven.is_second.into(), unproven.waits_until);
+        let doubt = Doubt { tries, not_before, ..Doubt::default() };
         for range in &unproven.ranges {
-            let (tries, not_before) = (unproven.is_second.into(), unproven.waits_until);
-            let owed = (of_object.as_str(), json("a range", range)?, by.column());
-            let doubt = Doubt { tries, not_before, ..Doubt::default() };
-            self.tx.knowledge().set_doubt((owed.0, &owed.1, owed.2), &doubt)?;
+            self.tx.knowledge().set_doubt((&of_object, &json("a range", range)?, by.column()), &doubt)?;
         }
         Ok(())
     }

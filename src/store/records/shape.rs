@@ -13,27 +13,53 @@ pub(crate) const DEFINITIONS: &str = "custom_field_definitions";
 pub enum Source {
     /// A standard field, by its index in the catalogue.
     Field(usize),
-    /// The nearest double of a standard field.
-    FieldNum(usize),
     /// A custom field, by its slot.
     Slot(usize),
-    /// The nearest double of a custom field.
-    SlotNum(usize),
     /// Values that the columns cannot hold; merged by the writer.
     Extra,
+}
+
+impl Source {
+    /// What a record has of the field.
+    pub(in crate::store) fn field(self, record: &Record) -> Option<&FieldValue<SqlValue>> {
+        match self {
+            Source::Field(index) => record.fields.get(index),
+            Source::Slot(slot) => record.custom.get(slot),
+            Source::Extra => None,
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
 pub struct Column {
     pub name: String,
     pub source: Source,
+    /// Whether it holds the nearest double of its field.
+    pub is_num: bool,
     /// The type of its field, where a value has several spellings.
     pub data_type: Option<DataType>,
 }
 
 impl Column {
     fn new(name: impl Into<String>, source: Source) -> Column {
-        Column { name: name.into(), source, data_type: None }
+        Column { name: name.into(), source, is_num: false, data_type: None }
+    }
+
+    /// Its value in a record; `None` if the record does not contain it and the column stays unchanged. `extra` is the text for
+    /// the `extra` column, which is merged with the existing one.
+    pub fn value<'a>(&self, record: &'a Record, extra: Option<&'a str>) -> Option<ValueRef<'a>> {
+        if self.source == Source::Extra {
+            return Some(extra.map_or(ValueRef::Null, |text| ValueRef::Text(text.as_bytes())));
+        }
+        match self.source.field(record)? {
+            FieldValue::Absent | FieldValue::Omitted => None,
+            FieldValue::Null | FieldValue::Withheld | FieldValue::Unrepresentable => Some(ValueRef::Null),
+            FieldValue::Exact(value) | FieldValue::Truncated(value) => Some(match value {
+                _ if !self.is_num => value.into(),
+                SqlValue::Text(text) => decimal::nearest_double(text).map_or(ValueRef::Null, ValueRef::Real),
+                SqlValue::Null | SqlValue::Int(_) | SqlValue::Real(_) => ValueRef::Null,
+            }),
+        }
     }
 }
 
@@ -100,7 +126,7 @@ impl Shape {
 
     /// The values of the columns in a record.
     pub fn values<'a>(&self, record: &'a Record, extra: Option<&'a str>) -> Vec<Option<ValueRef<'a>>> {
-        self.columns.iter().map(|column| value_of(column.source, record, extra)).collect()
+        self.columns.iter().map(|column| column.value(record, extra)).collect()
     }
 
     pub fn place(&self, name: &str) -> Option<usize> {
@@ -108,12 +134,15 @@ impl Shape {
     }
 }
 
+/// The records `r` of an object, each with its detail `d`, if there is one.
+pub(in crate::store) fn with_details(object: Object) -> String {
+    let (records, details, key) = (object.table(), object.detail_table(), object.detail_key());
+    format!("{records} AS r LEFT JOIN {details} AS d ON d.{key} = r.id")
+}
+
 pub(in crate::store) fn is_number(object: Object, shape: &Shape, column: &str) -> bool {
-    shape.columns.iter().find(|known| known.name == column).is_some_and(|known| match known.source {
-        Source::FieldNum(_) | Source::SlotNum(_) => true,
-        Source::Field(index) => object.resource().fields()[index].kind == FieldKind::Number,
-        Source::Slot(_) | Source::Extra => false,
-    })
+    let is_number = |source| matches!(source, Source::Field(index) if object.fields()[index].kind == FieldKind::Number);
+    shape.columns.iter().any(|known| known.name == column && (known.is_num || is_number(known.source)))
 }
 
 /// The columns of the standard fields that are not excluded. The table has the others too: they are NULL.
@@ -132,7 +161,8 @@ fn standard(resource: Resource, shown: FieldProjection) -> Vec<Column> {
         let data_type = (field.kind == FieldKind::Instant).then_some(DataType::DateTime);
         columns.push(Column { data_type, ..Column::new(field.column, Source::Field(index)) });
         if field.kind.has_num() {
-            columns.push(Column::new(format!("{}_num", field.column), Source::FieldNum(index)));
+            let num = Column::new(format!("{}_num", field.column), Source::Field(index));
+            columns.push(Column { is_num: true, ..num });
         }
     }
     columns
@@ -143,46 +173,7 @@ fn slots(columns: &mut Vec<Column>, custom: &CustomFields, detail: bool) {
         let data_type = Some(field.data_type);
         columns.push(Column { data_type, ..Column::new(field.column.as_str(), Source::Slot(slot)) });
         if field.data_type.has_num() {
-            columns.push(Column::new(field.column.num(), Source::SlotNum(slot)));
+            columns.push(Column { is_num: true, ..Column::new(field.column.num(), Source::Slot(slot)) });
         }
-    }
-}
-
-/// The value of a column in a record; `None` if the record does not contain it and the column stays unchanged.
-///
-/// `extra` is the text for the `extra` column, which is merged with the existing one.
-pub(crate) fn value_of<'a>(source: Source, record: &'a Record, extra: Option<&'a str>) -> Option<ValueRef<'a>> {
-    match source {
-        Source::Field(index) => known_value(&record.fields[index]).map(ValueRef::from),
-        Source::FieldNum(index) => known_value(&record.fields[index]).map(num),
-        Source::Slot(slot) => known_value(&record.custom[slot]).map(ValueRef::from),
-        Source::SlotNum(slot) => known_value(&record.custom[slot]).map(num),
-        Source::Extra => Some(extra.map_or(ValueRef::Null, |text| ValueRef::Text(text.as_bytes()))),
-    }
-}
-
-/// Whether a list has null in place of the group of a column.
-pub(crate) fn is_group_omitted(source: Source, record: &Record) -> bool {
-    match source {
-        Source::Field(index) => record.fields[index] == FieldValue::Omitted,
-        Source::Slot(slot) => record.custom[slot] == FieldValue::Omitted,
-        Source::FieldNum(_) | Source::SlotNum(_) | Source::Extra => false,
-    }
-}
-
-static NULL: SqlValue = SqlValue::Null;
-
-fn known_value(field: &FieldValue<SqlValue>) -> Option<&SqlValue> {
-    match field {
-        FieldValue::Absent | FieldValue::Omitted => None,
-        FieldValue::Null | FieldValue::Withheld | FieldValue::Unrepresentable => Some(&NULL),
-        FieldValue::Exact(value) | FieldValue::Truncated(value) => Some(value),
-    }
-}
-
-fn num(value: &SqlValue) -> ValueRef<'_> {
-    match value {
-        SqlValue::Text(text) => decimal::nearest_double(text).map_or(ValueRef::Null, ValueRef::Real),
-        SqlValue::Null | SqlValue::Int(_) | SqlValue::Real(_) => ValueRef::Null,
     }
 }

@@ -294,7 +294,7 @@ impl UnreadTx<'_> {
         let may_be_omitted = |source: Source| match source {
             Source::Slot(_) => true,
             Source::Field(index) => object.fields()[index].wire.contains('.') || object.fields()[index].writable,
-            Source::FieldNum(_) | Source::SlotNum(_) | Source::Extra => false,
+            Source::Extra => false,
         };
         let is_omitted = |(place, new): (usize, &Option<ValueRef<'_>>)| {
             new.is_none() && old[place] != SqlValue::Null && may_be_omitted(shape.columns[place].source)

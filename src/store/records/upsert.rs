@@ -11,10 +11,7 @@ use rusqlite::{CachedStatement, params};
 use crate::model::{DataType, Extra, FieldValue, Instant, Object, Record, RequestStamp, SqlValue, field_value};
 use crate::store::records::feed_entries::of_detail;
 use crate::store::records::versions::{VersionFit, is_coarser};
-use crate::store::{
-    Column, Compared, FieldDifference, MirrorTx, RecordsTx, Result, Shape, Shows, Source, Statements, Version,
-    is_group_omitted, value_of,
-};
+use crate::store::{Compared, FieldDifference, MirrorTx, RecordsTx, Result, Shape, Shows, Source, Statements, Version};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Applied {
@@ -71,7 +68,7 @@ impl RecordsTx<'_> {
         let (extra, detail_extra, fit) = self.divided(object, &list, record)?;
         let (mut of_list, mut etag) = (Cow::Borrowed(record), record.version(object).map(SqlValue::from));
         match fit {
-            VersionFit::Other | VersionFit::SameEtag { is_earlier: false } => {}
+            VersionFit::Other => {}
             VersionFit::Doubtful => {
                 // A later answer explains an earlier version.
                 if !self.tx.is_overtaken(object, record.id.as_str(), asked) {
@@ -80,7 +77,7 @@ impl RecordsTx<'_> {
                 }
                 return Ok((Applied::Older, 0));
             }
-            VersionFit::SameEtag { is_earlier: true } => {
+            VersionFit::Earlier => {
                 of_list = Cow::Owned(record.with_field(object, "updatedAt", FieldValue::Absent));
             }
             VersionFit::OtherEtag(of_lists) => {
@@ -111,7 +108,7 @@ impl RecordsTx<'_> {
                 self.execute(&shape.insert, id, &incoming, asked_at)?;
                 Applied::Inserted
             }
-            Some(row) if row.is_same() => Applied::Unchanged,
+            Some(row) if row.changed.is_empty() => Applied::Unchanged,
             Some(RowComparison { changed, .. }) => {
                 self.execute(&shape.update(&changed), id, &at(&incoming, &changed), asked_at)?;
                 Applied::Updated
@@ -154,7 +151,7 @@ impl RecordsTx<'_> {
             self.was_written(object, shape, id, None, differences, asked.at)?;
             return Ok(Applied::Inserted);
         };
-        let is_same = row.is_same();
+        let is_same = row.changed.is_empty();
         let RowComparison { changed, old, omits } = row;
         let is_accepted =
             is_same || self.is_accepted((object, id), shape, &incoming, &old, (asked, overtaken, follows))?;
@@ -177,7 +174,11 @@ impl RecordsTx<'_> {
         }
         self.count_before(object, id)?;
         self.execute(&shape.update(&changed), id, &at(&incoming, &changed), read_at)?;
-        self.tx.knowledge().make_detail_due_if_moved(object, shape, record, &changed)?;
+        let has_changed = |name| shape.place(name).is_some_and(|place| changed.contains(&place));
+        if has_changed("updated_at") && !has_changed("etag") {
+            // It is another version under the same etag.
+            self.tx.knowledge().make_details_due(object, Some(std::slice::from_ref(&record.id)))?;
+        }
         let differences = changed.iter().map(|&place| shape.columns[place].difference(&old[place], incoming[place]));
         self.was_written(object, shape, id, Some(&changed), differences.collect(), asked.at)?;
         Ok(Applied::Updated)
@@ -189,7 +190,7 @@ impl RecordsTx<'_> {
         let incoming = shape.values(record, extra.as_deref());
         Ok(match self.compare(&shape, record, &incoming)? {
             None => Compared::Missing,
-            Some(row) if row.is_same() => {
+            Some(row) if row.changed.is_empty() => {
                 let etag = Version::of_answer(&shape, &incoming).etag;
                 match self.tx.unread().are_groups_in_doubt(object, record.id.as_str(), etag, &row.omits)? {
                     true => Compared::Omitted,
@@ -215,16 +216,15 @@ impl RecordsTx<'_> {
         let Some(row) = rows.next()? else { return Ok(None) };
         let count = shape.columns.len();
         let (mut changed, mut omits) = (Vec::new(), BTreeSet::new());
-        for (index, value) in incoming.iter().enumerate() {
+        for (index, (value, column)) in incoming.iter().zip(&shape.columns).enumerate() {
+            let is_omitted = || !column.is_num && column.source.field(record) == Some(&FieldValue::Omitted);
             if let Some(new) = value {
                 if row.get_ref(index)? != *new {
                     changed.push(index);
                 }
-            } else if is_group_omitted(shape.columns[index].source, record) && row.get_ref(index)? != ValueRef::Null {
-                omits.insert(match &shape.columns[index] {
-                    Column { source: Source::Slot(_), .. } => "customFields".into(),
-                    standard => standard.name.clone(),
-                });
+            } else if is_omitted() && row.get_ref(index)? != ValueRef::Null {
+                let is_custom = matches!(column.source, Source::Slot(_));
+                omits.insert(if is_custom { "customFields" } else { &column.name }.to_string());
             }
         }
         if shape.place("etag").is_none_or(|etag| !changed.contains(&etag)) {
@@ -332,12 +332,6 @@ struct RowComparison {
     omits: BTreeSet<String>,
 }
 
-impl RowComparison {
-    fn is_same(&self) -> bool {
-        self.changed.is_empty()
-    }
-}
-
 fn at<'v>(incoming: &[Option<ValueRef<'v>>], places: &[usize]) -> Vec<Option<ValueRef<'v>>> {
     places.iter().map(|&place| incoming[place]).collect()
 }
@@ -368,7 +362,7 @@ impl NewRows<'_> {
             return Ok(false);
         }
         let extra = record.extra.to_json();
-        let values = self.shape.columns.iter().map(|column| value_of(column.source, record, extra.as_deref()));
+        let values = self.shape.columns.iter().map(|column| column.value(record, extra.as_deref()));
         let insert = match &mut self.insert {
             Some(insert) => insert,
             none => none.insert(self.tx.conn.prepare_cached(&self.shape.insert)?),

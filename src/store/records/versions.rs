@@ -11,7 +11,7 @@ use rusqlite::types::ValueRef;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{AnswerTime, DataType, Instant, Object, RequestStamp, ServiceTime, SqlValue};
-use crate::store::{Column, RecordsTx, Result, Shape, Source, StateKey};
+use crate::store::{Column, RecordsTx, Result, Shape, StateKey};
 
 /// The shortest time between two timestamps.
 const JUST_LATER: Duration = Duration::from_micros(1);
@@ -27,16 +27,12 @@ pub(in crate::store) struct Version<'a> {
 
 impl<'a> Version<'a> {
     fn of_columns(shape: &Shape, text: impl Fn(usize) -> Option<&'a str>) -> Version<'a> {
-        let of = |name: &str| shape.own_field(name).and_then(&text);
+        let of = |name: &str| shape.place(name).and_then(&text);
         Version { etag: of("etag"), updated_at: of("updated_at") }
     }
 
     pub(in crate::store) fn of_answer(shape: &Shape, incoming: &[Option<ValueRef<'a>>]) -> Version<'a> {
         Version::of_columns(shape, |place| incoming[place].and_then(|value| value.as_str().ok()))
-    }
-
-    fn of_row(shape: &Shape, old: &'a [SqlValue]) -> Version<'a> {
-        Version::of_columns(shape, |place| old[place].as_text())
     }
 
     /// How the version of a detail fits that of its row, which a list has shown.
@@ -49,22 +45,16 @@ impl<'a> Version<'a> {
         let is_earlier = self.order(row) == Some(Ordering::Less);
         let times = self.updated_at.zip(row.updated_at);
         let is_one_moment = times.is_some_and(|(new, old)| new == old && precision(new) > PRECISIONS[0]);
-        let (Some(new), Some(of_lists)) = (self.etag, row.etag) else {
-            return match row.etag {
-                Some(of_lists) if is_one_moment => VersionFit::OtherEtag(of_lists.to_string()),
-                _ if is_earlier => VersionFit::Doubtful,
-                _ => VersionFit::Other,
-            };
-        };
-        if new == of_lists {
-            return VersionFit::SameEtag { is_earlier };
-        }
-        let is_weakly_equal = strong(new) == strong(of_lists) && times.is_none_or(|(new, old)| are_same_time(new, old));
-        if is_weakly_equal || is_one_moment {
-            return VersionFit::OtherEtag(of_lists.to_string());
-        }
         let is_one_dated = self.updated_at.is_some() != row.updated_at.is_some();
-        if is_earlier || is_one_dated { VersionFit::Doubtful } else { VersionFit::Other }
+        let is_weakly_equal =
+            self.etag.map(strong) == row.etag.map(strong) && times.is_none_or(|(new, old)| are_same_time(new, old));
+        match row.etag {
+            Some(_) if self.etag == row.etag && is_earlier => VersionFit::Earlier,
+            Some(_) if self.etag == row.etag => VersionFit::Other,
+            Some(of_lists) if is_one_moment || is_weakly_equal => VersionFit::OtherEtag(of_lists.to_string()),
+            _ if is_earlier || is_one_dated && self.etag.zip(row.etag).is_some() => VersionFit::Doubtful,
+            _ => VersionFit::Other,
+        }
     }
 
     /// Whether this version is later than another one; `None` if that cannot be compared. Two answers with the same
@@ -78,16 +68,13 @@ impl<'a> Version<'a> {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::store) enum VersionFit {
-    /// It has the row's etag, whatever its time.
-    SameEtag {
-        /// Whether its time is earlier, which is not that of the list then.
-        is_earlier: bool,
-    },
+    /// It has the row's etag and an earlier time, which is not that of the list then.
+    Earlier,
     /// It is the row's version, which lists show with this other etag.
     OtherEtag(String),
     /// It is earlier, or only one of the two is dated: a list decides.
     Doubtful,
-    /// It is a later version, or neither is dated: the later request is right.
+    /// It is the row's version or a later one, or neither is dated: the later request is right.
     Other,
 }
 
@@ -124,7 +111,8 @@ impl RecordsTx<'_> {
         old: &[SqlValue],
         (asked, overtaken, follows): (&RequestStamp, bool, bool),
     ) -> Result<bool> {
-        let (new, row) = (Version::of_answer(shape, incoming), Version::of_row(shape, old));
+        let row = Version::of_columns(shape, |place| old[place].as_text());
+        let new = Version::of_answer(shape, incoming);
         let order = new.order(&row);
         if follows {
             if order != Some(Ordering::Greater) {
@@ -139,7 +127,7 @@ impl RecordsTx<'_> {
             // With equal or missing versions the later request is right.
             Some(Ordering::Equal) | None if !is_replaced => true,
             _ => {
-                let time = |name| old[shape.own_field(name)?].as_text()?.parse::<Instant>().ok();
+                let time = |name| old[shape.place(name)?].as_text()?.parse::<Instant>().ok();
                 let here = ["updated_at", "created_at"].map(time);
                 // That it shows a replaced version does not make an answer as new as what has replaced it.
                 let replaced = new.updated_at.filter(|_| is_replaced).and_then(|at| at.parse::<Instant>().ok());
@@ -158,14 +146,6 @@ impl RecordsTx<'_> {
         // The stored time is of the last answer that a walk took in, which may be days ago.
         time.observe(asked.reading(), None);
         Ok(time.is_plausible(version) == Some(false))
-    }
-}
-
-impl Shape {
-    /// The column of a standard field of the table itself. A detail table has no version: its list part was compared
-    /// before.
-    pub(in crate::store) fn own_field(&self, name: &str) -> Option<usize> {
-        self.columns.iter().position(|c| c.name == name && matches!(c.source, Source::Field(_)))
     }
 }
 

@@ -1,8 +1,6 @@
 //! The lists that are always read whole, and doubts about their items: team members and definitions have no id filter,
 //! so a removal cannot be confirmed by id. An item is removed when two complete lists at least an hour apart do not
 //! have it, within the same guard as records. An empty list is no evidence.
-//!
-//! What was removed within the last day is kept as `gone`: many small removals are treated like one large one.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -79,29 +77,27 @@ impl KnowledgeTx<'_> {
         guard: &RemovalGuard,
         steady: Instant,
     ) -> Result<RemovalDecision<Vec<RecordId>>> {
-        let execute = |sql: &str, values: &[&dyn rusqlite::ToSql]| self.change(sql, values);
         let kind = list.as_str();
-        let there = json_list(&listed.ids);
         let items = "object_type = ?1 AND record_id IN (SELECT value FROM json_each(?2))";
-        execute(&format!("DELETE FROM doubts WHERE {items}"), &[&kind, &there])?;
+        self.run(&format!("DELETE FROM doubts WHERE {items}"), [kind, &json_list(&listed.ids)])?;
         // Neither what is longer than a day ago counts, nor what a clock dated that was lost.
-        execute(
+        self.run(
             "DELETE FROM doubts WHERE object_type = ?1 AND (why = 'gone' AND first_seen < ?2 OR first_seen > ?3)",
-            &[&kind, &steady.minus(DAY), &steady],
+            (kind, steady.minus(DAY), steady),
         )?;
         // A list that keeps lacking an item, or says nothing of it, is read on its interval.
-        execute(
+        self.run(
             "UPDATE doubts SET not_before = NULL WHERE object_type = ?1 AND why = 'unlisted' AND not_before <= ?2",
-            &[&kind, &steady],
+            (kind, steady),
         )?;
         if !listed.complete || listed.ids.is_empty() {
             return Ok(RemovalDecision::Removed(Vec::new()));
         }
         let missing: Vec<RecordId> = known.iter().filter(|id| !listed.ids.contains(*id)).cloned().collect();
-        execute(
+        self.run(
             "INSERT OR IGNORE INTO doubts (object_type, record_id, why, first_seen, not_before)
              SELECT ?1, value, 'unlisted', ?3, ?4 FROM json_each(?2)",
-            &[&kind, &json_list(&missing), &steady, &steady.plus(LISTS_APART)],
+            (kind, json_list(&missing), steady, steady.plus(LISTS_APART)),
         )?;
         let sql = "SELECT record_id FROM doubts WHERE object_type = ?1 AND why = 'unlisted' AND first_seen <= ?2";
         let before: BTreeSet<RecordId> = self.column(sql, (kind, steady.minus(LISTS_APART)))?;
@@ -111,12 +107,12 @@ impl KnowledgeTx<'_> {
         if !gone.is_empty() && !guard.allows(share.going, share.of) {
             return Ok(RemovalDecision::Refused(share));
         }
-        execute(
+        self.run(
             &format!(
                 "UPDATE OR REPLACE doubts SET why = 'gone', first_seen = ?3, tries = ?4, not_before = NULL
                  WHERE why = 'unlisted' AND {items}"
             ),
-            &[&kind, &json_list(&gone), &steady, &!guard.accepted],
+            (kind, json_list(&gone), steady, !guard.accepted),
         )?;
         Ok(RemovalDecision::Removed(gone))
     }

@@ -8,7 +8,7 @@ use super::findings::{Difference, DifferenceKind, Findings};
 use crate::api::{ServiceAnswer, decode};
 use crate::model::answer_time::MOMENTS_APART;
 use crate::model::{AnswerTime, Instant, Object, Purpose, RecordId, TimeField, TimeRange};
-use crate::store::{Applied, Compared, Completeness, Goal, ReadOf, ReadTx, StoreError};
+use crate::store::{Applied, Compared, Completeness, Goal, LastRead, ReadOf, ReadTx, StoreError};
 use crate::sync::apply::{self, ApplyReport};
 use crate::sync::checks::lookup_by_id::Confirmation;
 use crate::sync::error::{Asking, SyncError};
@@ -207,7 +207,7 @@ pub(in crate::sync) async fn compare_object(
             // What nothing here has changed is known from now on; of the rest, only the next count tells what is left.
             let is_left = is_clean && left == unexplained(tx, object, there)?;
             let left = if is_left { left } else { tx.claims().forget_left(object).map(|()| 0)? };
-            tx.claims().total_was_counted(object, left, now)?;
+            tx.claims().reach(Goal::Total(object), LastRead { open: left, ..LastRead::between(now, now) })?;
         }
         if tx.count_nominated(object)? == 0 {
             tx.claims().unset(Goal::RefusedRemovals(object))?;

@@ -48,7 +48,7 @@ pub fn undecided(tx: &ReadTx<'_>, resource: Resource, steady: Instant) -> Result
         let counts: Result<u64, StoreError> = lists.into_iter().map(|list| tx.count_unlisted(list)).sum();
         return Ok((counts?, None));
     };
-    Ok((tx.count_in_doubt(object)?, tx.wait_of_doubts(object, steady)?))
+    Ok((tx.count_open(object, false)?, tx.wait_of_doubts(object, steady)?))
 }
 
 /// Whether a run spends RU on removals that were refused before: a person accepts them, or asks for every record.

@@ -111,7 +111,7 @@ async fn list_by(
     witness: Option<&RecordId>,
 ) -> Result<FoundRecords, SyncError> {
     let mut list = ShortList::new(run, query, Purpose::Audit, "confirm removals of");
-    let (asked, answer) = (run.store().requests().begin(), AnswerTime { shows: None, steady: run.steady_time() });
+    let (asked, answer) = (run.store().requests.begin(), AnswerTime { shows: None, steady: run.steady_time() });
     let mut found = FoundRecords { pages: Vec::new(), asked, is_cut: false, answer };
     loop {
         let fetched = match list.page().await {

@@ -125,7 +125,6 @@ fn shown(mirrored: &Mirrored, reader: &Reader) {
         serde_json::to_string(&edits).expect("the list as JSON");
     }
     outbox_report::counts(&moment).expect("the number of edits");
-    outbox_report::rejected(&moment).expect("the number of rejected edits");
     status::at_moment(&moment, &mirrored.config, now).expect("the status");
     EditWatch::new(&mirrored.mirror.path).next_due(now).expect("when the next edit is due");
 }
