@@ -67,12 +67,9 @@ pub fn run(global: &Global, args: &DemoArgs) -> Result<Exit, Failure> {
     ))?;
     match args.serve {
         Some(page) => runtime.block_on(serve(&args.path, &running, page)),
-        None => {
-            output::text(&format!(
-                "\n`crm-mirror demo --serve` keeps the CRM changing, with the daemon's status page\nat http://{PAGE}/.\n"
-            ))?;
-            Ok(Exit::Done)
-        }
+        None => Ok(output::text(&format!(
+            "\n`crm-mirror demo --serve` keeps the CRM changing, with the daemon's status page\nat http://{PAGE}/.\n"
+        ))?),
     }
 }
 

@@ -65,16 +65,14 @@ pub fn run(global: &Global, args: &EditArgs) -> Result<Exit, Failure> {
         changes: args.changes.iter().map(|change| given(change)).collect::<Result<_, _>>()?,
     };
     if args.dry_run {
-        output::json(&queue::prepare(&Reader::open(&config.database)?.begin()?, &request)?)?;
-        return Ok(Exit::Done);
+        return Ok(output::json(&queue::prepare(&Reader::open(&config.database)?.begin()?, &request)?)?);
     }
     let queued = write_beside(&config.database, |tx| {
         tx.by(person());
         queue::queue(tx, &request, Instant::system_now())
     })?;
     if global.json {
-        output::json(&EditReply { object: request.object, id: request.record, queued })?;
-        return Ok(Exit::Done);
+        return Ok(output::json(&EditReply { object: request.object, id: request.record, queued })?);
     }
     if let Some(edit) = queued.edit {
         output::text(&format!("edit {edit} of {} {id} is queued\n{}", request.object, lines(&queued.fields)))?;
@@ -82,8 +80,7 @@ pub fn run(global: &Global, args: &EditArgs) -> Result<Exit, Failure> {
             "`crm-mirror push` sends what waits at once; `crm-mirror outbox show {edit}` shows what becomes of it"
         ));
     }
-    output::text(&not_queued(&queued))?;
-    Ok(Exit::Done)
+    Ok(output::text(&not_queued(&queued))?)
 }
 
 /// What became of the values that are not in a new edit.

@@ -44,8 +44,7 @@ pub fn run(args: &InitArgs) -> Result<Exit, Failure> {
     let key = key_file(args, unit.as_ref());
     let text = text(args, key.as_deref(), unit.as_ref());
     if args.stdout {
-        output::text(&text)?;
-        return Ok(Exit::Done);
+        return Ok(output::text(&text)?);
     }
     identity::take(&args.path)?;
     write(&args.path, &text, unit.as_ref()).map_err(|source| {
@@ -53,8 +52,7 @@ pub fn run(args: &InitArgs) -> Result<Exit, Failure> {
         let message = format!("could not write {}: {source}", args.path.display());
         Failure::hinted(Exit::Storage, exists.then_some("remove it first, or name another file"), message)
     })?;
-    output::text(&next_steps(args, key.as_deref(), unit.as_ref()))?;
-    Ok(Exit::Done)
+    Ok(output::text(&next_steps(args, key.as_deref(), unit.as_ref()))?)
 }
 
 /// The key's file as the configuration names it: relative to the configuration. `None` where the unit loads the key.
