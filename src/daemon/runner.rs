@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::error::DaemonError;
@@ -36,20 +36,19 @@ pub(super) struct Runner {
     pub(super) mirror: Arc<Mirror>,
     sources: Sources,
     control: Control,
-    inbox: mpsc::Sender<LoopMessage>,
 }
 
 impl Runner {
-    pub(super) fn new(mirror: Mirror, sources: Sources, control: Control, inbox: mpsc::Sender<LoopMessage>) -> Runner {
-        Runner { mirror: Arc::new(mirror), sources, control, inbox }
+    pub(super) fn new(mirror: Mirror, sources: Sources, control: Control) -> Runner {
+        Runner { mirror: Arc::new(mirror), sources, control }
     }
 
     pub(super) fn start(&self, job: &QueuedJob) -> JoinHandle<()> {
         // Here and not in the task: it must not undo a stop that comes next.
         self.mirror.meter().resume();
-        let (inbox, control, job) = (self.inbox.clone(), self.control.clone(), job.clone());
+        let (control, job) = (self.control.clone(), job.clone());
         self.task(LoopMessage::Ended(Box::new(JobRunEnd::panicked())), |mirror| async move {
-            LoopMessage::Ended(Box::new(run(&mirror, &control, &inbox, &job).await))
+            LoopMessage::Ended(Box::new(run(&mirror, &control, &job).await))
         })
     }
 
@@ -58,10 +57,10 @@ impl Runner {
     where
         F: Future<Output = LoopMessage> + Send + 'static,
     {
-        let (work, inbox) = (work(self.mirror.clone()), self.inbox.clone());
+        let (work, control) = (work(self.mirror.clone()), self.control.clone());
         tokio::spawn(async move {
             let message = AssertUnwindSafe(work).catch_unwind().await.unwrap_or(panicked);
-            send(&inbox, message).await;
+            control.send(message).await;
         })
     }
 
@@ -100,11 +99,6 @@ impl Runner {
     }
 }
 
-async fn send(inbox: &mpsc::Sender<LoopMessage>, message: LoopMessage) {
-    // The inbox is closed once the daemon has stopped.
-    let _ = inbox.send(message).await;
-}
-
 /// The settings with another key, if it changed. An unreadable one leaves the known one active.
 pub(super) fn changed_key(mirror: &Mirror, config: &Config) -> Option<MirrorSettings> {
     let settings = mirror.settings();
@@ -112,27 +106,22 @@ pub(super) fn changed_key(mirror: &Mirror, config: &Config) -> Option<MirrorSett
     (key.fingerprint() != settings.key.fingerprint()).then_some(MirrorSettings { key, ..settings })
 }
 
-async fn run(mirror: &Mirror, control: &Control, inbox: &mpsc::Sender<LoopMessage>, job: &QueuedJob) -> JobRunEnd {
+async fn run(mirror: &Mirror, control: &Control, job: &QueuedJob) -> JobRunEnd {
     let configured = within(&job.job, control.config().sync.objects.as_deref());
-    let mut ended = carry_out(mirror, control, inbox, (job, &configured)).await;
+    let mut ended = carry_out(mirror, control, job, &configured).await;
     let stored = mirror.store().read(move |tx| sweep::is_stored(tx, &configured)).await;
     ended.ending.began |= stored.unwrap_or(false);
     ended
 }
 
-async fn carry_out(
-    mirror: &Mirror,
-    control: &Control,
-    inbox: &mpsc::Sender<LoopMessage>,
-    (job, configured): (&QueuedJob, &Job),
-) -> JobRunEnd {
+async fn carry_out(mirror: &Mirror, control: &Control, job: &QueuedJob, configured: &Job) -> JobRunEnd {
     let config = &*control.config();
     let prepared = async {
         mirror.follow_file().await?;
         if let Some(settings) = changed_key(mirror, config) {
             mirror.reconfigure(settings).await?;
             tracing::info!("API key changed; using the new key");
-            send(inbox, LoopMessage::Input(Input::NewKey)).await;
+            control.send(LoopMessage::Input(Input::NewKey)).await;
         }
         // The run reads it in the file, which may be another one since.
         mirror.store().write(pause_in_effect(control.clone())).await?;

@@ -55,7 +55,8 @@ pub(super) async fn tell(control: Control, mirror: Weak<Mirror>) {
             known = control.with_reader(|reader, _| reader.begin()?.state(&StateKey::Told)).await.ok().map(Book::new);
             continue;
         };
-        let Ok(version) = control.version().await else { continue };
+        // It changes with each commit; rarely, another file has the version of the last one.
+        let Ok(version) = control.with_reader(|reader, _| reader.data_version()).await else { continue };
         let state = (version, control.daemon());
         let is_recent = |at: Instant| now.since(at).max(at.since(now)) < UNCHANGED;
         if seen.as_ref().is_some_and(|(before, at)| *before == state && is_recent(*at)) {
