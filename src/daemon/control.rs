@@ -106,7 +106,7 @@ async fn accept(control: &Control, job: Job) -> Result<Response, Problem> {
 /// What the daemon's loop answers, if it can do it now.
 async fn asked(control: &Control, request: DaemonRequest) -> Result<DaemonAnswer, Problem> {
     match control.answered(|answer| LoopMessage::Ask(request, answer)).await {
-        Some(DaemonAnswer::Unavailable { reason }) => Err(unavailable(&reason)),
+        Some(DaemonAnswer::Unavailable(reason)) => Err(unavailable(&reason)),
         Some(answer) => Ok(answer),
         None => Err(unavailable("the daemon is stopping")),
     }

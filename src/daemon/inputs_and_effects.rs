@@ -57,7 +57,8 @@ pub enum Effect {
 pub enum DaemonAnswer {
     Accepted(AcceptedJob),
     Done,
-    Unavailable { reason: String },
+    /// Why it cannot be done now.
+    Unavailable(String),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -120,8 +120,8 @@ async fn open(
                 // The client may have disconnected.
                 LoopMessage::IsAlive(answer) => drop(answer.send(())),
                 LoopMessage::Ask(_, answer) => {
-                    let reason = format!("the daemon cannot do it now: {}", reason());
-                    drop(answer.send(DaemonAnswer::Unavailable { reason }));
+                    let answered = DaemonAnswer::Unavailable(format!("the daemon cannot do it now: {}", reason()));
+                    drop(answer.send(answered));
                 }
                 _ => {}
             },

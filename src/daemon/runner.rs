@@ -17,7 +17,6 @@ use super::handler_state::{Control, LoopMessage};
 use super::inputs_and_effects::{DaemonAnswer, Input};
 use super::job::{FailureKind, JobResult, JobRunEnd, PollFacts, QueuedJob, RunEnd, RunEnding};
 use super::state_machine::PastRuns;
-use super::timetable::ScheduleKind;
 use crate::api::ErrorClass;
 use crate::app::{Mirror, MirrorError, MirrorSettings};
 use crate::budget::{Ledger, PollingBudget};
@@ -256,8 +255,7 @@ pub(super) async fn store_pause(store: Store, control: Control, client: Option<o
         tracing::error!("Whether the schedule is paused is not stored; a restart may lose it: {reason}");
     }
     let answer = failed.map_or(DaemonAnswer::Done, |reason| {
-        let reason = format!("this is in effect, but not stored yet: {reason}; a restart may lose it");
-        DaemonAnswer::Unavailable { reason }
+        DaemonAnswer::Unavailable(format!("this is in effect, but not stored yet: {reason}; a restart may lose it"))
     });
     client.map(|client| client.send(answer));
 }
@@ -279,17 +277,12 @@ pub(super) fn read(path: &Path, now: Instant, ledger: &Ledger) -> Result<PastRun
     let (changes, swept) = if under_way { (None, swept.max(resynced)) } else { (changes, swept) };
     // A mirror that was never audited is due for an audit at the first tick after its copy, even across restarts.
     let audited = audited.or(swept);
-    // A clock that was set back must not delay anything.
-    let at = |kind: ScheduleKind| match kind {
-        ScheduleKind::Changes => changes.unwrap_or(Instant::EPOCH),
-        ScheduleKind::Audit => audited.unwrap_or(now),
-        ScheduleKind::Sweep => swept.unwrap_or(now),
-    };
     // As far as the runs themselves show it.
     let polled = report::scheduled_polls(&moment, ledger.since)?.saturating_mul(Object::ALL.len() as u64);
     Ok(PastRuns {
         part: part_of_mirror(&feed::mirror_id(&moment)?),
-        covered: ScheduleKind::ALL.map(|kind| at(kind).min(now)),
+        // A clock that was set back must not delay anything.
+        covered: [changes.unwrap_or(Instant::EPOCH), audited.unwrap_or(now), swept.unwrap_or(now)].map(|at| at.min(now)),
         unended: runs.map(|([begun, ended], failed)| Some((begun.filter(|_| begun > ended)?.min(now), failed))),
         paused_since: moment.state(&StateKey::PausedSince)?,
         is_empty: synced.is_none() && swept.is_none(),
