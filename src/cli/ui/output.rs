@@ -118,6 +118,14 @@ pub fn table(titles: &[impl AsRef<str>], right: &[usize], rows: impl IntoIterato
     table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
+/// The first characters of a text; `…` stands for more.
+pub fn cut(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.into(),
+    }
+}
+
 static IN_FORCE: OnceLock<Option<PathBuf>> = OnceLock::new();
 
 const BEGINS: &str = "`crm-mirror ";

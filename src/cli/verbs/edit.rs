@@ -111,12 +111,7 @@ pub(super) fn lines(fields: &EditedFields) -> String {
 }
 
 pub(super) fn shown(value: &Value) -> String {
-    const MAX_SHOWN: usize = 60;
-    let text = whole(value);
-    match text.char_indices().nth(MAX_SHOWN) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text,
-    }
+    output::cut(&whole(value), 60)
 }
 
 pub(super) fn whole(value: &Value) -> String {

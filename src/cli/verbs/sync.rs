@@ -246,7 +246,7 @@ pub(super) fn found_text(summary: &Summary, found: &[(Object, Findings)], repair
 }
 
 fn row(difference: &Difference) -> Vec<String> {
-    let short = |value: &Value| value.to_string().chars().take(40).collect::<String>();
+    let short = |value: &Value| output::cut(&value.to_string(), 40);
     let fields = difference.fields.iter();
     let fields = fields.map(|of| format!("{}: {} here, {} there", of.column, short(&of.here), short(&of.there)));
     let (object, id, kind) = (difference.object.to_string(), difference.id.to_string(), difference.kind.to_string());
