@@ -60,10 +60,7 @@ fn table(titles: &[String], rows: &mut Rows<'_>) -> rusqlite::Result<String> {
             if value != ValueRef::Null {
                 *all_numbers = Some(number && *all_numbers != Some(false));
             }
-            line.push(match value {
-                ValueRef::Null => "NULL".to_string(),
-                other => text(other),
-            });
+            line.push(text(value));
         }
         cells.push(line);
     }
@@ -119,7 +116,7 @@ fn field(text: &str) -> String {
 
 fn text(value: ValueRef<'_>) -> String {
     match value {
-        ValueRef::Null => String::new(),
+        ValueRef::Null => "NULL".into(),
         ValueRef::Integer(integer) => integer.to_string(),
         ValueRef::Real(real) => format!("{real:?}"),
         ValueRef::Text(text) => String::from_utf8_lossy(text).into_owned(),
