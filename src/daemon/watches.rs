@@ -18,7 +18,7 @@ use std::time::Duration;
 use chrono::{FixedOffset, Offset as _, Utc};
 use rustix::fs::{StatVfsMountFlags, statvfs};
 use tokio::sync::mpsc;
-use tokio::time::{Instant as Monotonic, MissedTickBehavior};
+use tokio::time::Instant as Monotonic;
 use tokio_cron_scheduler::{Job, JobScheduler, JobSchedulerError};
 use uuid::Uuid;
 
@@ -65,11 +65,9 @@ async fn watch(is_read_only: impl Fn() -> bool + Clone + Send + 'static, every: 
 const EDITS_EVERY: Duration = Duration::from_secs(1);
 
 pub(super) async fn watch_edits(control: Control) {
-    let mut interval = tokio::time::interval(EDITS_EVERY);
-    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut last = None;
     loop {
-        interval.tick().await;
+        tokio::time::sleep(EDITS_EVERY).await;
         let (config, now) = (control.config(), control.now());
         if !config.write_back.enabled {
             last = None;

@@ -20,7 +20,6 @@ use futures_util::future::BoxFuture;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
-use tokio::time::MissedTickBehavior;
 
 use self::told::{Episode, Notice, Subject, Told};
 use super::handler_state::{ALIVE_WITHIN, Control};
@@ -40,11 +39,9 @@ const DELAYS: (Duration, Duration) = (Duration::from_secs(60), Duration::from_se
 
 /// Watches the mirror for as long as its file exists, and tells people. Each look uses the daemon's current configuration.
 pub(super) async fn tell(control: Control, mirror: Weak<Mirror>) {
-    let mut every = tokio::time::interval(EVERY);
-    every.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let (mut failures, mut next, mut known, mut seen) = (0_u32, Instant::EPOCH, None, None);
     loop {
-        every.tick().await;
+        tokio::time::sleep(EVERY).await;
         let (config, now) = (control.config(), control.now());
         // A clock that was set back delays nothing for longer than the longest delay.
         if !config.notify.is_on() || (next > now && next.since(now) <= DELAYS.1) {
