@@ -151,7 +151,7 @@ fn fields(config: &Config, changed: &[ColumnEvent], now: Instant) -> Option<Noti
         .collect();
     let text = format!("custom fields are {}", parts.join("; "));
     let episode = Episode::new(Subject::Fields, "", text, config.command("describe"));
-    (!parts.is_empty()).then(|| Notice::begins(&episode, now))
+    (!parts.is_empty()).then_some(Notice { episode, since: now, is_over: false })
 }
 
 const WITHIN: Duration = Duration::from_secs(20);
