@@ -208,10 +208,6 @@ pub enum Readiness {
 }
 
 impl MirrorStatus {
-    pub fn of(&self, object: Object) -> Option<&ObjectStatus> {
-        self.objects.iter().find(|known| known.object == object.resource())
-    }
-
     /// The objects that are mirrored: those that are configured and that the key may read.
     pub fn mirrored<'a>(&'a self, config: &'a Config) -> impl Iterator<Item = &'a ObjectStatus> {
         let may_read = |object: Resource| self.missing_scopes.iter().all(|missing| missing.object != object.as_str());

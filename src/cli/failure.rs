@@ -3,7 +3,6 @@
 use std::error::Error;
 use std::io;
 
-use crate::api::ApiError;
 use crate::daemon::DaemonError;
 use crate::error_chain::error_chain;
 use crate::exit::Exit;
@@ -58,12 +57,6 @@ where
     fn from(error: E) -> Failure {
         let error = DaemonError::from(error);
         Failure::hinted(error.exit(), error.hint(), error)
-    }
-}
-
-impl From<ApiError> for Failure {
-    fn from(error: ApiError) -> Failure {
-        Failure::hinted(Exit::of_api(&error), error.hint(), error)
     }
 }
 

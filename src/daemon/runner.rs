@@ -282,7 +282,8 @@ pub(super) fn read(path: &Path, now: Instant, ledger: &Ledger) -> Result<PastRun
     Ok(PastRuns {
         part: part_of_mirror(&feed::mirror_id(&moment)?),
         // A clock that was set back must not delay anything.
-        covered: [changes.unwrap_or(Instant::EPOCH), audited.unwrap_or(now), swept.unwrap_or(now)].map(|at| at.min(now)),
+        covered: [changes.unwrap_or(Instant::EPOCH), audited.unwrap_or(now), swept.unwrap_or(now)]
+            .map(|at| at.min(now)),
         unended: runs.map(|([begun, ended], failed)| Some((begun.filter(|_| begun > ended)?.min(now), failed))),
         paused_since: moment.state(&StateKey::PausedSince)?,
         is_empty: synced.is_none() && swept.is_none(),

@@ -183,8 +183,7 @@ pub(super) fn too_slow(limit: Duration) -> String {
 }
 
 fn text<'a>(arguments: &'a Value, name: &str) -> Result<&'a str, CallError> {
-    let text = arguments.get(name).and_then(Value::as_str);
-    text.ok_or_else(|| format!("`{name}` must be a string").into())
+    arguments[name].as_str().ok_or_else(|| format!("`{name}` must be a string").into())
 }
 
 /// The maximum length of a value, in characters, and of an answer, in bytes.

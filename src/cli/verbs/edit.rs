@@ -122,7 +122,6 @@ pub(super) fn whole(value: &Value) -> String {
     }
 }
 
-/// Parses `field=value`.
 pub(super) fn given(change: &str) -> Result<(String, Given), Failure> {
     let wrong = || Failure::new(Exit::Usage, format!("`{}` is not of the form field=value", output::plain(change)));
     let (name, value) = change.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(wrong)?;
@@ -139,11 +138,6 @@ struct EditReply {
     queued: QueuedValues,
 }
 
-struct EditRow {
-    line: u64,
-    request: EditRequest,
-}
-
 #[derive(Serialize)]
 struct RowEdits {
     edits: Vec<EditReply>,
@@ -153,12 +147,12 @@ struct RowEdits {
 
 impl RowEdits {
     /// Queues an edit for each row, or none if a row is refused, or if this is only a plan.
-    fn queue(config: &Config, rows: &[EditRow], is_plan: bool) -> Result<RowEdits, Failure> {
+    fn queue(config: &Config, rows: &[(u64, EditRequest)], is_plan: bool) -> Result<RowEdits, Failure> {
         let (now, mut planned) = (Instant::system_now(), None);
         let done = write_beside(&config.database, |tx| {
             tx.by(person());
             let (mut edits, mut refused, mut lines) = (Vec::new(), Vec::new(), HashMap::new());
-            for EditRow { line, request } in rows {
+            for (line, request) in rows {
                 let EditRequest { object, record, changes, .. } = request;
                 for (column, _) in changes {
                     if let Some(first) = lines.insert((record, column), line) {
@@ -233,13 +227,14 @@ fn edit_from_file(config: &Config, file: &Path, args: &EditArgs, json: bool) -> 
     Ok(output::report(json, &edits, || edits.text(if dry_run { "would be queued" } else { "queued" }))?)
 }
 
-fn read(object: Object, file: &Path) -> Result<Vec<EditRow>, Failure> {
+fn read(object: Object, file: &Path) -> Result<Vec<(u64, EditRequest)>, Failure> {
     let refused = |what: String| Failure::new(Exit::Usage, format!("{}: {what}", file.display()));
     let opened = std::fs::File::open(file).map_err(|e| refused(format!("could not be read: {e}")))?;
     csv_rows(object, opened).map_err(refused)
 }
 
-fn csv_rows(object: Object, file: impl std::io::Read) -> Result<Vec<EditRow>, String> {
+/// The requests of a file's rows, and the line of each.
+fn csv_rows(object: Object, file: impl std::io::Read) -> Result<Vec<(u64, EditRequest)>, String> {
     let mut reader = csv::Reader::from_reader(file);
     let header = reader.headers().map_err(|e| e.to_string())?.clone();
     let id = header.iter().position(|name| name == "id").ok_or("the header has no column `id`")?;
@@ -250,7 +245,7 @@ fn csv_rows(object: Object, file: impl std::io::Read) -> Result<Vec<EditRow>, St
         let changes = header.iter().zip(&record).enumerate().filter(|(place, _)| *place != id);
         let changes = changes.map(|(_, (name, value))| (name.to_string(), Given::Text(value.into()))).collect();
         let record = RecordId::new(&record[id]);
-        rows.push(EditRow { line, request: EditRequest { object, record, changes } });
+        rows.push((line, EditRequest { object, record, changes }));
     }
     Ok(rows)
 }
@@ -285,11 +280,11 @@ mod tests {
     fn rows_are_read_with_their_lines() {
         let text = "position,id,cf_word\nCTO,a,\n\"two\nlines\",b,x\n";
         let rows = csv_rows(Object::Contact, text.as_bytes()).unwrap_or_default();
-        let lines: Vec<u64> = rows.iter().map(|row| row.line).collect();
+        let lines: Vec<u64> = rows.iter().map(|row| row.0).collect();
         assert_eq!(lines, [2, 3]);
-        assert_eq!(rows[1].request.record.as_str(), "b");
+        assert_eq!(rows[1].1.record.as_str(), "b");
         let text = |value: &str| Given::Text(value.into());
-        assert_eq!(rows[1].request.changes, [("position".into(), text("two\nlines")), ("cf_word".into(), text("x"))]);
+        assert_eq!(rows[1].1.changes, [("position".into(), text("two\nlines")), ("cf_word".into(), text("x"))]);
         assert!(csv_rows(Object::Contact, "position\nCTO\n".as_bytes()).is_err());
     }
 }
