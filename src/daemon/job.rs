@@ -146,9 +146,9 @@ impl JobRunEnd {
     }
 
     /// The result of a run that another program's lock on the mirror ended, or did not let start.
-    pub(super) fn locked(error: &dyn std::error::Error) -> JobRunEnd {
+    pub(super) fn locked(error: &dyn std::error::Error, requested: bool) -> JobRunEnd {
         let mut ended = JobRunEnd::failed(FailureKind::Passing, error_chain(error), Exit::Paused, None);
-        ended.ending.end = RunEnd::Suspended(Suspension::Locked);
+        ended.ending = RunEnding { end: RunEnd::Suspended(Suspension::Locked), requested, ..ended.ending };
         ended
     }
 

@@ -128,11 +128,7 @@ async fn carry_out(mirror: &Mirror, control: &Control, job: &QueuedJob, configur
     };
     let reserve = match prepared.await {
         Ok(reserve) => reserve,
-        Err(MirrorError::Store(error)) if error.is_busy() => {
-            let mut ended = JobRunEnd::locked(&error);
-            ended.ending.requested = false;
-            return ended;
-        }
+        Err(MirrorError::Store(error)) if error.is_busy() => return JobRunEnd::locked(&error, false),
         Err(error) => {
             let error = DaemonError::from(error);
             return JobRunEnd::failed(FailureKind::Passing, error_chain(&error), error.exit(), error.hint()).log();
@@ -157,9 +153,7 @@ async fn carry_out(mirror: &Mirror, control: &Control, job: &QueuedJob, configur
             },
         },
         Err(error) if error.suspension() == Some(Suspension::Locked) => {
-            let mut ended = JobRunEnd::locked(&error);
-            ended.ending.requested = mirror.meter().ledger().total > before;
-            return ended;
+            return JobRunEnd::locked(&error, mirror.meter().ledger().total > before);
         }
         Err(error) => {
             let kind = kind(mirror, &job.job, &error).await;
