@@ -9,24 +9,23 @@ use crate::exit::Exit;
 use crate::store::StoreError;
 use crate::sync::SyncError;
 
+type Cause = Box<dyn Error + Send + Sync>;
+
 #[derive(Debug)]
 pub struct Failure {
     /// [`Exit::Done`] if the reader of a stream is gone, so nothing has to be reported.
     exit: Exit,
-    error: Box<dyn Error + Send + Sync>,
+    error: Cause,
     hint: Option<String>,
 }
 
 impl Failure {
-    pub fn new(exit: Exit, error: impl Into<Box<dyn Error + Send + Sync>>) -> Failure {
+    pub fn new(exit: Exit, error: impl Into<Cause>) -> Failure {
         Failure { exit, error: error.into(), hint: None }
     }
 
-    pub fn hinted<H>(exit: Exit, hint: Option<H>, error: impl Into<Box<dyn Error + Send + Sync>>) -> Failure
-    where
-        H: Into<String>,
-    {
-        Failure { hint: hint.map(H::into), ..Failure::new(exit, error) }
+    pub fn hinted(exit: Exit, hint: Option<impl Into<String>>, error: impl Into<Cause>) -> Failure {
+        Failure { hint: hint.map(Into::into), ..Failure::new(exit, error) }
     }
 
     #[must_use]

@@ -38,13 +38,9 @@ pub fn write(out: &mut impl Write, stmt: &mut Statement<'_>, format: RowFormat) 
 fn titles(stmt: &Statement<'_>) -> Vec<String> {
     let mut titles: Vec<String> = Vec::with_capacity(stmt.column_count());
     for name in stmt.column_names() {
-        let mut title = name.to_string();
-        let mut number = 2;
-        while titles.contains(&title) {
-            title = format!("{name}_{number}");
-            number += 1;
-        }
-        titles.push(title);
+        let numbered = (2..).map(|number| format!("{name}_{number}"));
+        let title = std::iter::once(name.to_string()).chain(numbered).find(|title| !titles.contains(title));
+        titles.extend(title);
     }
     titles
 }
