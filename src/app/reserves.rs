@@ -69,7 +69,6 @@ fn reserved(tx: &ReadTx<'_>, sync: &SyncConfig, limits: &Limits, time: Range<Ins
     Ok(units.min(budget::most_reserved(limits.limit)))
 }
 
-/// The likely cost of the next run for changes.
 pub(super) fn cost_of_changes(tx: &ReadTx<'_>) -> Result<Ru, StoreError> {
     Ok(budget::forecast(&report::cost_of_changes(tx)?))
 }
@@ -88,7 +87,6 @@ pub struct EditBudget {
     pub refills_at: Instant,
 }
 
-/// What edits may still spend, as the mirror's file shows it.
 pub fn edit_budget(config: &Config, now: Instant) -> Result<EditBudget, StoreError> {
     let limits = limits(&config.budget);
     let reader = Reader::open(&config.database)?;

@@ -114,7 +114,6 @@ impl Control {
         matches!(tokio::time::timeout(within, self.answered(LoopMessage::IsAlive)).await, Ok(Some(())))
     }
 
-    /// The status of mirror and daemon.
     pub(super) async fn status(&self) -> Result<StatusReply, String> {
         // The loop reads the clock whenever it is asked anything, and publishes what follows.
         let now = self.clock.reading();
@@ -145,7 +144,6 @@ impl Control {
         })
     }
 
-    /// Publishes an event to every listener.
     pub(super) fn tell(&self, event: &Event) {
         if self.lines.receiver_count() == 0 {
             return;

@@ -57,7 +57,6 @@ pub enum Effect {
 pub enum DaemonAnswer {
     Accepted(AcceptedJob),
     Done,
-    /// Why it cannot be done now.
     Unavailable(String),
 }
 

@@ -201,7 +201,6 @@ async fn attempt(settings: MirrorSettings, control: Control) -> Result<(Mirror, 
     Ok((mirror, past.unwrap_or(Err(StoreError::Closed))?))
 }
 
-/// Shows what is waited for.
 fn wait_for(control: &Control, reason: &str) {
     control.publish(DaemonStatus::new(Some(reason), control.since, &control.config().sync.time_zone));
     systemd::tell(&format!("STATUS={}", control.line()));

@@ -115,7 +115,6 @@ pub struct StateMachine {
     polled: (u32, Ru),
     /// When each kind is next due: cached, because it takes a search.
     due_at: [Option<Instant>; 3],
-    /// The jobs that wait.
     pub(super) queue: Vec<QueuedJob>,
     running: Option<CurrentRun>,
     /// How often the configuration is being reloaded, and holds are being cleared; nothing starts meanwhile.

@@ -31,7 +31,6 @@ pub fn text(text: &str) -> io::Result<Exit> {
     raw(&[text.as_bytes(), newline].concat())
 }
 
-/// The width of stdout, if it is a terminal.
 fn terminal_width() -> Option<u16> {
     rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| size.ws_col).filter(|columns| *columns > 0)
 }

@@ -136,7 +136,6 @@ fn systemctl(verb: &str, unit: Option<&str>, otherwise: &str) -> String {
     unit.map_or(otherwise.into(), |unit| format!("`systemctl {verb} {unit}`"))
 }
 
-/// The command that starts the daemon.
 pub fn starter(unit: Option<&str>) -> String {
     systemctl("start", unit, "`crm-mirror daemon`")
 }
@@ -243,7 +242,6 @@ fn object_attention(object: &ObjectStatus, now: Instant) -> Vec<Line> {
     [sweep, differs, doubt].into_iter().flatten().collect()
 }
 
-/// What needs attention.
 pub fn attention(status: &MirrorStatus, now: Instant) -> Vec<Line> {
     let failing = status.trouble.iter().map(|trouble| {
         let (since, runs) = (age(&trouble.since, now), counted(trouble.runs.into(), "run", "runs"));

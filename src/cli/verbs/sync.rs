@@ -78,7 +78,6 @@ fn forecast(config: &Config, job: &Job, json: bool) -> Result<Exit, Failure> {
     Ok(output::report(json, &document, || text)?)
 }
 
-/// Runs a job while the user watches, and prints the result.
 fn run_now(config: &Config, job: &Job, trigger: Trigger, json: bool) -> Result<Exit, Failure> {
     let Some((summary, _)) = session::run(config, job, trigger)? else { return Ok(Exit::Paused) };
     let shown = output::report(json, &summary, || summary.text(Instant::system_now()));

@@ -70,7 +70,6 @@ pub(super) struct Lasting {
     pub subject: Subject,
     pub about: String,
     pub since: Instant,
-    /// What was told, if anything was.
     pub told: Option<String>,
 }
 
