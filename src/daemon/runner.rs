@@ -46,7 +46,9 @@ impl Runner {
         // Here and not in the task: it must not undo a stop that comes next.
         self.mirror.meter().resume();
         let (control, job) = (self.control.clone(), job.clone());
-        self.task(LoopMessage::Ended(Box::new(JobRunEnd::panicked())), |mirror| async move {
+        let panicked = "internal error: the run panicked; please report it as a bug".into();
+        let panicked = JobRunEnd::failed(FailureKind::Passing, panicked, Exit::Internal, Some("the log shows where"));
+        self.task(LoopMessage::Ended(Box::new(panicked)), |mirror| async move {
             LoopMessage::Ended(Box::new(run(&mirror, &control, &job).await))
         })
     }

@@ -155,6 +155,5 @@ fn read_workspace(file: &Path, reading: ClockReading) -> Result<(Config, MirrorS
 }
 
 fn word(state: &impl Serialize) -> String {
-    let value = serde_json::to_value(state).unwrap_or_default();
-    value.as_str().unwrap_or_default().replace('-', " ")
+    json!(state).as_str().unwrap_or_default().replace('-', " ")
 }
