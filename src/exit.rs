@@ -1,7 +1,5 @@
 //! The exit codes: one table, which scripts and units rely on.
 
-use std::process::ExitCode;
-
 use crate::api::admission::AdmissionError;
 use crate::api::{ApiError, ErrorClass};
 use crate::publish::{DatabaseFailure, PublishError};
@@ -84,15 +82,11 @@ impl Exit {
     pub fn of_publish(error: &PublishError) -> Exit {
         match error {
             PublishError::Database { failure: DatabaseFailure::Unavailable, .. } => Exit::Unavailable,
-            PublishError::Url { .. }
-            | PublishError::Database { .. }
-            | PublishError::ForeignTable { .. }
-            | PublishError::Encoding { .. }
-            | PublishError::Exclude { .. }
-            | PublishError::RowSecurity { .. } => Exit::Config,
             PublishError::Busy { .. } | PublishError::Unsettled => Exit::Paused,
             PublishError::Empty | PublishError::Cursor(_) | PublishError::Output(_) => Exit::Storage,
             PublishError::Store(error) => Exit::of_store(error),
+            // The address, the schema or a setting.
+            _ => Exit::Config,
         }
     }
 
@@ -107,12 +101,6 @@ impl Exit {
             SyncError::OtherWorkspace { .. } => Exit::Config,
             SyncError::NoScope { .. } => Exit::KeyRefused,
         }
-    }
-}
-
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> ExitCode {
-        ExitCode::from(exit.code())
     }
 }
 

@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    crm_mirror::cli::main(std::env::args_os()).into()
+    crm_mirror::cli::main(std::env::args_os()).code().into()
 }

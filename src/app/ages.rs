@@ -13,7 +13,7 @@ pub const LATE: Duration = Duration::from_secs(1800);
 /// schedule, as far as it is known.
 pub fn next_read(sync: &SyncConfig, object: Resource, read: Instant, poll: Option<Duration>) -> Option<Instant> {
     let zone = &sync.time_zone;
-    let changes = |after: Instant| changes_after(sync, after, poll).next();
+    let changes = |after: Instant| next_changes(sync, after, poll);
     if matches!(object, Resource::Contacts | Resource::Companies) {
         return changes(read);
     }
@@ -23,20 +23,15 @@ pub fn next_read(sync: &SyncConfig, object: Resource, read: Instant, poll: Optio
     listed.or_else(|| sync.sweep_schedule.as_ref()?.next_after(read, zone))
 }
 
-/// When changes are due after an instant, in order. Where only a daemon knows the interval, it is the longest that an
-/// unspent budget leads to.
-pub(super) fn changes_after(
-    sync: &SyncConfig,
-    after: Instant,
-    poll: Option<Duration>,
-) -> Box<dyn Iterator<Item = Instant>> {
+/// When changes are next due after an instant. Where only a daemon knows the interval, it is the longest that an unspent
+/// budget leads to.
+pub(super) fn next_changes(sync: &SyncConfig, after: Instant, poll: Option<Duration>) -> Option<Instant> {
     match &sync.schedule {
-        ChangesSchedule::Off => Box::new(std::iter::empty()),
-        ChangesSchedule::Cron(cron) => Box::new(cron.due_after(after, &sync.time_zone)),
+        ChangesSchedule::Off => None,
+        ChangesSchedule::Cron(cron) => cron.next_after(after, &sync.time_zone),
         ChangesSchedule::Auto => {
             let interval = poll.unwrap_or(MAX_POLL.max(sync.min_interval));
-            let next = move |at: &Instant| Some(at.plus(interval)).filter(|next| next > at);
-            Box::new(std::iter::successors(Some(after), next).skip(1))
+            Some(after.plus(interval)).filter(|next| *next > after)
         }
     }
 }

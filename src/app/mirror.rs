@@ -130,9 +130,9 @@ impl Mirror {
     pub async fn reserve_for_schedule(&self) -> Result<Ru, StoreError> {
         let (known, now) = (self.parts(), self.clock.now());
         let read = move || {
-            let units = reserves::for_schedule(&known.settings, &known.meter, now)?;
+            let units = reserves::for_schedule(&known.settings.config, &known.meter, now)?;
             known.meter.set_reserve(units);
-            reserves::beside_changes(&known.settings, &known.meter, now)
+            reserves::beside_changes(&known.settings.config, &known.meter, now)
         };
         tokio::task::spawn_blocking(read).await.unwrap_or(Err(StoreError::Closed))
     }
@@ -205,7 +205,7 @@ async fn assemble(
     let (meter, mut engine) = assemble_engine(&store, parts, clock, observer).await?;
     let (cron, zone) = (settings.config.sync.definitions_schedule.clone(), settings.config.sync.time_zone.clone());
     engine.list_schedule = Arc::new(move |read| cron.as_ref()?.next_after(read, &zone));
-    meter.set_reserve(reserves::for_schedule(&settings, &meter, clock.now())?);
+    meter.set_reserve(reserves::for_schedule(&settings.config, &meter, clock.now())?);
     Ok(Parts { settings, store, meter, engine })
 }
 

@@ -5,8 +5,8 @@
 
 use std::ops::Range;
 
-use super::ages::changes_after;
-use super::settings::{MirrorSettings, limits};
+use super::ages::next_changes;
+use super::settings::limits;
 use crate::budget::{self, Ledger, Limits};
 use crate::config::{ChangesSchedule, Config, SyncConfig};
 use crate::model::{Instant, Object, Purpose, Ru};
@@ -16,20 +16,15 @@ use crate::sync::budget_meter::{self, LEDGER};
 use crate::sync::forecast::of_audit;
 
 /// What scheduled runs will need in this window and in the next.
-pub(super) fn for_schedule(
-    settings: &MirrorSettings,
-    meter: &BudgetMeter,
-    now: Instant,
-) -> Result<[Ru; 2], StoreError> {
-    let config = &settings.config;
+pub(super) fn for_schedule(config: &Config, meter: &BudgetMeter, now: Instant) -> Result<[Ru; 2], StoreError> {
     reserves(&Reader::open(&config.database)?.begin()?, config, &meter.ledger(), now)
 }
 
 /// What scheduled runs other than those for changes will need in this window: polling has the rest.
-pub(super) fn beside_changes(settings: &MirrorSettings, meter: &BudgetMeter, now: Instant) -> Result<Ru, StoreError> {
-    let mut settings = settings.clone();
-    settings.config.sync.schedule = ChangesSchedule::Off;
-    Ok(for_schedule(&settings, meter, now)?[0])
+pub(super) fn beside_changes(config: &Config, meter: &BudgetMeter, now: Instant) -> Result<Ru, StoreError> {
+    let mut config = config.clone();
+    config.sync.schedule = ChangesSchedule::Off;
+    Ok(for_schedule(&config, meter, now)?[0])
 }
 
 fn reserves(tx: &ReadTx<'_>, config: &Config, ledger: &Ledger, now: Instant) -> Result<[Ru; 2], StoreError> {
@@ -60,18 +55,20 @@ pub(super) fn left_for(
 /// What scheduled runs will spend in a time within one window.
 fn reserved(tx: &ReadTx<'_>, sync: &SyncConfig, limits: &Limits, time: Range<Instant>) -> Result<Ru, StoreError> {
     let Range { start: now, end: refills } = time;
-    let mut units = budget::reserve(changes_after(sync, now, None), refills, cost_of_changes(tx)?, limits.limit);
+    let changes = |at: &Instant| next_changes(sync, *at, None);
+    let runs = std::iter::successors(changes(&now), changes);
+    let mut units = budget::reserve(runs, refills, cost_of_changes(tx)?, limits.limit);
     // An audit compares what is copied: those that fall into a first copy are left out.
     let is_copied = tx.is_copied(Object::Contact)? && tx.is_copied(Object::Company)?;
     if let Some(audits) = sync.audit_schedule.as_ref().filter(|_| is_copied) {
         let costs = Object::ALL.into_iter().map(|object| Ok(of_audit(report::holds(tx, object)?.rows)));
         let cost = costs.sum::<Result<Ru, StoreError>>()?;
-        units += budget::reserve(audits.due_after(now, &sync.time_zone), refills, cost, limits.limit);
+        let audit = |at: &Instant| audits.next_after(*at, &sync.time_zone);
+        units += budget::reserve(std::iter::successors(audit(&now), audit), refills, cost, limits.limit);
     }
     Ok(units.min(budget::most_reserved(limits.limit)))
 }
 
-/// The likely cost of the next run for changes.
 pub(super) fn cost_of_changes(tx: &ReadTx<'_>) -> Result<Ru, StoreError> {
     Ok(budget::forecast(&report::cost_of_changes(tx)?))
 }
@@ -90,7 +87,6 @@ pub struct EditBudget {
     pub refills_at: Instant,
 }
 
-/// What edits may still spend, as the mirror's file shows it.
 pub fn edit_budget(config: &Config, now: Instant) -> Result<EditBudget, StoreError> {
     let limits = limits(&config.budget);
     let reader = Reader::open(&config.database)?;

@@ -27,8 +27,7 @@ use crate::sync::walks::sweep::Sweep;
 
 const RUNS: u32 = 5;
 
-/// Everything that `status` shows. Its JSON form is documented in `docs/interfaces.md`; members may be added, but not
-/// removed.
+/// Its JSON form is documented in `docs/interfaces.md`; members may be added, but not removed.
 #[derive(Clone, Debug, Serialize)]
 pub struct MirrorStatus {
     /// When this was read, UTC: earlier than asked for if the file does not answer.
@@ -40,7 +39,6 @@ pub struct MirrorStatus {
     pub objects: Vec<ObjectStatus>,
     pub ru: RuStatus,
     pub hold_until: Option<Instant>,
-    /// When the schedule was paused, UTC. It stays paused until `crm-mirror resume`.
     pub paused_since: Option<Instant>,
     pub running: Option<RunningRun>,
     /// The time since which `changes` is complete, UTC: since the last entry that `history.retention` pruned, or the end of
@@ -208,10 +206,6 @@ pub enum Readiness {
 }
 
 impl MirrorStatus {
-    pub fn of(&self, object: Object) -> Option<&ObjectStatus> {
-        self.objects.iter().find(|known| known.object == object.resource())
-    }
-
     /// The objects that are mirrored: those that are configured and that the key may read.
     pub fn mirrored<'a>(&'a self, config: &'a Config) -> impl Iterator<Item = &'a ObjectStatus> {
         let may_read = |object: Resource| self.missing_scopes.iter().all(|missing| missing.object != object.as_str());

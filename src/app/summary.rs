@@ -55,6 +55,13 @@ pub struct RefusedRemovalsSummary {
 
 impl Summary {
     pub fn new(kind: &'static str, report: &RunReport, took: Duration, ledger: &Ledger, limits: &Limits) -> Summary {
+        let missing = report.missing_scopes.iter();
+        let missing =
+            missing.map(|(object, scope)| MissingScope { object: object.to_string(), scope: (*scope).into() });
+        let outages = report.outages.iter().map(|(object, outage)| {
+            let (object, going, of) = (object.to_string(), outage.going, outage.of);
+            RefusedRemovalsSummary { object, going, of }
+        });
         Summary {
             run: report.run,
             kind: kind.into(),
@@ -72,20 +79,8 @@ impl Summary {
                 refills_at: ledger.refills_at(limits),
             },
             pause: report.suspension,
-            missing_scopes: report
-                .missing_scopes
-                .iter()
-                .map(|(resource, scope)| MissingScope { object: resource.to_string(), scope: (*scope).into() })
-                .collect(),
-            outages: report
-                .outages
-                .iter()
-                .map(|(resource, outage)| RefusedRemovalsSummary {
-                    object: resource.to_string(),
-                    going: outage.going,
-                    of: outage.of,
-                })
-                .collect(),
+            missing_scopes: missing.collect(),
+            outages: outages.collect(),
             notes: report.warnings.clone(),
         }
     }

@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 use std::str::FromStr;
-use std::sync::Once;
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -68,14 +67,13 @@ impl Global {
         }
     }
 
-    /// The sources of the configuration, for callers that read it more than once.
+    /// The sources of the configuration. A verb asks once, and may read them more often.
     pub fn sources(&self) -> Sources {
         let mut flags = self.flags();
         flags.extend(self.database.as_ref().map(|path| ("database.path", path.to_string_lossy().into_owned())));
-        static REPORTED: Once = Once::new();
         let sources = Sources::of_process(self.config.clone(), flags);
         if sources.is_local() {
-            REPORTED.call_once(|| output::note(&format!("configuration: ./{LOCAL_FILE}")));
+            output::note(&format!("configuration: ./{LOCAL_FILE}"));
         }
         sources
     }

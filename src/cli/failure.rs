@@ -3,31 +3,29 @@
 use std::error::Error;
 use std::io;
 
-use crate::api::ApiError;
 use crate::daemon::DaemonError;
 use crate::error_chain::error_chain;
 use crate::exit::Exit;
 use crate::store::StoreError;
 use crate::sync::SyncError;
 
+type Cause = Box<dyn Error + Send + Sync>;
+
 #[derive(Debug)]
 pub struct Failure {
     /// [`Exit::Done`] if the reader of a stream is gone, so nothing has to be reported.
     exit: Exit,
-    error: Box<dyn Error + Send + Sync>,
+    error: Cause,
     hint: Option<String>,
 }
 
 impl Failure {
-    pub fn new(exit: Exit, error: impl Into<Box<dyn Error + Send + Sync>>) -> Failure {
+    pub fn new(exit: Exit, error: impl Into<Cause>) -> Failure {
         Failure { exit, error: error.into(), hint: None }
     }
 
-    pub fn hinted<H>(exit: Exit, hint: Option<H>, error: impl Into<Box<dyn Error + Send + Sync>>) -> Failure
-    where
-        H: Into<String>,
-    {
-        Failure { hint: hint.map(H::into), ..Failure::new(exit, error) }
+    pub fn hinted(exit: Exit, hint: Option<impl Into<String>>, error: impl Into<Cause>) -> Failure {
+        Failure { hint: hint.map(Into::into), ..Failure::new(exit, error) }
     }
 
     #[must_use]
@@ -58,12 +56,6 @@ where
     fn from(error: E) -> Failure {
         let error = DaemonError::from(error);
         Failure::hinted(error.exit(), error.hint(), error)
-    }
-}
-
-impl From<ApiError> for Failure {
-    fn from(error: ApiError) -> Failure {
-        Failure::hinted(Exit::of_api(&error), error.hint(), error)
     }
 }
 

@@ -27,9 +27,6 @@ use tracing_subscriber::util::SubscriberInitExt;
 use crate::config::{LogConfig, LogFormat};
 use crate::sync::RUN_LINE;
 
-/// The prefix of our fields in the journal: `ru_left` is `CRM_RU_LEFT`.
-const PREFIX: &str = "CRM";
-
 /// Starts the log of a verb, which reports itself how a run ended: only programs want that as an event too.
 pub fn start(config: &LogConfig) {
     begin(config, config.format != LogFormat::Auto || in_the_journal());
@@ -62,8 +59,6 @@ fn filter(level: &str, ends: bool) -> Targets {
     targets.parse().unwrap_or_default()
 }
 
-/// Whether a library event is safe to log: libraries log what they send and receive at their more verbose levels, so
-/// those are disabled, whatever the filter.
 fn is_safe_to_log(metadata: &Metadata<'_>) -> bool {
     let crate_name = metadata.target().split("::").next();
     crate_name == Some("crm_mirror") || *metadata.level() <= Level::WARN
@@ -95,7 +90,8 @@ fn journal() -> io::Result<LogEvent> {
         PriorityMappings { info: Priority::Informational, debug: Priority::Debug, ..PriorityMappings::new() };
     let layer = tracing_journald::layer()?
         .with_syslog_identifier("crm-mirror".into())
-        .with_field_prefix(Some(PREFIX.into()))
+        // `ru_left` is `CRM_RU_LEFT`.
+        .with_field_prefix(Some("CRM".into()))
         .with_priority_mappings(priorities);
     Ok(Box::new(layer))
 }

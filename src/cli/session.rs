@@ -30,7 +30,6 @@ use crate::sync::{Findings, Job, JobKind, RunObserver};
 
 const GRACE: Duration = Duration::from_secs(10);
 
-/// The summary of a run, and what it found.
 pub type Finished = (Summary, Vec<(Object, Findings)>);
 
 /// Runs a job while the user watches; `None` if the daemon goes on with it.
@@ -76,7 +75,6 @@ pub(super) fn needs_the_mirror_alone() -> Failure {
         .hint("stop the daemon first, or omit the option")
 }
 
-/// Runs a job; after a signal it finishes the page in progress, and after a second one it ends at once.
 pub async fn run_until_stopped(
     mirror: &Mirror,
     job: &Job,

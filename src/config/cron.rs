@@ -49,16 +49,7 @@ impl Cron {
         &self.line
     }
 
-    /// The due times after an instant, in order; daylight saving is followed. Empty for a line that is never due.
-    pub fn due_after(&self, after: Instant, zone: &TimeZone) -> impl Iterator<Item = Instant> + use<> {
-        let (cron, zone) = (self.clone(), zone.clone());
-        let mut last = Some(after);
-        std::iter::from_fn(move || {
-            last = cron.next_after(last?, &zone);
-            last
-        })
-    }
-
+    /// The next due time after an instant; daylight saving is followed. `None` for a line that is never due.
     pub fn next_after(&self, after: Instant, zone: &TimeZone) -> Option<Instant> {
         let start = Timestamp::from_second(after.as_secs()).ok()?;
         let mut offset = i64::from(zone.to_offset(start).seconds());

@@ -8,7 +8,8 @@ use super::*;
 fn due(line: &str, after: &str, zone: &str, count: usize) -> Vec<String> {
     let zone = TimeZone::get(zone).unwrap();
     let cron = Cron::parse(line).unwrap();
-    let due = cron.due_after(after.parse().unwrap(), &zone).take(count);
+    let next = |at: &Instant| cron.next_after(*at, &zone);
+    let due = std::iter::successors(next(&after.parse().unwrap()), next).take(count);
     due.map(|at| at.to_wire().replace(".000", "")).collect()
 }
 

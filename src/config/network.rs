@@ -27,13 +27,10 @@ impl FromStr for Network {
 
     fn from_str(text: &str) -> Result<Network, String> {
         const FORM: &str = "must be networks such as \"10.0.0.0/8\" or \"fd00::/8\"";
-        let (address, prefix) = match text.trim().split_once('/') {
-            Some((address, prefix)) => (address, Some(prefix)),
-            None => (text.trim(), None),
-        };
-        let address: IpAddr = address.parse().map_err(|_| FORM.to_string())?;
+        let mut parts = text.trim().splitn(2, '/');
+        let address: IpAddr = parts.next().and_then(|address| address.parse().ok()).ok_or(FORM)?;
         let most = if address.is_ipv4() { 32 } else { 128 };
-        let prefix: u8 = match prefix {
+        let prefix: u8 = match parts.next() {
             Some(prefix) => prefix.parse().ok().filter(|prefix| *prefix <= most).ok_or(FORM)?,
             None => most,
         };

@@ -76,18 +76,16 @@ impl Secret {
 
     /// The text without white space around it, such as a final newline. `missing` is the error if it is nowhere.
     pub(super) fn read(&self, missing: ConfigError) -> Result<SecretString, ConfigError> {
-        let text = match (&self.text, self.place.path()) {
-            (Some(text), _) => text.clone(),
-            (None, None) => return Err(missing),
-            (None, Some(path)) => {
-                let text = match &self.place {
-                    SecretPlace::Unit(_, credential) if credential.is_encrypted => decrypt(path),
-                    _ => read_file(path),
-                };
-                text.map_err(|source| ConfigError::SecretFile { path: path.to_path_buf(), source })?
-            }
+        let trimmed = |text: &SecretString| SecretString::from(text.expose_secret().trim());
+        if let Some(text) = &self.text {
+            return Ok(trimmed(text));
+        }
+        let path = self.place.path().ok_or(missing)?;
+        let text = match &self.place {
+            SecretPlace::Unit(_, credential) if credential.is_encrypted => decrypt(path),
+            _ => read_file(path),
         };
-        Ok(SecretString::from(text.expose_secret().trim()))
+        text.map(|text| trimmed(&text)).map_err(|source| ConfigError::SecretFile { path: path.to_path_buf(), source })
     }
 }
 

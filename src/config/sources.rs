@@ -34,12 +34,8 @@ impl Environment {
         self.0.get(name).map(String::as_str)
     }
 
-    /// The names of the variables that are settings, without secrets.
-    pub fn settings(&self) -> impl Iterator<Item = &str> {
-        self.values().map(|(name, _)| name)
-    }
-
-    pub(super) fn values(&self) -> impl Iterator<Item = (&str, &str)> {
+    /// The variables that are settings, without secrets.
+    pub fn values(&self) -> impl Iterator<Item = (&str, &str)> {
         let is_secret = |name: &str| SECRETS.iter().any(|(_, variable)| *variable == name);
         let variables = self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         variables.filter(move |(name, _)| name.starts_with(PREFIX) && !is_secret(name))

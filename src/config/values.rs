@@ -101,14 +101,10 @@ where
     read(value, "a number and a unit, such as \"30s\"", |text| {
         let duration = duration(text)?;
         let (min, max) = (Duration::from_secs(MIN), Duration::from_secs(MAX));
+        // As it can be written.
+        let spelt = |limit| format::duration(limit).replace(' ', "");
         let fits = (min..=max).contains(&duration);
-        if fits {
-            Ok(duration)
-        } else {
-            // As it can be written.
-            let spelt = |limit| format::duration(limit).replace(' ', "");
-            Err(format!("must be from {} to {}", spelt(min), spelt(max)))
-        }
+        fits.then_some(duration).ok_or_else(|| format!("must be from {} to {}", spelt(min), spelt(max)))
     })
 }
 

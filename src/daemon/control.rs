@@ -13,7 +13,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 use axum::routing::{get, post};
 use futures_util::stream::StreamExt as _;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::handler_state::{Control, LoopMessage};
 use super::http_server::{Problem, answer, problem, with_type};
@@ -40,9 +40,9 @@ pub(super) fn router(control: Control) -> Router {
         .route("/resync", post(|State(control), body| job(control, body, Job::resync())))
         .route("/verify", post(|State(control), body| job(control, body, Job::verify())))
         .route("/push", post(push))
-        .route("/pause", post(async |State(control): State<Control>| pause(&control, true).await))
-        .route("/resume", post(async |State(control): State<Control>| pause(&control, false).await))
-        .route("/hold/clear", post(clear_hold))
+        .route("/pause", post(|State(control)| done(control, DaemonRequest::Pause, json!({"paused": true}))))
+        .route("/resume", post(|State(control)| done(control, DaemonRequest::Resume, json!({"paused": false}))))
+        .route("/hold/clear", post(|State(control)| done(control, DaemonRequest::ClearHold, json!({"hold": null}))))
         .fallback(|| async { problem(StatusCode::NOT_FOUND, "unknown path", Some(PATHS)) })
         .method_not_allowed_fallback(|| async {
             problem(StatusCode::METHOD_NOT_ALLOWED, "method not allowed", Some(PATHS))
@@ -81,15 +81,10 @@ async fn push(State(control): State<Control>) -> Result<Response, Problem> {
     accept(&control, Job::push()).await
 }
 
-async fn clear_hold(State(control): State<Control>) -> Result<Response, Problem> {
-    asked(&control, DaemonRequest::ClearHold).await?;
-    Ok(answer(StatusCode::OK, &json!({"hold": null})))
-}
-
-/// Pauses or resumes: an answer of success says that it is stored.
-async fn pause(control: &Control, paused: bool) -> Result<Response, Problem> {
-    asked(control, if paused { DaemonRequest::Pause } else { DaemonRequest::Resume }).await?;
-    Ok(answer(StatusCode::OK, &json!({"paused": paused})))
+/// Carries out a request. An answer of success to a pause, and to its end, says that it is stored.
+async fn done(control: Control, request: DaemonRequest, now: Value) -> Result<Response, Problem> {
+    asked(&control, request).await?;
+    Ok(answer(StatusCode::OK, &now))
 }
 
 async fn accept(control: &Control, job: Job) -> Result<Response, Problem> {
@@ -106,7 +101,7 @@ async fn accept(control: &Control, job: Job) -> Result<Response, Problem> {
 /// What the daemon's loop answers, if it can do it now.
 async fn asked(control: &Control, request: DaemonRequest) -> Result<DaemonAnswer, Problem> {
     match control.answered(|answer| LoopMessage::Ask(request, answer)).await {
-        Some(DaemonAnswer::Unavailable { reason }) => Err(unavailable(&reason)),
+        Some(DaemonAnswer::Unavailable(reason)) => Err(unavailable(&reason)),
         Some(answer) => Ok(answer),
         None => Err(unavailable("the daemon is stopping")),
     }

@@ -97,10 +97,15 @@ impl Control {
         self.clock.now()
     }
 
+    /// Sends a message to the loop; `None` if it has ended.
+    pub(super) async fn send(&self, message: LoopMessage) -> Option<()> {
+        self.inbox.send(message).await.ok()
+    }
+
     /// What the daemon's loop answers to a message; `None` while it is stopping.
     pub(super) async fn answered<T>(&self, message: impl FnOnce(oneshot::Sender<T>) -> LoopMessage) -> Option<T> {
         let (answer, answered) = oneshot::channel();
-        self.inbox.send(message(answer)).await.ok()?;
+        self.send(message(answer)).await?;
         answered.await.ok()
     }
 
@@ -109,7 +114,6 @@ impl Control {
         matches!(tokio::time::timeout(within, self.answered(LoopMessage::IsAlive)).await, Ok(Some(())))
     }
 
-    /// The status of mirror and daemon.
     pub(super) async fn status(&self) -> Result<StatusReply, String> {
         // The loop reads the clock whenever it is asked anything, and publishes what follows.
         let now = self.clock.reading();
@@ -140,7 +144,6 @@ impl Control {
         })
     }
 
-    /// Publishes an event to every listener.
     pub(super) fn tell(&self, event: &Event) {
         if self.lines.receiver_count() == 0 {
             return;
@@ -163,11 +166,6 @@ impl Control {
         let error = error_chain(error);
         tracing::error!("The new configuration is not active, and the old one stays: {error}{hint}");
         self.known().reload_failed = Some(error);
-    }
-
-    /// A number that changes with each commit to the mirror's file; rarely, another file has the number of the last one.
-    pub(super) async fn version(&self) -> Result<i64, String> {
-        self.with_reader(|reader, _| reader.data_version()).await
     }
 
     /// Reads the file, without waiting for a writer. A read follows those of earlier requests, and continues when nobody waits

@@ -57,7 +57,7 @@ pub enum Effect {
 pub enum DaemonAnswer {
     Accepted(AcceptedJob),
     Done,
-    Unavailable { reason: String },
+    Unavailable(String),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

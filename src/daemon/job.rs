@@ -139,16 +139,10 @@ pub(super) struct JobRunEnd {
 }
 
 impl JobRunEnd {
-    /// The result of a run that panicked. The panic message is already in the log.
-    pub(super) fn panicked() -> JobRunEnd {
-        let reason = "internal error: the run panicked; please report it as a bug".into();
-        JobRunEnd::failed(FailureKind::Passing, reason, Exit::Internal, Some("the log shows where"))
-    }
-
     /// The result of a run that another program's lock on the mirror ended, or did not let start.
-    pub(super) fn locked(error: &dyn std::error::Error) -> JobRunEnd {
+    pub(super) fn locked(error: &dyn std::error::Error, requested: bool) -> JobRunEnd {
         let mut ended = JobRunEnd::failed(FailureKind::Passing, error_chain(error), Exit::Paused, None);
-        ended.ending.end = RunEnd::Suspended(Suspension::Locked);
+        ended.ending = RunEnding { end: RunEnd::Suspended(Suspension::Locked), requested, ..ended.ending };
         ended
     }
 

@@ -43,17 +43,17 @@ pub async fn run(sources: Sources, clock: Arc<dyn Clock>, mut signals: DaemonSig
     let config = Arc::new(settings.config.clone());
     // They end with the set: at the latest when it is dropped.
     let (mut beside, mut beside_loop) = (JoinSet::new(), JoinSet::new());
-    beside.spawn(watches::watch_file_system(config.database.clone(), sender.clone()));
-    let control = Control::new(sender.clone(), config, clock);
+    let control = Control::new(sender, config, clock);
+    beside.spawn(watches::watch_file_system(control.clone()));
     beside.spawn(keep_alive(control.clone()));
     let mut served = None;
     let (ended, running) = match open(&sources, settings, &control, &mut served, &mut inbox, &mut signals).await {
         Err(error) => (Err(error), None),
         Ok(None) => (Ok(()), None),
         Ok(Some((mirror, past))) => {
-            let runner = Runner::new(mirror, sources, control.clone(), sender.clone());
+            let runner = Runner::new(mirror, sources, control.clone());
             beside_loop.spawn(notification::tell(control.clone(), Arc::downgrade(&runner.mirror)));
-            beside_loop.spawn(watches::watch_edits(control.clone(), sender));
+            beside_loop.spawn(watches::watch_edits(control.clone()));
             let event_loop = EventLoop::begin(runner, past, control.clone(), scheduler).await;
             let (ended, runner, stopped_at) = event_loop.run_until_stopped(&mut inbox, &mut signals).await;
             // They let go of the mirror.
@@ -120,8 +120,8 @@ async fn open(
                 // The client may have disconnected.
                 LoopMessage::IsAlive(answer) => drop(answer.send(())),
                 LoopMessage::Ask(_, answer) => {
-                    let reason = format!("the daemon cannot do it now: {}", reason());
-                    drop(answer.send(DaemonAnswer::Unavailable { reason }));
+                    let answered = DaemonAnswer::Unavailable(format!("the daemon cannot do it now: {}", reason()));
+                    drop(answer.send(answered));
                 }
                 _ => {}
             },
@@ -201,7 +201,6 @@ async fn attempt(settings: MirrorSettings, control: Control) -> Result<(Mirror, 
     Ok((mirror, past.unwrap_or(Err(StoreError::Closed))?))
 }
 
-/// Shows what is waited for.
 fn wait_for(control: &Control, reason: &str) {
     control.publish(DaemonStatus::new(Some(reason), control.since, &control.config().sync.time_zone));
     systemd::tell(&format!("STATUS={}", control.line()));

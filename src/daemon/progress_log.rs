@@ -53,12 +53,8 @@ impl ProgressLog {
             RunEvent::Begins { resource, work, total } => {
                 let (work, next) = (work.clone(), now.plus(FIRST));
                 self.work = Some(CurrentWork { resource: *resource, work, total: *total, began: now, next });
-                None
             }
-            RunEvent::Total { total, .. } => {
-                self.work.as_mut()?.total = Some(*total);
-                None
-            }
+            RunEvent::Total { total, .. } => self.work.as_mut()?.total = Some(*total),
             RunEvent::Stored { rows, ru, .. } => {
                 let work = self.work.as_mut()?;
                 if work.next > now {
@@ -66,28 +62,25 @@ impl ProgressLog {
                 }
                 work.next = now.plus(EVERY);
                 let of = work.total.map(|total| format!(" of {}", format::count(total))).unwrap_or_default();
-                Some(format!(
+                return Some(format!(
                     "{} of {}: {}{of} rows after {}, {} RU in this run",
                     work.work,
                     work.resource,
                     format::count(*rows),
                     format::duration(now.since(work.began)),
                     format::count(ru.get())
-                ))
+                ));
             }
-            RunEvent::Ends { .. } => {
-                self.work = None;
-                None
+            RunEvent::Ends { .. } => self.work = None,
+            RunEvent::Holding { until } if self.holding.replace(*until) != Some(*until) => {
+                let until = format::moment(*until);
+                return Some(format!(
+                    "The service set a rate limit (429 or Retry-After): no request is sent until {until}"
+                ));
             }
-            RunEvent::Holding { until } => {
-                let known = self.holding.replace(*until);
-                (known != Some(*until)).then(|| {
-                    let until = format::moment(*until);
-                    format!("The service set a rate limit (429 or Retry-After): no request is sent until {until}")
-                })
-            }
-            RunEvent::Warning { .. } => None,
+            RunEvent::Holding { .. } | RunEvent::Warning { .. } => {}
         }
+        None
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::error::DaemonError;
@@ -17,7 +17,6 @@ use super::handler_state::{Control, LoopMessage};
 use super::inputs_and_effects::{DaemonAnswer, Input};
 use super::job::{FailureKind, JobResult, JobRunEnd, PollFacts, QueuedJob, RunEnd, RunEnding};
 use super::state_machine::PastRuns;
-use super::timetable::ScheduleKind;
 use crate::api::ErrorClass;
 use crate::app::{Mirror, MirrorError, MirrorSettings};
 use crate::budget::{Ledger, PollingBudget};
@@ -36,20 +35,21 @@ pub(super) struct Runner {
     pub(super) mirror: Arc<Mirror>,
     sources: Sources,
     control: Control,
-    inbox: mpsc::Sender<LoopMessage>,
 }
 
 impl Runner {
-    pub(super) fn new(mirror: Mirror, sources: Sources, control: Control, inbox: mpsc::Sender<LoopMessage>) -> Runner {
-        Runner { mirror: Arc::new(mirror), sources, control, inbox }
+    pub(super) fn new(mirror: Mirror, sources: Sources, control: Control) -> Runner {
+        Runner { mirror: Arc::new(mirror), sources, control }
     }
 
     pub(super) fn start(&self, job: &QueuedJob) -> JoinHandle<()> {
         // Here and not in the task: it must not undo a stop that comes next.
         self.mirror.meter().resume();
-        let (inbox, control, job) = (self.inbox.clone(), self.control.clone(), job.clone());
-        self.task(LoopMessage::Ended(Box::new(JobRunEnd::panicked())), |mirror| async move {
-            LoopMessage::Ended(Box::new(run(&mirror, &control, &inbox, &job).await))
+        let (control, job) = (self.control.clone(), job.clone());
+        let panicked = "internal error: the run panicked; please report it as a bug".into();
+        let panicked = JobRunEnd::failed(FailureKind::Passing, panicked, Exit::Internal, Some("the log shows where"));
+        self.task(LoopMessage::Ended(Box::new(panicked)), |mirror| async move {
+            LoopMessage::Ended(Box::new(run(&mirror, &control, &job).await))
         })
     }
 
@@ -58,10 +58,10 @@ impl Runner {
     where
         F: Future<Output = LoopMessage> + Send + 'static,
     {
-        let (work, inbox) = (work(self.mirror.clone()), self.inbox.clone());
+        let (work, control) = (work(self.mirror.clone()), self.control.clone());
         tokio::spawn(async move {
             let message = AssertUnwindSafe(work).catch_unwind().await.unwrap_or(panicked);
-            send(&inbox, message).await;
+            control.send(message).await;
         })
     }
 
@@ -100,11 +100,6 @@ impl Runner {
     }
 }
 
-async fn send(inbox: &mpsc::Sender<LoopMessage>, message: LoopMessage) {
-    // The inbox is closed once the daemon has stopped.
-    let _ = inbox.send(message).await;
-}
-
 /// The settings with another key, if it changed. An unreadable one leaves the known one active.
 pub(super) fn changed_key(mirror: &Mirror, config: &Config) -> Option<MirrorSettings> {
     let settings = mirror.settings();
@@ -112,27 +107,22 @@ pub(super) fn changed_key(mirror: &Mirror, config: &Config) -> Option<MirrorSett
     (key.fingerprint() != settings.key.fingerprint()).then_some(MirrorSettings { key, ..settings })
 }
 
-async fn run(mirror: &Mirror, control: &Control, inbox: &mpsc::Sender<LoopMessage>, job: &QueuedJob) -> JobRunEnd {
+async fn run(mirror: &Mirror, control: &Control, job: &QueuedJob) -> JobRunEnd {
     let configured = within(&job.job, control.config().sync.objects.as_deref());
-    let mut ended = carry_out(mirror, control, inbox, (job, &configured)).await;
+    let mut ended = carry_out(mirror, control, job, &configured).await;
     let stored = mirror.store().read(move |tx| sweep::is_stored(tx, &configured)).await;
     ended.ending.began |= stored.unwrap_or(false);
     ended
 }
 
-async fn carry_out(
-    mirror: &Mirror,
-    control: &Control,
-    inbox: &mpsc::Sender<LoopMessage>,
-    (job, configured): (&QueuedJob, &Job),
-) -> JobRunEnd {
+async fn carry_out(mirror: &Mirror, control: &Control, job: &QueuedJob, configured: &Job) -> JobRunEnd {
     let config = &*control.config();
     let prepared = async {
         mirror.follow_file().await?;
         if let Some(settings) = changed_key(mirror, config) {
             mirror.reconfigure(settings).await?;
             tracing::info!("API key changed; using the new key");
-            send(inbox, LoopMessage::Input(Input::NewKey)).await;
+            control.send(LoopMessage::Input(Input::NewKey)).await;
         }
         // The run reads it in the file, which may be another one since.
         mirror.store().write(pause_in_effect(control.clone())).await?;
@@ -140,11 +130,7 @@ async fn carry_out(
     };
     let reserve = match prepared.await {
         Ok(reserve) => reserve,
-        Err(MirrorError::Store(error)) if error.is_busy() => {
-            let mut ended = JobRunEnd::locked(&error);
-            ended.ending.requested = false;
-            return ended;
-        }
+        Err(MirrorError::Store(error)) if error.is_busy() => return JobRunEnd::locked(&error, false),
         Err(error) => {
             let error = DaemonError::from(error);
             return JobRunEnd::failed(FailureKind::Passing, error_chain(&error), error.exit(), error.hint()).log();
@@ -169,9 +155,7 @@ async fn carry_out(
             },
         },
         Err(error) if error.suspension() == Some(Suspension::Locked) => {
-            let mut ended = JobRunEnd::locked(&error);
-            ended.ending.requested = mirror.meter().ledger().total > before;
-            return ended;
+            return JobRunEnd::locked(&error, mirror.meter().ledger().total > before);
         }
         Err(error) => {
             let kind = kind(mirror, &job.job, &error).await;
@@ -267,8 +251,7 @@ pub(super) async fn store_pause(store: Store, control: Control, client: Option<o
         tracing::error!("Whether the schedule is paused is not stored; a restart may lose it: {reason}");
     }
     let answer = failed.map_or(DaemonAnswer::Done, |reason| {
-        let reason = format!("this is in effect, but not stored yet: {reason}; a restart may lose it");
-        DaemonAnswer::Unavailable { reason }
+        DaemonAnswer::Unavailable(format!("this is in effect, but not stored yet: {reason}; a restart may lose it"))
     });
     client.map(|client| client.send(answer));
 }
@@ -290,17 +273,13 @@ pub(super) fn read(path: &Path, now: Instant, ledger: &Ledger) -> Result<PastRun
     let (changes, swept) = if under_way { (None, swept.max(resynced)) } else { (changes, swept) };
     // A mirror that was never audited is due for an audit at the first tick after its copy, even across restarts.
     let audited = audited.or(swept);
-    // A clock that was set back must not delay anything.
-    let at = |kind: ScheduleKind| match kind {
-        ScheduleKind::Changes => changes.unwrap_or(Instant::EPOCH),
-        ScheduleKind::Audit => audited.unwrap_or(now),
-        ScheduleKind::Sweep => swept.unwrap_or(now),
-    };
     // As far as the runs themselves show it.
     let polled = report::scheduled_polls(&moment, ledger.since)?.saturating_mul(Object::ALL.len() as u64);
     Ok(PastRuns {
         part: part_of_mirror(&feed::mirror_id(&moment)?),
-        covered: ScheduleKind::ALL.map(|kind| at(kind).min(now)),
+        // A clock that was set back must not delay anything.
+        covered: [changes.unwrap_or(Instant::EPOCH), audited.unwrap_or(now), swept.unwrap_or(now)]
+            .map(|at| at.min(now)),
         unended: runs.map(|([begun, ended], failed)| Some((begun.filter(|_| begun > ended)?.min(now), failed))),
         paused_since: moment.state(&StateKey::PausedSince)?,
         is_empty: synced.is_none() && swept.is_none(),

@@ -1,6 +1,4 @@
-//! The control socket: its permissions, and sockets that killed daemons left.
-//!
-//! A socket without a listener was left by a killed daemon, and is replaced.
+//! The control socket: its permissions, and sockets without a listener, which killed daemons left and which are replaced.
 //!
 //! While another process listens on it, or its directory cannot be written, it is waited for, like the mirror's file. Nothing
 //! can be asked meanwhile, so the log and `systemctl status` report the reason.

@@ -115,7 +115,6 @@ pub struct StateMachine {
     polled: (u32, Ru),
     /// When each kind is next due: cached, because it takes a search.
     due_at: [Option<Instant>; 3],
-    /// The jobs that wait.
     pub(super) queue: Vec<QueuedJob>,
     running: Option<CurrentRun>,
     /// How often the configuration is being reloaded, and holds are being cleared; nothing starts meanwhile.
@@ -251,7 +250,7 @@ impl StateMachine {
     /// Processes a request; each is answered exactly once.
     fn asked(&mut self, request: DaemonRequest, now: Instant, effects: &mut Vec<Effect>) {
         let answer = match request {
-            _ if self.stopping => DaemonAnswer::Unavailable { reason: "the daemon is stopping".into() },
+            _ if self.stopping => DaemonAnswer::Unavailable("the daemon is stopping".into()),
             DaemonRequest::Run(job) => {
                 let job = self.enqueue(job, Trigger::Manual, effects);
                 DaemonAnswer::Accepted(AcceptedJob { job, waits_until: self.hold(now).map(|hold| hold.until) })
@@ -324,19 +323,18 @@ impl StateMachine {
 
     /// Enqueues a job, or finds an equivalent one. Returns its number.
     fn enqueue(&mut self, job: Job, trigger: Trigger, effects: &mut Vec<Effect>) -> u64 {
+        let mut id = self.next_id;
         if let Some(known) = self.queue.iter_mut().find(|queued| queued.job == job) {
+            id = known.id;
             if trigger == Trigger::Manual {
                 known.trigger = trigger;
             }
-            let id = known.id;
-            self.queue.sort_by_key(QueuedJob::rank);
-            return id;
+        } else {
+            let queued = QueuedJob { id, job, trigger };
+            self.next_id += 1;
+            effects.push(Effect::Queued(queued.clone()));
+            self.queue.push(queued);
         }
-        let queued = QueuedJob { id: self.next_id, job, trigger };
-        self.next_id += 1;
-        let id = queued.id;
-        effects.push(Effect::Queued(queued.clone()));
-        self.queue.push(queued);
         self.queue.sort_by_key(QueuedJob::rank);
         id
     }

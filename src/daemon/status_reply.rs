@@ -74,7 +74,6 @@ pub struct DaemonStatus {
     pub reload_failed: bool,
 }
 
-/// What the daemon waits for at its start.
 pub(super) const OPENING: &str = "the mirror is being opened";
 
 impl DaemonStatus {

@@ -12,13 +12,13 @@
 //! configured again when the clock was moved. Its ticks only cause a check: the timetable decides what is due, and after a
 //! change of the offset the loop wakes by the timetable itself.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use chrono::{FixedOffset, Offset as _, Utc};
 use rustix::fs::{StatVfsMountFlags, statvfs};
 use tokio::sync::mpsc;
-use tokio::time::{Instant as Monotonic, MissedTickBehavior};
+use tokio::time::Instant as Monotonic;
 use tokio_cron_scheduler::{Job, JobScheduler, JobSchedulerError};
 use uuid::Uuid;
 
@@ -36,14 +36,14 @@ const LOOK_EVERY: Duration = Duration::from_secs(15);
 /// How long it may be read-only: as long as somebody who is there needs to repair it.
 const MAX_READ_ONLY: Duration = Duration::from_secs(5 * 60);
 
-pub(super) async fn watch_file_system(database: PathBuf, inbox: mpsc::Sender<LoopMessage>) {
-    let database = beside(&database, "");
+pub(super) async fn watch_file_system(control: Control) {
+    let database = beside(&control.config().database, "");
     let folder = database.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let folder = folder.to_path_buf();
     let looked_at = folder.clone();
     let is_read_only = move || statvfs(&looked_at).is_ok_and(|disk| disk.f_flag.contains(StatVfsMountFlags::RDONLY));
     watch(is_read_only, LOOK_EVERY, MAX_READ_ONLY).await;
-    let _ = inbox.send(LoopMessage::Failed(DaemonError::ReadOnly { folder })).await;
+    control.send(LoopMessage::Failed(DaemonError::ReadOnly { folder })).await;
 }
 
 async fn watch(is_read_only: impl Fn() -> bool + Clone + Send + 'static, every: Duration, longest: Duration) {
@@ -64,12 +64,10 @@ async fn watch(is_read_only: impl Fn() -> bool + Clone + Send + 'static, every: 
 
 const EDITS_EVERY: Duration = Duration::from_secs(1);
 
-pub(super) async fn watch_edits(control: Control, inbox: mpsc::Sender<LoopMessage>) {
-    let mut interval = tokio::time::interval(EDITS_EVERY);
-    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+pub(super) async fn watch_edits(control: Control) {
     let mut last = None;
     loop {
-        interval.tick().await;
+        tokio::time::sleep(EDITS_EVERY).await;
         let (config, now) = (control.config(), control.now());
         if !config.write_back.enabled {
             last = None;
@@ -87,7 +85,7 @@ pub(super) async fn watch_edits(control: Control, inbox: mpsc::Sender<LoopMessag
             tracing::debug!("The outbox could not be read: {}", error_chain(&error));
             false
         });
-        if is_due && inbox.send(LoopMessage::Input(Input::EditsDue)).await.is_err() {
+        if is_due && control.send(LoopMessage::Input(Input::EditsDue)).await.is_none() {
             return;
         }
     }

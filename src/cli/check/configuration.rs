@@ -1,8 +1,6 @@
 //! The configuration: its sources, and whether it is valid; the API key: its source, but never itself; and who else can read
 //! the files with secrets.
 
-use std::os::unix::fs::PermissionsExt;
-
 use super::{Excess, Finding, access};
 use crate::config::{Config, ConfigError, SecretPlace, Sources};
 use crate::error_chain::error_chain;
@@ -16,7 +14,7 @@ pub(super) fn check(sources: &Sources, read: &Result<Config, ConfigError>) -> Ve
     };
     let file = Some(sources.main_file()).filter(|file| file.exists());
     let mut from = file.map_or("from the built-in defaults".into(), |file| format!("from {}", file.display()));
-    let variables: Vec<&str> = sources.environment.settings().collect();
+    let variables: Vec<&str> = sources.environment.values().map(|(name, _)| name).collect();
     if !variables.is_empty() {
         from.push_str(&format!(", overridden by {}", variables.join(", ")));
     }
@@ -49,10 +47,7 @@ pub(super) fn check_secrets(config: &Config) -> Vec<Finding> {
         });
     }
     let secrets = [("key.permissions", place.path()), ("publish.permissions", config.publish.url.place.path())];
-    lines.extend(secrets.into_iter().filter_map(|(name, path)| {
-        let mode = std::fs::metadata(path?).ok()?.permissions().mode();
-        Some(access(name, path?, mode, OF_SECRETS))
-    }));
+    lines.extend(secrets.into_iter().filter_map(|(name, path)| access(name, path?, OF_SECRETS)));
     lines
 }
 

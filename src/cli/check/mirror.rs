@@ -2,7 +2,6 @@
 //! whether the user can write, and who else can write the mirror.
 
 use std::io;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use rustix::fs::{Access, access as may};
@@ -93,9 +92,7 @@ pub(super) fn check_disk(database: &Path, unit: Option<&ServiceUnit>) -> Vec<Fin
     let file = std::path::absolute(beside(database, "")).unwrap_or_else(|_| database.into());
     let folder = file.parent().unwrap_or(Path::new("/"));
     let readers = [("readers.folder", folder, OF_FOLDER), ("readers.file", database, OF_FILE)];
-    let readers = readers.into_iter().filter_map(|(name, path, excess)| {
-        Some(access(name, path, std::fs::metadata(path).ok()?.permissions().mode(), excess))
-    });
+    let readers = readers.into_iter().filter_map(|(name, path, excess)| access(name, path, excess));
     let created = unit.and_then(|unit| unit.state_directory.as_deref());
     std::iter::once(folder_line(folder, database, created)).chain(readers).collect()
 }

@@ -15,6 +15,7 @@ mod mirror;
 mod service;
 
 use std::fmt::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use serde::Serialize;
@@ -134,40 +135,49 @@ fn text(findings: &[Finding], verdict: FindingState) -> String {
 /// takes away.
 type Excess = (u32, &'static str, &'static str);
 
-fn access(name: &str, path: &Path, mode: u32, (excess, what, change): Excess) -> Finding {
+fn access(name: &str, path: &Path, (excess, what, change): Excess) -> Option<Finding> {
+    let mode = std::fs::metadata(path).ok()?.permissions().mode();
     let shown = format!("{} ({:04o})", path.display(), mode & 0o7777);
-    match mode & excess {
+    Some(match mode & excess {
         0 => Finding::ok(name, shown),
         _ => Finding::warn(name, format!("{what}: {shown}"), format!("chmod {change} {}", path.display())),
-    }
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::{Permissions, set_permissions};
 
     #[test]
     fn files_to_which_others_have_too_much_access_are_warnings() {
         use FindingState::{Ok, Warn};
-        for (rule, mode, state, shown) in [
-            (configuration::OF_SECRETS, 0o100600, Ok, "d (0600)"),
-            (configuration::OF_SECRETS, 0o100400, Ok, "d (0400)"),
-            (configuration::OF_SECRETS, 0o100640, Ok, "d (0640)"),
-            (configuration::OF_SECRETS, 0o100660, Warn, "d (0660)"),
-            (configuration::OF_SECRETS, 0o100604, Warn, "d (0604)"),
-            (configuration::OF_SECRETS, 0o100666, Warn, "d (0666)"),
-            (mirror::OF_FOLDER, 0o40755, Ok, "d (0755)"),
-            (mirror::OF_FILE, 0o100640, Ok, "d (0640)"),
-            (mirror::OF_FILE, 0o100660, Warn, "d (0660)"),
-            (mirror::OF_FOLDER, 0o42770, Warn, "d (2770)"),
-            (mirror::OF_FOLDER, 0o41777, Warn, "d (1777)"),
+        let dir = tempfile::tempdir().unwrap();
+        let (folder, file) = (dir.path().join("d"), dir.path().join("k"));
+        std::fs::create_dir(&folder).unwrap();
+        std::fs::write(&file, "").unwrap();
+        for (path, rule, mode, state) in [
+            (&file, configuration::OF_SECRETS, 0o600, Ok),
+            (&file, configuration::OF_SECRETS, 0o400, Ok),
+            (&file, configuration::OF_SECRETS, 0o640, Ok),
+            (&file, configuration::OF_SECRETS, 0o660, Warn),
+            (&file, configuration::OF_SECRETS, 0o604, Warn),
+            (&file, configuration::OF_SECRETS, 0o666, Warn),
+            (&folder, mirror::OF_FOLDER, 0o755, Ok),
+            (&file, mirror::OF_FILE, 0o640, Ok),
+            (&file, mirror::OF_FILE, 0o660, Warn),
+            (&folder, mirror::OF_FOLDER, 0o2770, Warn),
+            (&folder, mirror::OF_FOLDER, 0o1777, Warn),
         ] {
-            let line = access("a.b", Path::new("d"), mode, rule);
+            set_permissions(path, Permissions::from_mode(mode)).unwrap();
+            let line = access("a.b", path, rule).unwrap();
             assert_eq!(line.state, state, "{mode:o}");
-            assert!(line.message.ends_with(shown), "{}", line.message);
+            assert!(line.message.ends_with(&format!("{} ({mode:04o})", path.display())), "{}", line.message);
         }
-        let open = access("a.b", Path::new("k"), 0o644, configuration::OF_SECRETS);
-        assert_eq!(open.fix.as_deref(), Some("chmod g-wx,o= k"));
+        set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
+        let open = access("a.b", &file, configuration::OF_SECRETS).unwrap();
+        assert_eq!(open.fix, Some(format!("chmod g-wx,o= {}", file.display())));
+        assert_eq!(access("a.b", &dir.path().join("gone"), configuration::OF_SECRETS), None);
     }
 
     #[test]

@@ -30,7 +30,6 @@ const JOINED_BY_NAME: &str =
 /// an answer, and ends no process.
 pub(super) const PROPOSING: Duration = Duration::from_secs(60);
 
-/// What a table's columns mean.
 const COLUMNS: &str = "SELECT column_name, data_type, label, wire_name, source, about FROM mirror_columns \
     WHERE table_name = ?1 ORDER BY position";
 
@@ -147,7 +146,9 @@ impl MirrorTools {
                 "writing back is disabled: a person must set `enabled = true` under `[write_back]` first".into()
             );
         }
-        let (object, id) = (object(arguments)?, text(arguments, "id")?);
+        let object = text(arguments, "object")?.parse::<Object>();
+        let object = object.map_err(|_| "`object` must be `contact` or `company`")?;
+        let id = text(arguments, "id")?;
         let fields = arguments.get("fields").and_then(Value::as_object).filter(|fields| !fields.is_empty());
         let fields = fields.ok_or("`fields` must name at least one column")?;
         let withheld = self.withheld()?;
@@ -182,12 +183,7 @@ pub(super) fn too_slow(limit: Duration) -> String {
 }
 
 fn text<'a>(arguments: &'a Value, name: &str) -> Result<&'a str, CallError> {
-    let text = arguments.get(name).and_then(Value::as_str);
-    text.ok_or_else(|| format!("`{name}` must be a string").into())
-}
-
-fn object(arguments: &Value) -> Result<Object, CallError> {
-    text(arguments, "object")?.parse().map_err(|_| "`object` must be `contact` or `company`".into())
+    arguments[name].as_str().ok_or_else(|| format!("`{name}` must be a string").into())
 }
 
 /// The maximum length of a value, in characters, and of an answer, in bytes.

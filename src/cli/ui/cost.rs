@@ -9,7 +9,6 @@ use crate::format;
 use crate::model::{Instant, Ru};
 use crate::sync::Forecast;
 
-/// The estimate as a document and as text.
 pub fn of_run(forecast: &Forecast, left: Ru, limit: Ru) -> (Value, String) {
     let total = forecast.total();
     let mut text = String::new();
@@ -36,9 +35,8 @@ pub fn of_run(forecast: &Forecast, left: Ru, limit: Ru) -> (Value, String) {
         n(left),
         n(limit)
     ));
-    let Forecast { short_lists, edits, objects } = forecast;
     let document = json!({
-        "short_lists": short_lists, "edits": edits, "objects": objects,
+        "short_lists": forecast.short_lists, "edits": forecast.edits, "objects": forecast.objects,
         "total": total, "left": left, "limit": limit,
     });
     (document, text)

@@ -18,25 +18,19 @@ use crate::format::{plain_char, shell_word};
 
 pub use crate::format::plain;
 
-pub fn json(value: &impl Serialize) -> io::Result<()> {
+pub fn json(value: &impl Serialize) -> io::Result<Exit> {
     raw(&[serde_json::to_vec_pretty(value)?.as_slice(), b"\n"].concat())
 }
 
 pub fn report(as_json: bool, document: &impl Serialize, as_text: impl FnOnce() -> String) -> io::Result<Exit> {
-    if as_json {
-        json(document)?
-    } else {
-        text(&as_text())?
-    }
-    Ok(Exit::Done)
+    if as_json { json(document) } else { text(&as_text()) }
 }
 
-pub fn text(text: &str) -> io::Result<()> {
+pub fn text(text: &str) -> io::Result<Exit> {
     let newline: &[u8] = if text.is_empty() || text.ends_with('\n') { b"" } else { b"\n" };
     raw(&[text.as_bytes(), newline].concat())
 }
 
-/// The width of stdout, if it is a terminal.
 fn terminal_width() -> Option<u16> {
     rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| size.ws_col).filter(|columns| *columns > 0)
 }
@@ -90,11 +84,12 @@ impl<W: Write> Write for PlainWriter<W> {
     }
 }
 
-pub fn raw(bytes: &[u8]) -> io::Result<()> {
+/// Writes the whole output of a verb, which is done with it.
+pub fn raw(bytes: &[u8]) -> io::Result<Exit> {
     let mut out = data();
     match out.write_all(bytes).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        written => written,
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
+        _ => Ok(Exit::Done),
     }
 }
 
@@ -120,6 +115,14 @@ pub fn table(titles: &[impl AsRef<str>], right: &[usize], rows: impl IntoIterato
         }
     }
     table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+}
+
+/// The first characters of a text; `…` stands for more.
+pub fn cut(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.into(),
+    }
 }
 
 static IN_FORCE: OnceLock<Option<PathBuf>> = OnceLock::new();

@@ -38,13 +38,9 @@ pub fn write(out: &mut impl Write, stmt: &mut Statement<'_>, format: RowFormat) 
 fn titles(stmt: &Statement<'_>) -> Vec<String> {
     let mut titles: Vec<String> = Vec::with_capacity(stmt.column_count());
     for name in stmt.column_names() {
-        let mut title = name.to_string();
-        let mut number = 2;
-        while titles.contains(&title) {
-            title = format!("{name}_{number}");
-            number += 1;
-        }
-        titles.push(title);
+        let numbered = (2..).map(|number| format!("{name}_{number}"));
+        let title = std::iter::once(name.to_string()).chain(numbered).find(|title| !titles.contains(title));
+        titles.extend(title);
     }
     titles
 }
@@ -60,10 +56,7 @@ fn table(titles: &[String], rows: &mut Rows<'_>) -> rusqlite::Result<String> {
             if value != ValueRef::Null {
                 *all_numbers = Some(number && *all_numbers != Some(false));
             }
-            line.push(match value {
-                ValueRef::Null => "NULL".to_string(),
-                other => text(other),
-            });
+            line.push(text(value));
         }
         cells.push(line);
     }
@@ -119,7 +112,7 @@ fn field(text: &str) -> String {
 
 fn text(value: ValueRef<'_>) -> String {
     match value {
-        ValueRef::Null => String::new(),
+        ValueRef::Null => "NULL".into(),
         ValueRef::Integer(integer) => integer.to_string(),
         ValueRef::Real(real) => format!("{real:?}"),
         ValueRef::Text(text) => String::from_utf8_lossy(text).into_owned(),

@@ -116,15 +116,11 @@ fn daemon(document: &StatusDocument<'_>, config: &Config, now: Instant) -> Vec<L
             let since = format::moment(daemon.since);
             lines.push(("daemon", format!("process {}, since {since}: {doing}", daemon.pid)));
             lines.push(("next", next(daemon, now)));
-            lines.extend(daemon.trouble.iter().map(|trouble| ("trouble", cut(&plain(&trouble.reason)))));
+            // As much as a line of 80 columns has room for.
+            lines.extend(daemon.trouble.iter().map(|trouble| ("trouble", output::cut(&plain(&trouble.reason), 70))));
         }
     }
     lines
-}
-
-/// A text as long as a line of 80 columns has room for beside its label.
-fn cut(text: &str) -> String {
-    if text.chars().count() <= 71 { text.into() } else { text.chars().take(70).chain(['…']).collect() }
 }
 
 /// Why no daemon answers, and what starts one: the mirror's unit, if it has one.
@@ -140,7 +136,6 @@ fn systemctl(verb: &str, unit: Option<&str>, otherwise: &str) -> String {
     unit.map_or(otherwise.into(), |unit| format!("`systemctl {verb} {unit}`"))
 }
 
-/// The command that starts the daemon.
 pub fn starter(unit: Option<&str>) -> String {
     systemctl("start", unit, "`crm-mirror daemon`")
 }
@@ -247,7 +242,6 @@ fn object_attention(object: &ObjectStatus, now: Instant) -> Vec<Line> {
     [sweep, differs, doubt].into_iter().flatten().collect()
 }
 
-/// What needs attention.
 pub fn attention(status: &MirrorStatus, now: Instant) -> Vec<Line> {
     let failing = status.trouble.iter().map(|trouble| {
         let (since, runs) = (age(&trouble.since, now), counted(trouble.runs.into(), "run", "runs"));

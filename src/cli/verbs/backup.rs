@@ -10,7 +10,7 @@ use crate::cli::{Failure, Global, logging, output};
 use crate::exit::Exit;
 use crate::format;
 use crate::model::Instant;
-use crate::store::backup::{self, BackupReport};
+use crate::store::backup;
 use crate::store::remove_database;
 
 #[derive(clap::Args, Clone, Debug)]
@@ -81,7 +81,6 @@ pub fn run(global: &Global, args: &BackupArgs) -> Result<Exit, Failure> {
     if !removed.is_empty() {
         text.push_str(&format!("\nremoved {}", removed.join(", ")));
     }
-    let BackupReport { bytes, held_edits } = report;
-    let document = json!({"file": file, "bytes": bytes, "held_edits": held_edits, "removed": removed});
+    let document = json!({"file": file, "bytes": report.bytes, "held_edits": report.held_edits, "removed": removed});
     Ok(output::report(global.json, &document, || text)?)
 }

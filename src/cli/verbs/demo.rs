@@ -67,12 +67,9 @@ pub fn run(global: &Global, args: &DemoArgs) -> Result<Exit, Failure> {
     ))?;
     match args.serve {
         Some(page) => runtime.block_on(serve(&args.path, &running, page)),
-        None => {
-            output::text(&format!(
-                "\n`crm-mirror demo --serve` keeps the CRM changing, with the daemon's status page\nat http://{PAGE}/.\n"
-            ))?;
-            Ok(Exit::Done)
-        }
+        None => Ok(output::text(&format!(
+            "\n`crm-mirror demo --serve` keeps the CRM changing, with the daemon's status page\nat http://{PAGE}/.\n"
+        ))?),
     }
 }
 
@@ -173,7 +170,10 @@ async fn steps(path: &Path, running: &SandboxServer) -> Result<(), Failure> {
              crm-mirror edit contact {edited} position='Chief Data Officer'"
         );
         run(&title, &Job::sync()).await?;
-        let was = position(path, &edited, Some(before))?;
+        let reader = Reader::open(path)?;
+        let values = record::record(&reader.begin()?, Object::Contact, &edited, Some(before))?.values;
+        let position = values.into_iter().find(|(column, _)| column == "position");
+        let was = position.and_then(|(_, value)| value.as_str().map(String::from)).unwrap_or_default();
         output::text(&format!("  before, by `crm-mirror show contact {edited} --at TIME`:\n  position {was}\n"))?;
 
         sandbox.with_world(|world| world.remove(Object::Contact, &world.ids(Resource::Contacts)[10]));
@@ -184,13 +184,6 @@ async fn steps(path: &Path, running: &SandboxServer) -> Result<(), Failure> {
     let ended = steps.await;
     mirror.close().await;
     ended
-}
-
-fn position(path: &Path, id: &str, at: Option<Instant>) -> Result<String, Failure> {
-    let reader = Reader::open(path)?;
-    let view = record::record(&reader.begin()?, Object::Contact, id, at)?;
-    let position = view.values.into_iter().find(|(column, _)| column == "position");
-    Ok(position.and_then(|(_, value)| value.as_str().map(String::from)).unwrap_or_default())
 }
 
 /// Changes two contacts and a company, including custom fields, and creates one contact; returns the id of a contact

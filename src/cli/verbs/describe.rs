@@ -52,8 +52,8 @@ pub fn run(global: &Global, args: &DescribeArgs) -> Result<Exit, Failure> {
             "description": "A copy of a CRM workspace. Start with contacts_full and companies_full.",
             "tables": tables(&moment)?,
         });
-        output::json(&json!({"title": "CRM mirror", "databases": Map::from_iter([(name, of_database)])}))?;
-        return Ok(Exit::Done);
+        let document = json!({"title": "CRM mirror", "databases": Map::from_iter([(name, of_database)])});
+        return Ok(output::json(&document)?);
     }
     let Some(name) = &args.table else {
         let table =

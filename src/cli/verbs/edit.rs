@@ -65,16 +65,14 @@ pub fn run(global: &Global, args: &EditArgs) -> Result<Exit, Failure> {
         changes: args.changes.iter().map(|change| given(change)).collect::<Result<_, _>>()?,
     };
     if args.dry_run {
-        output::json(&queue::prepare(&Reader::open(&config.database)?.begin()?, &request)?)?;
-        return Ok(Exit::Done);
+        return Ok(output::json(&queue::prepare(&Reader::open(&config.database)?.begin()?, &request)?)?);
     }
     let queued = write_beside(&config.database, |tx| {
         tx.by(person());
         queue::queue(tx, &request, Instant::system_now())
     })?;
     if global.json {
-        output::json(&EditReply { object: request.object, id: request.record, queued })?;
-        return Ok(Exit::Done);
+        return Ok(output::json(&EditReply { object: request.object, id: request.record, queued })?);
     }
     if let Some(edit) = queued.edit {
         output::text(&format!("edit {edit} of {} {id} is queued\n{}", request.object, lines(&queued.fields)))?;
@@ -82,8 +80,7 @@ pub fn run(global: &Global, args: &EditArgs) -> Result<Exit, Failure> {
             "`crm-mirror push` sends what waits at once; `crm-mirror outbox show {edit}` shows what becomes of it"
         ));
     }
-    output::text(&not_queued(&queued))?;
-    Ok(Exit::Done)
+    Ok(output::text(&not_queued(&queued))?)
 }
 
 /// What became of the values that are not in a new edit.
@@ -114,12 +111,7 @@ pub(super) fn lines(fields: &EditedFields) -> String {
 }
 
 pub(super) fn shown(value: &Value) -> String {
-    const MAX_SHOWN: usize = 60;
-    let text = whole(value);
-    match text.char_indices().nth(MAX_SHOWN) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text,
-    }
+    output::cut(&whole(value), 60)
 }
 
 pub(super) fn whole(value: &Value) -> String {
@@ -130,7 +122,6 @@ pub(super) fn whole(value: &Value) -> String {
     }
 }
 
-/// Parses `field=value`.
 pub(super) fn given(change: &str) -> Result<(String, Given), Failure> {
     let wrong = || Failure::new(Exit::Usage, format!("`{}` is not of the form field=value", output::plain(change)));
     let (name, value) = change.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(wrong)?;
@@ -147,11 +138,6 @@ struct EditReply {
     queued: QueuedValues,
 }
 
-struct EditRow {
-    line: u64,
-    request: EditRequest,
-}
-
 #[derive(Serialize)]
 struct RowEdits {
     edits: Vec<EditReply>,
@@ -161,12 +147,12 @@ struct RowEdits {
 
 impl RowEdits {
     /// Queues an edit for each row, or none if a row is refused, or if this is only a plan.
-    fn queue(config: &Config, rows: &[EditRow], is_plan: bool) -> Result<RowEdits, Failure> {
+    fn queue(config: &Config, rows: &[(u64, EditRequest)], is_plan: bool) -> Result<RowEdits, Failure> {
         let (now, mut planned) = (Instant::system_now(), None);
         let done = write_beside(&config.database, |tx| {
             tx.by(person());
             let (mut edits, mut refused, mut lines) = (Vec::new(), Vec::new(), HashMap::new());
-            for EditRow { line, request } in rows {
+            for (line, request) in rows {
                 let EditRequest { object, record, changes, .. } = request;
                 for (column, _) in changes {
                     if let Some(first) = lines.insert((record, column), line) {
@@ -241,13 +227,14 @@ fn edit_from_file(config: &Config, file: &Path, args: &EditArgs, json: bool) -> 
     Ok(output::report(json, &edits, || edits.text(if dry_run { "would be queued" } else { "queued" }))?)
 }
 
-fn read(object: Object, file: &Path) -> Result<Vec<EditRow>, Failure> {
+fn read(object: Object, file: &Path) -> Result<Vec<(u64, EditRequest)>, Failure> {
     let refused = |what: String| Failure::new(Exit::Usage, format!("{}: {what}", file.display()));
     let opened = std::fs::File::open(file).map_err(|e| refused(format!("could not be read: {e}")))?;
     csv_rows(object, opened).map_err(refused)
 }
 
-fn csv_rows(object: Object, file: impl std::io::Read) -> Result<Vec<EditRow>, String> {
+/// The requests of a file's rows, and the line of each.
+fn csv_rows(object: Object, file: impl std::io::Read) -> Result<Vec<(u64, EditRequest)>, String> {
     let mut reader = csv::Reader::from_reader(file);
     let header = reader.headers().map_err(|e| e.to_string())?.clone();
     let id = header.iter().position(|name| name == "id").ok_or("the header has no column `id`")?;
@@ -258,7 +245,7 @@ fn csv_rows(object: Object, file: impl std::io::Read) -> Result<Vec<EditRow>, St
         let changes = header.iter().zip(&record).enumerate().filter(|(place, _)| *place != id);
         let changes = changes.map(|(_, (name, value))| (name.to_string(), Given::Text(value.into()))).collect();
         let record = RecordId::new(&record[id]);
-        rows.push(EditRow { line, request: EditRequest { object, record, changes } });
+        rows.push((line, EditRequest { object, record, changes }));
     }
     Ok(rows)
 }
@@ -293,11 +280,11 @@ mod tests {
     fn rows_are_read_with_their_lines() {
         let text = "position,id,cf_word\nCTO,a,\n\"two\nlines\",b,x\n";
         let rows = csv_rows(Object::Contact, text.as_bytes()).unwrap_or_default();
-        let lines: Vec<u64> = rows.iter().map(|row| row.line).collect();
+        let lines: Vec<u64> = rows.iter().map(|row| row.0).collect();
         assert_eq!(lines, [2, 3]);
-        assert_eq!(rows[1].request.record.as_str(), "b");
+        assert_eq!(rows[1].1.record.as_str(), "b");
         let text = |value: &str| Given::Text(value.into());
-        assert_eq!(rows[1].request.changes, [("position".into(), text("two\nlines")), ("cf_word".into(), text("x"))]);
+        assert_eq!(rows[1].1.changes, [("position".into(), text("two\nlines")), ("cf_word".into(), text("x"))]);
         assert!(csv_rows(Object::Contact, "position\nCTO\n".as_bytes()).is_err());
     }
 }

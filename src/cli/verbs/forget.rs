@@ -30,15 +30,15 @@ pub fn run(global: &Global, args: &ForgetArgs) -> Result<Exit, Failure> {
     if !args.yes && !output::confirm(&format!("erase all data of {object} {shown}, which cannot be undone?"))? {
         return Ok(Exit::Done);
     }
-    let counts = match write_beside(&config.database, |tx| tx.feed().erase_removed(object, &args.id))? {
-        Erasure::Erased(counts) => counts,
-        Erasure::StillHere => {
-            return Err(Failure::new(Exit::Usage, format!("{object} {shown} is still in the mirror"))
-                .hint("delete it at the service if it is there; then `crm-mirror resync` removes it here"));
-        }
-        Erasure::Unknown => return Err(Failure::new(Exit::Usage, format!("unknown {object} {shown}"))),
-    };
-    let ErasedCounts { record, changes, edits } = counts;
+    let ErasedCounts { record, changes, edits } =
+        match write_beside(&config.database, |tx| tx.feed().erase_removed(object, &args.id))? {
+            Erasure::Erased(counts) => counts,
+            Erasure::StillHere => {
+                return Err(Failure::new(Exit::Usage, format!("{object} {shown} is still in the mirror"))
+                    .hint("delete it at the service if it is there; then `crm-mirror resync` removes it here"));
+            }
+            Erasure::Unknown => return Err(Failure::new(Exit::Usage, format!("unknown {object} {shown}"))),
+        };
     let entries = format::counted(changes, "history entry", "history entries");
     let text = format!("erased {object} {shown}: {entries}, {}", format::counted(edits, "edit", "edits"));
     let document = json!({"object": object, "id": args.id, "record": record, "changes": changes, "edits": edits});

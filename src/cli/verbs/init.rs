@@ -5,6 +5,8 @@ use std::io::{self, Write};
 use std::os::unix::fs::{OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 
+use serde_json::json;
+
 use crate::api::BaseUrl;
 use crate::cli::identity::{self, Owner};
 use crate::cli::{Failure, output};
@@ -44,8 +46,7 @@ pub fn run(args: &InitArgs) -> Result<Exit, Failure> {
     let key = key_file(args, unit.as_ref());
     let text = text(args, key.as_deref(), unit.as_ref());
     if args.stdout {
-        output::text(&text)?;
-        return Ok(Exit::Done);
+        return Ok(output::text(&text)?);
     }
     identity::take(&args.path)?;
     write(&args.path, &text, unit.as_ref()).map_err(|source| {
@@ -53,8 +54,7 @@ pub fn run(args: &InitArgs) -> Result<Exit, Failure> {
         let message = format!("could not write {}: {source}", args.path.display());
         Failure::hinted(Exit::Storage, exists.then_some("remove it first, or name another file"), message)
     })?;
-    output::text(&next_steps(args, key.as_deref(), unit.as_ref()))?;
-    Ok(Exit::Done)
+    Ok(output::text(&next_steps(args, key.as_deref(), unit.as_ref()))?)
 }
 
 /// The key's file as the configuration names it: relative to the configuration. `None` where the unit loads the key.
@@ -83,15 +83,11 @@ fn text(args: &InitArgs, key: Option<&Path>, unit: Option<&ServiceUnit>) -> Stri
     let whole = if args.full { DEFAULT_TOML.into() } else { short.join("\n\n") };
     let line = |line: &str| {
         let set = known.iter().find(|(key, value)| line.starts_with(&format!("#{key}")) && value.is_some());
-        let set = set.and_then(|(key, value)| Some(format!("{key}{}", quoted(value.as_ref()?))));
+        // A TOML string: what JSON escapes, TOML escapes alike.
+        let set = set.and_then(|(key, value)| Some(format!("{key}{}", json!(value.as_ref()?))));
         set.unwrap_or_else(|| line.to_string()) + "\n"
     };
     whole.lines().map(line).collect()
-}
-
-/// A TOML string: what JSON escapes, TOML escapes alike.
-fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
 }
 
 fn next_steps(args: &InitArgs, key: Option<&Path>, unit: Option<&ServiceUnit>) -> String {

@@ -21,16 +21,12 @@ pub struct ManArgs {
 }
 
 pub fn run(args: &ManArgs) -> Result<Exit, Failure> {
-    match &args.dir {
-        None => output::raw(&page()?)?,
-        Some(dir) => {
-            identity::take(dir)?;
-            // In a new directory nobody can have put a link in the place of a page.
-            let written = fs::create_dir(dir).and_then(|()| clap_mangen::generate_to(Cli::command(), dir));
-            let failed = |error| format!("could not write into {}: {error}", dir.display());
-            written.map_err(|error| Failure::new(Exit::Storage, failed(error)))?;
-        }
-    }
+    let Some(dir) = &args.dir else { return Ok(output::raw(&page()?)?) };
+    identity::take(dir)?;
+    // In a new directory nobody can have put a link in the place of a page.
+    let written = fs::create_dir(dir).and_then(|()| clap_mangen::generate_to(Cli::command(), dir));
+    let failed = |error| format!("could not write into {}: {error}", dir.display());
+    written.map_err(|error| Failure::new(Exit::Storage, failed(error)))?;
     Ok(Exit::Done)
 }
 
@@ -51,8 +47,7 @@ pub fn completions(args: &CompletionsArgs) -> Result<Exit, Failure> {
     // The generator panics if its writer fails, so it writes to memory first.
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "crm-mirror", &mut script);
-    output::raw(&script)?;
-    Ok(Exit::Done)
+    Ok(output::raw(&script)?)
 }
 
 #[cfg(test)]

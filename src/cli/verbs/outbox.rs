@@ -258,8 +258,7 @@ pub(super) fn list(database: &Path, all: bool, json: bool) -> Result<Exit, Failu
     let tx = reader.begin()?;
     let edits = outbox_report::edits(&tx, all)?;
     if json {
-        output::json(&BTreeMap::from([("edits", &edits)]))?;
-        return Ok(Exit::Done);
+        return Ok(output::json(&BTreeMap::from([("edits", &edits)]))?);
     }
     let now = Instant::system_now();
     let titles = ["edit", "object", "record", "name", "state", "made", "changes"];

@@ -20,7 +20,7 @@ use crate::daemon::{DaemonStatus, StatusReply};
 use crate::error_chain::error_chain;
 use crate::exit::Exit;
 use crate::format;
-use crate::model::{Clock, ClockReading, Instant, Object, SystemClock};
+use crate::model::{Clock, ClockReading, Instant, Resource, SystemClock};
 use crate::store::StoreError;
 
 #[derive(clap::Args, Clone, Debug)]
@@ -124,7 +124,8 @@ async fn workspace(file: &Path, read: Result<(Config, MirrorStatus), String>, no
     };
     let (daemon, daemon_state) = session::daemon_state(&config).await;
     let readiness = status.readiness(&config, now, daemon.as_ref().and_then(DaemonStatus::poll_interval));
-    let read_at = status.of(Object::Contact).and_then(|contacts| contacts.changes_as_of);
+    let contacts = status.objects.iter().find(|known| known.object == Resource::Contacts);
+    let read_at = contacts.and_then(|contacts| contacts.changes_as_of);
     let mut state = vec![word(&readiness)];
     state.extend(status.hold_until.map(|_| "rate limit".into()));
     state.extend(status.paused_since.map(|_| "paused".into()));
@@ -143,7 +144,6 @@ async fn workspace(file: &Path, read: Result<(Config, MirrorStatus), String>, no
     (document, row)
 }
 
-/// The configuration and the mirror of a workspace; an error says why they cannot be read.
 fn read_workspace(file: &Path, reading: ClockReading) -> Result<(Config, MirrorStatus), String> {
     // The variables of this shell are about one workspace.
     let sources = Sources { file: Some(file.into()), ..Sources::default() };
@@ -155,6 +155,5 @@ fn read_workspace(file: &Path, reading: ClockReading) -> Result<(Config, MirrorS
 }
 
 fn word(state: &impl Serialize) -> String {
-    let value = serde_json::to_value(state).unwrap_or_default();
-    value.as_str().unwrap_or_default().replace('-', " ")
+    json!(state).as_str().unwrap_or_default().replace('-', " ")
 }

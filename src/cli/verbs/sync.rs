@@ -78,7 +78,6 @@ fn forecast(config: &Config, job: &Job, json: bool) -> Result<Exit, Failure> {
     Ok(output::report(json, &document, || text)?)
 }
 
-/// Runs a job while the user watches, and prints the result.
 fn run_now(config: &Config, job: &Job, trigger: Trigger, json: bool) -> Result<Exit, Failure> {
     let Some((summary, _)) = session::run(config, job, trigger)? else { return Ok(Exit::Paused) };
     let shown = output::report(json, &summary, || summary.text(Instant::system_now()));
@@ -246,7 +245,7 @@ pub(super) fn found_text(summary: &Summary, found: &[(Object, Findings)], repair
 }
 
 fn row(difference: &Difference) -> Vec<String> {
-    let short = |value: &Value| value.to_string().chars().take(40).collect::<String>();
+    let short = |value: &Value| output::cut(&value.to_string(), 40);
     let fields = difference.fields.iter();
     let fields = fields.map(|of| format!("{}: {} here, {} there", of.column, short(&of.here), short(&of.there)));
     let (object, id, kind) = (difference.object.to_string(), difference.id.to_string(), difference.kind.to_string());

@@ -143,7 +143,6 @@ fn incomplete(reply: &StatusReply, config: &Config, told: &Told, now: Instant) -
     Some(Episode::new(Subject::Incomplete, "", text, config.command("verify")))
 }
 
-/// The names of objects in one text, if there are any.
 fn names<'a>(objects: impl Iterator<Item = &'a ObjectStatus>) -> Option<String> {
     let names: Vec<&str> = objects.map(|object| object.object.as_str()).collect();
     (!names.is_empty()).then(|| names.join(", "))

@@ -20,7 +20,6 @@ use futures_util::future::BoxFuture;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
-use tokio::time::MissedTickBehavior;
 
 use self::told::{Episode, Notice, Subject, Told};
 use super::handler_state::{ALIVE_WITHIN, Control};
@@ -40,11 +39,9 @@ const DELAYS: (Duration, Duration) = (Duration::from_secs(60), Duration::from_se
 
 /// Watches the mirror for as long as its file exists, and tells people. Each look uses the daemon's current configuration.
 pub(super) async fn tell(control: Control, mirror: Weak<Mirror>) {
-    let mut every = tokio::time::interval(EVERY);
-    every.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let (mut failures, mut next, mut known, mut seen) = (0_u32, Instant::EPOCH, None, None);
     loop {
-        every.tick().await;
+        tokio::time::sleep(EVERY).await;
         let (config, now) = (control.config(), control.now());
         // A clock that was set back delays nothing for longer than the longest delay.
         if !config.notify.is_on() || (next > now && next.since(now) <= DELAYS.1) {
@@ -55,7 +52,8 @@ pub(super) async fn tell(control: Control, mirror: Weak<Mirror>) {
             known = control.with_reader(|reader, _| reader.begin()?.state(&StateKey::Told)).await.ok().map(Book::new);
             continue;
         };
-        let Ok(version) = control.version().await else { continue };
+        // It changes with each commit; rarely, another file has the version of the last one.
+        let Ok(version) = control.with_reader(|reader, _| reader.data_version()).await else { continue };
         let state = (version, control.daemon());
         let is_recent = |at: Instant| now.since(at).max(at.since(now)) < UNCHANGED;
         if seen.as_ref().is_some_and(|(before, at)| *before == state && is_recent(*at)) {
@@ -153,7 +151,7 @@ fn fields(config: &Config, changed: &[ColumnEvent], now: Instant) -> Option<Noti
         .collect();
     let text = format!("custom fields are {}", parts.join("; "));
     let episode = Episode::new(Subject::Fields, "", text, config.command("describe"));
-    (!parts.is_empty()).then(|| Notice::begins(&episode, now))
+    (!parts.is_empty()).then_some(Notice { episode, since: now, is_over: false })
 }
 
 const WITHIN: Duration = Duration::from_secs(20);

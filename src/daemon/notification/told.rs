@@ -70,7 +70,6 @@ pub(super) struct Lasting {
     pub subject: Subject,
     pub about: String,
     pub since: Instant,
-    /// What was told, if anything was.
     pub told: Option<String>,
 }
 
@@ -83,29 +82,22 @@ pub(super) struct Told {
     pub fields_after: Option<u64>,
 }
 
-/// A message: that an episode begins, or, without a fix, that it is over.
+/// A message: that an episode begins, or that it is over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Notice {
-    pub subject: Subject,
-    pub about: String,
+    pub episode: Episode,
     pub since: Instant,
-    pub said: String,
-    pub fix: Option<String>,
+    pub is_over: bool,
 }
 
 impl Notice {
-    pub(super) fn begins(Episode { subject, about, text, fix }: &Episode, since: Instant) -> Notice {
-        Notice { subject: *subject, about: about.clone(), since, said: text.clone(), fix: Some(fix.clone()) }
-    }
-
     /// The document that is delivered. Its `text` is the whole message, for programs that show one text.
     pub(super) fn document(&self, config: &Config) -> Value {
-        let (workspace, said) = (config.workspace(), &self.said);
-        let (state, text) = match &self.fix {
-            Some(fix) => ("begins", format!("{}: {said}; fix: {fix}", sender(&workspace))),
-            None => ("over", format!("{}: over: {said}", sender(&workspace))),
+        let (workspace, since, Episode { subject, text, fix, .. }) = (config.workspace(), self.since, &self.episode);
+        let (state, text, fix) = match self.is_over {
+            false => ("begins", format!("{}: {text}; fix: {fix}", sender(&workspace)), Some(fix)),
+            true => ("over", format!("{}: over: {text}", sender(&workspace)), None),
         };
-        let Notice { subject, since, fix, .. } = self;
         json!({"workspace": workspace, "episode": subject, "state": state, "since": since, "text": text, "fix": fix})
     }
 }
@@ -145,20 +137,20 @@ impl Told {
         let notice = |known: &Lasting| {
             let Lasting { subject, about, since, told } = known.clone();
             let Some(episode) = found.iter().find(|of| subject == of.subject && about == of.about) else {
-                return may_end.then_some(Notice { subject, about, since, said: told?, fix: None });
+                let episode = Episode::new(subject, &about, told?, "");
+                return may_end.then_some(Notice { episode, since, is_over: true });
             };
             let (after, _) = subject.rule();
             let is_due = told.is_none() && now.since(since) >= Duration::from_secs(after);
-            is_due.then(|| Notice::begins(episode, since))
+            is_due.then(|| Notice { episode: episode.clone(), since, is_over: false })
         };
         self.open.iter().filter_map(notice).collect()
     }
 
-    /// Records that a message was delivered.
-    pub(super) fn delivered(&mut self, notice: &Notice) {
-        match self.position(notice.subject, &notice.about) {
-            Some(place) if notice.fix.is_some() => self.open[place].told = Some(notice.said.clone()),
-            Some(place) => _ = self.open.remove(place),
+    pub(super) fn delivered(&mut self, Notice { episode, is_over, .. }: &Notice) {
+        match self.position(episode.subject, &episode.about) {
+            Some(place) if *is_over => _ = self.open.remove(place),
+            Some(place) => self.open[place].told = Some(episode.text.clone()),
             None => {}
         }
     }
@@ -180,7 +172,7 @@ mod tests {
     }
 
     fn state(notice: &Notice) -> &'static str {
-        if notice.fix.is_some() { "begins" } else { "over" }
+        if notice.is_over { "over" } else { "begins" }
     }
 
     const DIFFERENCES: Subject = Subject::Differences;
@@ -199,7 +191,7 @@ mod tests {
             told.observe(&found, at);
             let due = told.due(&found, may_end, at);
             due.iter().for_each(|notice| told.delivered(notice));
-            due.iter().map(|notice| (notice.subject, state(notice))).collect::<Vec<_>>()
+            due.iter().map(|notice| (notice.episode.subject, state(notice))).collect::<Vec<_>>()
         };
         assert_eq!(step(&[spent], true), [(Subject::BudgetSpent, "begins")]);
         assert_eq!(step(&[spent, edits], true), [(Subject::Edits, "begins")]);

@@ -62,14 +62,13 @@ impl PageState {
 }
 
 pub(super) const PARTS: [(&str, &str, &str); 6] = [
-    ("/", HTML, include_str!("index.html")),
+    ("/", "text/html; charset=utf-8", include_str!("index.html")),
     ("/page.css", "text/css; charset=utf-8", include_str!("page.css")),
     ("/page.js", SCRIPT, include_str!("page.js")),
     ("/text.js", SCRIPT, include_str!("text.js")),
     ("/words.js", SCRIPT, include_str!("words.js")),
     ("/icon.svg", "image/svg+xml", include_str!("icon.svg")),
 ];
-const HTML: &str = "text/html; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 const HEADERS: [(&str, &str); 6] = [

@@ -39,7 +39,6 @@ pub(super) async fn serve(control: Control) {
     let _ = http_server::spawn(listener, router, ended, (IDLE, LIFE), admits, begun).await;
 }
 
-/// Listens on an address once it is free.
 async fn listen(wanted: SocketAddr) -> (TcpListener, SocketAddr) {
     let mut is_known = false;
     loop {

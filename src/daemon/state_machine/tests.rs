@@ -435,7 +435,7 @@ fn nothing_starts_after_a_stop() {
     state.on(Input::Asked(DaemonRequest::Run(Job::sync())), at(1));
     assert_eq!(state.on(Input::Stop, at(2)), [Effect::Preempt]);
     let refused = state.on(Input::Asked(DaemonRequest::Run(Job::sync())), at(3));
-    assert_eq!(refused, [Effect::Answer(DaemonAnswer::Unavailable { reason: "the daemon is stopping".into() })]);
+    assert_eq!(refused, [Effect::Answer(DaemonAnswer::Unavailable("the daemon is stopping".into()))]);
     let effects = state.on(stopped(), at(4));
     assert_eq!((started(&effects), effects.last()), (vec![], Some(&Effect::Exit)));
     assert_eq!(state.on(Input::Stop, at(5)), [], "it stops once");
