@@ -101,7 +101,7 @@ async fn compare_table(
         let from = after.clone();
         let page = settled(sides, &mut waits, move |moment, publication, state| {
             let Some(table) = publication.table(name) else { return Ok(Default::default()) };
-            let (mut rows, next) = PublishedRows::new(table, publication, state).page(moment, from.as_deref())?;
+            let (mut rows, next) = PublishedRows { table, publication, state }.page(moment, from.as_deref())?;
             let of_key = id_in_key(table).and_then(|place| table.place(table.key[place]));
             let count = rows.len() as u64;
             leave_out_changed(moment, state, &mut rows, |row| of_key.and_then(|place| row[place].as_text()))?;
@@ -242,7 +242,7 @@ pub(super) fn extra(
     if keys.iter().flatten().any(|text| text.contains("\\u0000")) {
         rows.extend(moment.odd_keys(&query)?);
     }
-    let published = PublishedRows::new(&narrow, publication, state);
+    let published = PublishedRows { table: &narrow, publication, state };
     let here = rows.iter().filter(|row| published.keeps(row)).map(|row| narrow.key_of(&published.convert(row)));
     let here: BTreeSet<Vec<String>> = here.map(|key| key.into_iter().flatten().collect()).collect();
     let forgotten = feed::span(moment.tx)?.forgotten;

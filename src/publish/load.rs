@@ -114,7 +114,7 @@ impl Sides<'_> {
         while !is_end {
             let page = self.read(move |moment, publication, state| {
                 let Some(table) = publication.table(name) else { return Ok((Vec::new(), None)) };
-                let published = PublishedRows::new(table, publication, state);
+                let published = PublishedRows { table, publication, state };
                 let (rows, next) = published.page(moment, after.as_deref())?;
                 Ok((published.converted(&rows), next))
             });

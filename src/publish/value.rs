@@ -71,9 +71,9 @@ pub(super) fn digest(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The JSON of a value, in the form of `extra`.
-pub(super) fn source(value: &SqlValue) -> String {
-    serde_json::Value::from(value).to_string()
+/// The JSON of a value or a text, in the form of `extra`.
+pub(super) fn json(value: impl Into<serde_json::Value>) -> String {
+    value.into().to_string()
 }
 
 /// The member for the JSON of a value that PostgreSQL cannot store.
@@ -128,7 +128,7 @@ fn escaping(
 }
 
 pub(super) fn escaped(source: &str) -> String {
-    format!("{{\"{ESCAPED}\":{}}}", quoted(source))
+    format!("{{\"{ESCAPED}\":{}}}", json(source))
 }
 
 /// A document without line breaks, and without unpaired surrogates, which many parsers refuse; `None` for a text that is
@@ -136,10 +136,6 @@ pub(super) fn escaped(source: &str) -> String {
 pub(super) fn on_one_line(text: &str) -> Option<String> {
     // Within strings, line breaks are escaped.
     Some(escaping(text, |_| true, |_| true)?.replace(['\n', '\r'], " "))
-}
-
-pub(super) fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
 }
 
 fn end_of_string(bytes: &[u8], begin: usize) -> usize {
