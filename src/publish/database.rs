@@ -11,19 +11,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-use std::pin::Pin;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use futures_util::SinkExt as _;
 use hyper::body::Bytes;
 use tokio::task::JoinHandle;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{Client, CopyInSink, Row};
+use tokio_postgres::{Client, Row};
 
 use super::PublishError;
 use super::ddl::{ExistingTable, LEFT_BEHIND};
-use super::row::PgRow;
+use super::row::{PgRow, copy_line};
 use super::sql::{self, STATE_TABLE};
 use super::state::TargetState;
 use super::tables::PublishedTable;
@@ -217,13 +218,18 @@ impl Database {
         self.run("COMMIT").await
     }
 
-    pub(super) async fn copy_into(
-        &self,
-        table: &PublishedTable,
-        name: &str,
-    ) -> Result<Pin<Box<CopyInSink<Bytes>>>, PublishError> {
-        let statement = sql::copy_in(&self.schema, table, name);
-        self.in_time(self.client.copy_in(&statement)).await.map(Box::pin)
+    /// Copies rows; returns whether the database takes them: COPY takes all of them or none, and none of a table with row-level
+    /// security.
+    pub(super) async fn copy(&self, table: &PublishedTable, name: &str, rows: &[PgRow]) -> Result<bool, PublishError> {
+        let copied = self.attempt(async {
+            let statement = sql::copy_in(&self.schema, table, name);
+            let mut sink = pin!(self.in_time(self.client.copy_in(&statement)).await?);
+            let mut lines = String::new();
+            rows.iter().for_each(|row| copy_line(row, &mut lines));
+            self.in_time(sink.send(Bytes::from(lines))).await?;
+            self.in_time(sink.finish()).await.map(drop)
+        });
+        Ok(copied.await?.is_ok())
     }
 
     pub(super) async fn tables(&self) -> Result<BTreeMap<String, ExistingTable>, PublishError> {

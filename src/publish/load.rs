@@ -12,14 +12,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use futures_util::SinkExt as _;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 
 use super::compare::extra;
 use super::database::{Database, Param};
 use super::ddl::{self, LEFT_BEHIND, LEFT_BEHIND_TABLE};
-use super::row::{PgRow, PublishedRows, copy_line};
+use super::row::PublishedRows;
 use super::schema::Reloads;
 use super::sides::{self, Sides};
 use super::state::{APPEARANCE, TargetState};
@@ -150,19 +149,6 @@ pub(super) struct Attachment {
 type LeftBehind = (Vec<String>, BTreeMap<String, String>);
 
 impl Database {
-    /// Copies rows; returns whether the database takes them: COPY takes all of them or none, and none of a table with row-level
-    /// security.
-    async fn copy(&self, table: &PublishedTable, name: &str, rows: &[PgRow]) -> Result<bool, PublishError> {
-        let copied = self.attempt(async {
-            let mut sink = self.copy_into(table, name).await?;
-            let mut lines = String::new();
-            rows.iter().for_each(|row| copy_line(row, &mut lines));
-            self.in_time(sink.send(lines.into())).await?;
-            self.in_time(sink.as_mut().finish()).await.map(drop)
-        });
-        Ok(copied.await?.is_ok())
-    }
-
     /// Locks all of them or none.
     async fn lock_tables(&self, names: &[&'static str]) -> Result<(), PublishError> {
         let lock = || async {
