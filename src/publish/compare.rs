@@ -11,7 +11,7 @@ use serde::Serialize;
 use tokio_postgres::types::{ToSql, Type};
 
 use super::database::in_parts;
-use super::row::{PgRow, PublishedRows};
+use super::row::PublishedRows;
 use super::sides::Sides;
 use super::state::TargetState;
 use super::tables::{PgType, Publication, PublishedTable};
@@ -178,26 +178,18 @@ async fn note_differing(
     for (place, _) in refused {
         found.note(table, &key_of(place), None, CopyDifferenceKind::Value);
     }
-    let differing = parts.iter().flat_map(|(start, rows)| {
-        rows.iter().filter_map(differing_row).map(move |(place, columns)| (start + place, columns))
-    });
-    for (place, columns) in differing {
+    for (start, row) in parts.iter().flat_map(|(start, rows)| rows.iter().map(move |row| (start, row))) {
+        let [Some(place), columns] = row.as_slice() else { continue };
+        let Ok(place) = place.parse::<usize>() else { continue };
+        let key = key_of(start + place);
         let Some(columns) = columns else {
-            found.note(table, &key_of(place), None, CopyDifferenceKind::Missing);
+            found.note(table, &key, None, CopyDifferenceKind::Missing);
             continue;
         };
-        let columns = columns.into_iter().filter_map(|place| table.columns.get(place));
-        columns.for_each(|of| found.note(table, &key_of(place), Some(of.name.clone()), CopyDifferenceKind::Value));
+        let columns = columns.split(',').filter_map(|place| table.columns.get(place.parse::<usize>().ok()?));
+        columns.for_each(|of| found.note(table, &key, Some(of.name.clone()), CopyDifferenceKind::Value));
     }
     Ok(())
-}
-
-/// The place of a row, and of its columns that differ; `None` if the database does not have the row.
-fn differing_row(row: &PgRow) -> Option<(usize, Option<Vec<usize>>)> {
-    let [place, columns] = row.as_slice() else { return None };
-    let columns = columns.as_deref();
-    let columns = columns.map(|text| text.split(',').filter_map(|place| place.parse().ok()).collect());
-    Some((place.as_deref()?.parse().ok()?, columns))
 }
 
 /// The place in a table's key of the id of a record, of which changes are sent.
