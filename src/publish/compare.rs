@@ -62,7 +62,7 @@ pub(super) async fn prove(sides: &mut Sides<'_>, repairs: bool, now: Instant) ->
         differing: if is_equal { Vec::new() } else { found.differing.iter().take(SHOWN).cloned().collect() },
     };
     sides.database.begin(&mut sides.state).await?;
-    sides.database.commit().await?;
+    sides.database.run("COMMIT").await?;
     Ok(found)
 }
 

@@ -9,7 +9,7 @@
 //! is exact whatever is killed; a row leaves it when it is written or deleted, or before a reload. What is refused whatever
 //! the rows are, the error of a statement names the table of: the others go on without it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,7 +27,7 @@ use super::ddl::{ExistingTable, LEFT_BEHIND};
 use super::row::{PgRow, copy_line};
 use super::sql::{self, STATE_TABLE};
 use super::state::TargetState;
-use super::tables::PublishedTable;
+use super::tables::{self, PublishedTable};
 use super::target::PublishUrl;
 use crate::store::publishing::source::PAGE;
 
@@ -102,20 +102,19 @@ impl Database {
         rows.map_err(|error| PublishError::of(PUBLISHING, &self.place, &error))
     }
 
-    pub(super) async fn prepare(&self, tables: &BTreeSet<&str>) -> Result<(), PublishError> {
+    pub(super) async fn prepare(&self) -> Result<(), PublishError> {
         let named = "SELECT nspname::text FROM pg_catalog.pg_namespace WHERE nspname = $1";
         if self.query(named, &[(&self.schema, Type::TEXT)]).await?.is_empty() {
             self.create(&format!("CREATE SCHEMA IF NOT EXISTS {}", sql::ident(&self.schema))).await?;
         }
         let there = self.tables().await?;
-        // Without the private table, some of these names belong to another program.
-        let foreign = there.keys().find(|name| tables.contains(name.as_str()) && !there.contains_key(STATE_TABLE));
-        if let Some(table) = foreign {
-            return Err(PublishError::ForeignTable { schema: self.schema.clone(), table: table.clone() });
+        if there.contains_key(STATE_TABLE) {
+            return Ok(());
         }
-        match there.contains_key(STATE_TABLE) {
-            true => Ok(()),
-            false => self.create(&sql::private(&self.schema, sql::CREATE_STATE)).await,
+        // Without the private table, some of these names belong to another program.
+        match there.into_keys().find(|name| tables::names().contains(name.as_str())) {
+            Some(table) => Err(PublishError::ForeignTable { schema: self.schema.clone(), table }),
+            None => self.create(&sql::private(&self.schema, sql::CREATE_STATE)).await,
         }
     }
 
@@ -148,7 +147,7 @@ impl Database {
     }
 
     pub(super) async fn advance(&self, state: &mut TargetState) -> Result<(), PublishError> {
-        let (cursor, details) = (state.cursor_text(), state.details_text());
+        let (cursor, details) = (state.cursor_text(), serde_json::to_string(state).unwrap_or_default());
         let params: [Param<'_>; 3] = [(&cursor, Type::TEXT), (&details, Type::TEXT), (&state.generation, Type::INT8)];
         match self.execute(&sql::private(&self.schema, sql::ADVANCE), &params).await {
             Ok(1) => {
@@ -180,7 +179,7 @@ impl Database {
     ) -> Result<(), PublishError> {
         self.start().await?;
         match work.await {
-            Ok(()) => self.commit().await.map_err(PublishError::of_statement),
+            Ok(()) => self.run("COMMIT").await.map_err(PublishError::of_statement),
             Err(error) => Err(self.give_up(error).await),
         }
     }
@@ -212,10 +211,6 @@ impl Database {
     /// Makes the next transactions check deferred constraints at once. Returns whether that is new.
     pub(super) fn check_at_once(&self) -> bool {
         !self.checks_at_once.swap(true, Ordering::Relaxed)
-    }
-
-    pub(super) async fn commit(&self) -> Result<(), PublishError> {
-        self.run("COMMIT").await
     }
 
     /// Copies rows; returns whether the database takes them: COPY takes all of them or none, and none of a table with row-level

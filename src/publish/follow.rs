@@ -31,16 +31,14 @@ impl Sides<'_> {
     pub(super) async fn send_all(&mut self) -> Result<(u64, u64), PublishError> {
         let (mut records, mut entries, mut is_last) = (0, 0, false);
         while !is_last {
-            let sent = match self.send_batch().await {
-                Ok(sent) => sent,
-                Err(error) => {
-                    self.go_on_without(error).await?;
-                    continue;
+            match self.send_batch().await {
+                Ok(sent) => {
+                    records += sent.changes.records.len() as u64;
+                    entries += sent.changes.entries.len() as u64;
+                    is_last = sent.changes.is_end;
                 }
-            };
-            records += sent.changes.records.len() as u64;
-            entries += sent.changes.entries.len() as u64;
-            is_last = sent.changes.is_end;
+                Err(error) => self.go_on_without(error).await?,
+            }
         }
         self.load_owed().await?;
         Ok((records, entries))
@@ -68,7 +66,7 @@ impl Sides<'_> {
         if next != begun {
             self.database.advance(&mut next).await?;
         }
-        self.database.commit().await?;
+        self.database.run("COMMIT").await?;
         self.state = next;
         Ok(batch)
     }

@@ -78,7 +78,7 @@ impl Sides<'_> {
             }
         }
         database.advance(&mut next).await?;
-        database.commit().await?;
+        database.run("COMMIT").await?;
         self.state = next;
         self.left_behind.extend(left_behind);
         Ok(rows)

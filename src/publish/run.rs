@@ -180,7 +180,7 @@ async fn run(
     let publication = mirror.moment(move |moment| tables::publication(moment, resources.as_deref(), &exclude)).await?;
     let publication = Arc::new(publication);
     let database = &Database::connect(url, &settings.schema).await?;
-    database.prepare(&tables::names()).await?;
+    database.prepare().await?;
     let state = database.state().await?;
     let why = if settings.full { Some("it was requested") } else { state.why_reload(&publication) };
     let state = if why.is_some() { state.after_load(&publication) } else { state };
