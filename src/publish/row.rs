@@ -95,7 +95,7 @@ impl PublishedRows<'_> {
         if columns.len() * value::MAX_STORED <= MAX_ROW_BYTES {
             return;
         }
-        let is_custom = |place: &usize| PublishedTable::is_custom(&columns[*place].name);
+        let is_custom = |place: &usize| columns[*place].name.starts_with("cf_");
         let mut bytes = stored_bytes(columns, out);
         for place in (0..columns.len()).rev().filter(is_custom) {
             if bytes <= MAX_ROW_BYTES {
