@@ -115,7 +115,7 @@ impl Sides<'_> {
                 let Some(table) = publication.table(name) else { return Ok((Vec::new(), None)) };
                 let published = PublishedRows { table, publication, state };
                 let (rows, next) = published.page(moment, after.as_deref())?;
-                Ok((published.converted(&rows), next))
+                Ok((rows.iter().map(|row| published.convert(row)).collect(), next))
             });
             let (rows, following) = page.await?;
             written += rows.len() as u64;

@@ -55,10 +55,6 @@ impl PublishedRows<'_> {
         Ok((page.into_iter().filter(|row| self.keeps(row)).collect(), next))
     }
 
-    pub(super) fn converted(&self, rows: &[SourceRow]) -> Vec<PgRow> {
-        rows.iter().map(|row| self.convert(row)).collect()
-    }
-
     pub(super) fn convert(&self, row: &[SqlValue]) -> PgRow {
         let extra = self.table.place("extra");
         let mut escapes: Vec<(&str, String)> = Vec::new();

@@ -71,7 +71,7 @@ pub struct BlockedTable {
 
 /// What is proven of a published copy is about this place.
 pub(super) fn target_of(url: &PublishUrl, settings: &PublishSettings) -> String {
-    format!("{} {}", url.place(), settings.schema)
+    format!("{} {}", url.place, settings.schema)
 }
 
 /// Publishes the mirror once, and records in the mirror how far it came or why it failed. After an error nothing is

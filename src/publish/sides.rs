@@ -47,7 +47,8 @@ impl Sides<'_> {
     }
 
     pub(super) fn converted(&self, table: &PublishedTable, rows: &[SourceRow]) -> Vec<PgRow> {
-        PublishedRows { table, publication: &self.publication, state: &self.state }.converted(rows)
+        let published = PublishedRows { table, publication: &self.publication, state: &self.state };
+        rows.iter().map(|row| published.convert(row)).collect()
     }
 
     /// Reads the mirror in one snapshot, while its columns are those that are published.
