@@ -18,9 +18,9 @@ pub struct Record {
     pub created_at: Option<Instant>,
     pub updated_at: Option<Instant>,
     /// The standard fields, parallel to the catalogue's table of the resource.
-    pub fields: Vec<FieldValue<SqlValue>>,
+    pub fields: Vec<FieldValue>,
     /// The custom values, by slot of the layout that was used for decoding.
-    pub custom: Vec<FieldValue<SqlValue>>,
+    pub custom: Vec<FieldValue>,
     pub extra: Extra,
     /// The values for `extra` of the detail table; empty for a list item.
     pub detail_extra: Extra,
@@ -73,7 +73,7 @@ impl Record {
     }
 
     #[must_use]
-    pub fn with_field(&self, object: Object, wire: &str, value: FieldValue<SqlValue>) -> Record {
+    pub fn with_field(&self, object: Object, wire: &str, value: FieldValue) -> Record {
         let mut record = self.clone();
         if let Some(place) = object.fields().iter().position(|field| field.wire == wire) {
             record.fields[place] = value;

@@ -172,7 +172,7 @@ pub(crate) fn is_group_omitted(source: Source, record: &Record) -> bool {
 
 static NULL: SqlValue = SqlValue::Null;
 
-fn known_value(field: &FieldValue<SqlValue>) -> Option<&SqlValue> {
+fn known_value(field: &FieldValue) -> Option<&SqlValue> {
     match field {
         FieldValue::Absent | FieldValue::Omitted => None,
         FieldValue::Null | FieldValue::Withheld | FieldValue::Unrepresentable => Some(&NULL),
