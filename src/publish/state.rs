@@ -111,9 +111,7 @@ impl TargetState {
 
 fn settings(publication: &Publication) -> String {
     let names: Vec<&str> = publication.chosen_tables().map(|table| table.name).collect();
-    value::digest(
-        format!("{names:?} {:?} {}", publication.layout.exclusions.entries(), publication.rewrites).as_bytes(),
-    )
+    value::digest(format!("{names:?} {:?} {}", publication.layout.exclusions.entries, publication.rewrites).as_bytes())
 }
 
 pub(super) fn appearance(publication: &Publication) -> String {

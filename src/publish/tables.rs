@@ -253,7 +253,7 @@ fn is_key(table: &str, column: &str) -> bool {
 /// Checks every entry against the existing columns: a mistake would publish what must not be published. A custom field
 /// may be created later.
 fn check(exclusions: &Exclusions, known: &BTreeSet<(String, String)>) -> Result<(), PublishError> {
-    for (of, column) in exclusions.entries() {
+    for (of, column) in &exclusions.entries {
         let mut named = known.iter().filter(|(table, name)| of.as_ref().is_none_or(|of| of == table) && name == column);
         let is_known = named.clone().next().is_some();
         let text = || of.iter().chain([column]).cloned().collect::<Vec<_>>().join(".");
