@@ -127,7 +127,7 @@ impl Client {
     ) -> Result<(ServiceAnswer, ListPage), ApiError> {
         query.check().map_err(ApiError::Query)?;
         let request = self.request(Method::GET, &query.to_address())?;
-        let resource = query.resource();
+        let resource = query.resource;
         let check = |body: &[u8]| match decode::page(resource, body, layout) {
             Ok(page) => Ok(Ok(page)),
             Err(error) => decode::next_cursor(body).map(|_| Err(error)).map_err(|e| e.to_string()),
