@@ -182,7 +182,7 @@ async fn permanently_refused_request_is_sent_once() {
 #[tokio::test]
 async fn redirect_is_not_followed_and_the_key_is_not_sent_elsewhere() {
     let elsewhere = Scene::of(vec![page()]).await;
-    let location = format!("Location: {}/contacts\r\n", elsewhere.client.base_url());
+    let location = format!("Location: {}/contacts\r\n", elsewhere.client.settings().base_url.as_str());
     for (status, class, sent) in [
         ("301 Moved", ErrorClass::Configuration, 1),
         ("302 Found", ErrorClass::Retry, 5),
