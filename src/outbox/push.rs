@@ -76,7 +76,7 @@ impl Pusher {
             while let Some((object, id)) = pass.pop() {
                 let record = RecordPush { pusher: self, pass, object, id: &id };
                 if let Err(error) = record.push().await {
-                    pass.close();
+                    lock(&pass.records).clear();
                     return Err(error);
                 }
             }
