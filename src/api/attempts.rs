@@ -1,7 +1,5 @@
 //! When a failed attempt is retried: bounded in number, in time, and in consecutive 429s.
 //!
-//! Requested waits are not handled here: the meter holds the next attempt, and all others.
-//!
 //! The delays are `backoff`'s exponential policy. The bounds are implemented here, because that policy does not count
 //! attempts and measures real time, not the time of the injected clock; so is the jitter, because that of the policy
 //! takes its random numbers from nobody.

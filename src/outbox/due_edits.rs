@@ -1,8 +1,7 @@
 //! Determines when the next edit is due; the daemon uses it independently of its schedule.
 //!
-//! The daemon checks once a second if write-back is on. Unless the file was written, a check reads only a number that
-//! SQLite keeps in memory. It needs no notification from the program that wrote, because a stock SQLite shell sends
-//! none.
+//! The daemon checks once a second if write-back is on, because a stock SQLite shell notifies nobody of an edit. Unless the
+//! file was written, a check reads only a number that SQLite keeps in memory.
 //!
 //! # Invariants
 //! - A queued edit is due at once, a failed one when its delays are over, even if the schedule is off.

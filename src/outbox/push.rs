@@ -1,9 +1,8 @@
 //! Sends the waiting edits: the dependencies, the transaction of each step, the requests, and the workers. Other modules
 //! decide what to send and what an answer means.
 //!
-//! Records are processed concurrently, as the client's pace allows; the edits of one record are sent in order. A
-//! request is durably stored before its first byte is sent; its answer and the resulting changes of the mirror are one
-//! transaction.
+//! Records are processed concurrently, as the client's pace allows; the edits of one record are sent in order. An answer
+//! and the resulting changes of the mirror are one transaction.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;

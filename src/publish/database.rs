@@ -3,11 +3,10 @@
 //! The query of the catalogue names every table with its schema and returns texts, so that no setting of the session or of
 //! the role changes what it returns.
 //!
-//! The owner of a database may add constraints, triggers and indexes to the published tables, and change the types of
-//! columns; some rows may be too large for it. Such a row stops no other: a statement that fails is repeated with half
-//! of its rows, down to one. The state lists the rows that were left out. It is written in the same transaction, so the list
-//! is exact whatever is killed; a row leaves it when it is written or deleted, or before a reload. What is refused whatever
-//! the rows are, the error of a statement names the table of: the others go on without it.
+//! A row may be against a constraint, trigger, index or type of the database's owner, or be too large. It stops no other: a
+//! statement that fails is repeated with half of its rows, down to one. The state lists the rows that were left out, until
+//! they are written or deleted, or the table is loaded. The error of a statement that fails without any row names its table:
+//! the others go on without it.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -1,8 +1,7 @@
 //! The steps from the existing columns to the wanted ones: repeatable, and decided without a database.
 //!
 //! The steps follow from the database's catalogue, never from what was done before, so a publisher that is killed
-//! between two of them leaves nothing that the next one would not finish. Columns are added and renamed, so that what people
-//! built on a table is not disturbed; for anything else, the table is replaced by a new one.
+//! between two of them leaves nothing that the next one would not finish.
 
 use std::collections::BTreeSet;
 

@@ -1,13 +1,9 @@
-//! Loads tables, in one transaction: one of the right shape is brought to the mirror's rows, of which only those that differ
-//! are written; another is copied into a new table, which takes the place of the old one.
+//! Loads tables, in one transaction. The pages are read one after the other, each in a snapshot of its own; changes made
+//! meanwhile are in `changed_records`, and are sent next, or by the next publish.
 //!
-//! The pages are read one after the other, each in a snapshot of its own; changes made meanwhile are in
-//! `changed_records`, and are sent next, or by the next publish. Readers see the old rows until the new ones are committed.
-//!
-//! A new table is what nothing of other roles follows to, so none is made but for a shape that no statement leads to, or if
-//! a person asks for it. Whatever was done to the old one, it has the right columns and its key. It keeps the grants, and the
-//! columns, indexes, constraints, triggers and views that people built, as far as they can be built again. If a view cannot follow,
-//! or something else needs the old table, it stays under another name.
+//! A new table has the right columns and its key, whatever was done to the old one. It keeps the grants, and the columns,
+//! indexes, constraints, triggers and views that people built, as far as they can be built again. If a view cannot follow, or
+//! something else needs the old table, it stays under another name.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,9 +1,8 @@
 //! The mirror as one stream of JSON lines: a snapshot, and what changed after a cursor.
 //!
-//! A record is sent whole whenever anything in it changes, so lines may be repeated, and applying them again is
-//! harmless. The cursor contains the position in the feed, the number of the newest changed record, and digests of what is
-//! published and of the columns: if the columns differ, all rows but the history are sent again. The names of owners and companies, which change with
-//! other records, are left out.
+//! A record is sent whole whenever anything in it changes, so lines may be repeated, and applying them again is harmless. If
+//! the columns differ from those of the cursor, all rows but the history are sent again. The names of owners and companies,
+//! which change with other records, are left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

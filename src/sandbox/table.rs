@@ -1,7 +1,5 @@
 //! The records of one resource, with the orders that long lists need.
 //!
-//! A value is its JSON source, as answers show it, so a test controls an answer byte for byte. A missing value is null.
-//!
 //! # Invariants
 //! - Every order contains every record exactly once: a list over a hundred thousand records by one of
 //!   them starts at its cursor and reads one page, whatever the length of the table.
@@ -20,7 +18,7 @@ use crate::model::{DataType, Field, FieldKind, Instant, Resource, decimal};
 /// A record's identifier, shared between a table and its orders.
 pub(crate) type Id = Arc<str>;
 
-/// The JSON source of a value that is not null.
+/// The JSON source of a value; null has none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct JsonSource(Box<str>);
