@@ -88,7 +88,7 @@ fn inside<'w>(wire: &'w str, object: &str) -> Option<&'w str> {
 }
 
 fn source(value: Option<&JsonSource>) -> Cow<'_, str> {
-    value.map_or("null", JsonSource::as_str).into()
+    value.map_or("null", |source| &source.0).into()
 }
 
 fn object<'m>(members: impl Iterator<Item = (&'m str, Cow<'m, str>)>) -> String {

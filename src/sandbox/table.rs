@@ -21,7 +21,7 @@ pub(crate) type Id = Arc<str>;
 /// The JSON source of a value; null has none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub(crate) struct JsonSource(Box<str>);
+pub(crate) struct JsonSource(pub(crate) Box<str>);
 
 impl JsonSource {
     /// `None` for null.
@@ -31,10 +31,6 @@ impl JsonSource {
 
     pub(crate) fn of_text(text: &str) -> JsonSource {
         JsonSource(Value::from(text).to_string().into())
-    }
-
-    pub(crate) fn as_str(&self) -> &str {
-        &self.0
     }
 
     /// A string's text, or the source of a number or a boolean: what filters and orders compare.
@@ -49,11 +45,6 @@ impl JsonSource {
 
     pub(crate) fn time(&self) -> Option<Instant> {
         self.text()?.parse().ok()
-    }
-
-    /// The texts of an array of strings.
-    pub(crate) fn items(&self) -> Vec<String> {
-        serde_json::from_str(&self.0).unwrap_or_default()
     }
 }
 
