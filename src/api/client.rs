@@ -221,7 +221,7 @@ impl Client {
             }
             drop(permit);
             let now = clock.now();
-            let delay = retries.after(&error, now.since(asked.at));
+            let delay = retries.after(&error, now.since(asked.at.wall));
             let may_be_of_a_record = matches!(error, ApiError::Broken { .. } | ApiError::Timeout { .. })
                 || error.status().is_some_and(|status| status >= 500);
             let is_final = once && may_be_of_a_record;

@@ -114,7 +114,7 @@ impl HttpTransport {
         let header =
             |name| headers.get(name).and_then(|value: &HeaderValue| std::str::from_utf8(value.as_bytes()).ok());
         let (after, date) = (header(RETRY_AFTER.as_str()), header(DATE.as_str()).and_then(Instant::from_http_date));
-        let now = date.unwrap_or(asked.at);
+        let now = date.unwrap_or(asked.at.wall);
         let body = self.read(&mut response).await;
         if is_success {
             // Some services send a wait with every answer; a wait of zero is none.

@@ -35,7 +35,7 @@ async fn page_has_its_cursor_and_the_services_clock() {
     assert_eq!(answer.body, body);
     assert_eq!(page.next, Some(Cursor::new("c2")));
     assert_eq!(answer.date, Some("1994-11-06T08:49:37Z".parse().unwrap()));
-    assert_eq!(answer.asked.at, "2026-01-02T03:04:05Z".parse().unwrap());
+    assert_eq!(answer.asked.at.wall, "2026-01-02T03:04:05Z".parse().unwrap());
     let request = &scene.requests()[0];
     assert!(request.starts_with("GET /v1/contacts?limit=100 HTTP/1.1\r\n"), "{request}");
     assert!(request.to_lowercase().contains(&format!("authorization: bearer {KEY}")));

@@ -82,7 +82,7 @@ impl CustomTx<'_> {
             }
             // Nothing was read: the row is as old as before.
             let answer =
-                WrittenAnswer { read_at: read_at.parse().unwrap_or(asked.at), is_shown: false, ..asked.into() };
+                WrittenAnswer { read_at: read_at.parse().unwrap_or(asked.at.wall), is_shown: false, ..asked.into() };
             self.tx.records().write(object, &shape, record, &extra, answer)?;
         }
         Ok(())

@@ -51,7 +51,7 @@ impl RecordsTx<'_> {
         let old_detail = old_detail.map(|text| Extra::from_json(object, &text)).unwrap_or_default();
         let extra = self.without_fields_of(object, record, FieldProjection::Detail, old_detail);
         // The detail was not read again: its age is unchanged.
-        let read_at = fetched_at.parse().unwrap_or(asked.at);
+        let read_at = fetched_at.parse().unwrap_or(asked.at.wall);
         self.write(object, &detail, &of_detail, &extra, WrittenAnswer { read_at, ..answer })?;
         Ok(Some(applied))
     }
