@@ -12,7 +12,7 @@ use reqwest::header::{CONTENT_TYPE, HeaderName, HeaderValue, IF_MATCH};
 use reqwest::{Method, RequestBuilder};
 use serde_json::value::RawValue;
 
-use super::admission::{Attempt, AttemptOutcome, Meter, Purpose, UnderWay};
+use super::admission::{Attempt, AttemptOutcome, Meter, UnderWay};
 use super::attempts::Retries;
 use super::decode::{self, ListPage};
 use super::error::ApiError;
@@ -22,7 +22,7 @@ use super::pace::Gate;
 use super::query::{ENCODED, ListQuery};
 use super::settings::ClientSettings;
 use super::transport::{HttpAttempt, HttpTransport, ServiceAnswer};
-use crate::model::{Clock, ClockReading, Etag, Instant, Layout, Object, RecordId, RequestStamp, Ru};
+use crate::model::{Clock, ClockReading, Etag, Instant, Layout, Object, Purpose, RecordId, RequestStamp, Ru};
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 

@@ -208,7 +208,6 @@ impl RecordPush<'_> {
         Ok(done.await?)
     }
 
-    /// Sends a request and processes its answer.
     async fn send(&self, request: StoredRequest) -> Result<NextStep, OutboxError> {
         let RecordPush { pusher, pass, object, id } = *self;
         pusher.store.lock().note_request(request.number)?;

@@ -38,7 +38,6 @@ impl Sides<'_> {
     }
 
     /// One attempt. What is refused is tried once more after everything else, which it may refer to, and only listed then.
-    /// Returns the rows by table.
     async fn load_once(&mut self, reloads: &Reloads) -> Result<BTreeMap<&'static str, u64>, PublishError> {
         let (database, publication) = (self.database, self.publication.clone());
         let tables = publication.tables.iter().filter(|table| !publication.blocked.contains(table.name));

@@ -76,7 +76,6 @@ impl Development {
 pub(super) struct Standalone {
     pub(super) seed: u64,
     pub(super) clock: SandboxClock,
-    /// Where changes are written.
     pub(super) file: Option<StateFile>,
 }
 

@@ -6,12 +6,12 @@ use std::io::Write;
 use std::time::Duration;
 
 use self::scripted::{KEY, Say, Scene, answer, packed, page};
-use crm_mirror::api::admission::{AdmissionError, AttemptOutcome, Purpose};
+use crm_mirror::api::admission::{AdmissionError, AttemptOutcome};
 use crm_mirror::api::decode::ListPage;
 use crm_mirror::api::error_class::classify;
 use crm_mirror::api::{ApiError, ErrorClass, ListQuery, ServiceAnswer};
 use crm_mirror::exit::Exit;
-use crm_mirror::model::{Cursor, Etag, Layout, Object, RecordId, Resource};
+use crm_mirror::model::{Cursor, Etag, Layout, Object, Purpose, RecordId, Resource};
 
 const UNAVAILABLE: &str = r#"{"error":"Service Unavailable","message":"later","code":503}"#;
 
