@@ -148,8 +148,12 @@ impl HttpTransport {
         if announced > limit as u64 {
             return Err(ApiError::TooLarge { limit });
         }
+        let broken = |e: reqwest::Error| match e.is_timeout() {
+            true => ApiError::Timeout { tries: 1, after: self.settings.timeout },
+            false => ApiError::Broken { tries: 1, why: shown(&deepest(&e), &self.key) },
+        };
         let mut body = Vec::with_capacity(announced.min(256 * 1024) as usize);
-        while let Some(piece) = response.chunk().await.map_err(|e| self.broken(&e))? {
+        while let Some(piece) = response.chunk().await.map_err(broken)? {
             if body.len() + piece.len() > limit {
                 return Err(ApiError::TooLarge { limit });
             }
@@ -170,13 +174,6 @@ impl HttpTransport {
             ApiError::Timeout { tries: 1, after: self.settings.timeout }
         } else {
             ApiError::NoAnswer { tries: 1, why: why() }
-        }
-    }
-
-    fn broken(&self, e: &reqwest::Error) -> ApiError {
-        match e.is_timeout() {
-            true => ApiError::Timeout { tries: 1, after: self.settings.timeout },
-            false => ApiError::Broken { tries: 1, why: shown(&deepest(e), &self.key) },
         }
     }
 }
