@@ -88,17 +88,6 @@ fn exact(text: impl Into<CompactString>) -> FieldValue {
     FieldValue::Exact(SqlValue::Text(text.into()))
 }
 
-fn instant(text: &str) -> Option<FieldValue> {
-    let (canonical, is_exact) = Instant::canonical(text).ok()?;
-    let value = SqlValue::Text(canonical);
-    Some(if is_exact { FieldValue::Exact(value) } else { FieldValue::Truncated(value) })
-}
-
-fn integer(source: &str) -> Option<i64> {
-    // 12.0 and 1e3 are integers in JSON but not in the reference: they are kept verbatim in `extra`.
-    source.parse().ok().filter(|_| source != "-0")
-}
-
 /// A JSON number as a double, if its text is the shortest form of that double.
 fn real(source: &str) -> Option<f64> {
     if !source.starts_with(|c: char| c == '-' || c.is_ascii_digit()) {
@@ -127,8 +116,13 @@ pub fn standard(kind: FieldKind, raw: &RawValue) -> FieldValue {
         FieldKind::Text | FieldKind::Id => string(raw).map(exact),
         // An empty one names no version.
         FieldKind::Etag => string(raw).filter(|etag| !etag.is_empty()).map(exact),
-        FieldKind::Instant => instant(&string(raw)?),
-        FieldKind::Integer => integer(raw.get()).map(number),
+        FieldKind::Instant => {
+            let (canonical, is_exact) = Instant::canonical(&string(raw)?).ok()?;
+            let value = SqlValue::Text(canonical);
+            Some(if is_exact { FieldValue::Exact(value) } else { FieldValue::Truncated(value) })
+        }
+        // 12.0 and 1e3 are integers in JSON but not in the reference: they are kept verbatim in `extra`.
+        FieldKind::Integer => raw.get().parse().ok().filter(|_| raw.get() != "-0").map(number),
         FieldKind::Boolean => raw.get().parse::<bool>().ok().map(|value| number(value.into())),
         FieldKind::Number => real(raw.get()).map(|value| FieldValue::Exact(SqlValue::Real(value))),
         FieldKind::Value { .. } if raw.get().starts_with('"') => string(raw).map(exact),

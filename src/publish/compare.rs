@@ -139,7 +139,8 @@ where
     F: FnOnce(&Moment<'_>, &Publication, &TargetState) -> Result<T, PublishError> + Send + 'static,
 {
     let found = sides.read(move |moment, publication, state| {
-        let is_waiting = follow::is_waiting(moment, publication, state)?;
+        let is_waiting =
+            moment.others_follow(state.changed)? || !follow::differing(moment, publication, state)?.is_empty();
         if is_waiting { Ok(None) } else { read(moment, publication, state).map(Some) }
     });
     let found = found.await?;

@@ -119,15 +119,6 @@ impl Sides<'_> {
     }
 }
 
-/// Whether something waits to be sent that changes rows of other records than those that changed.
-pub(super) fn is_waiting(
-    moment: &Moment<'_>,
-    publication: &Publication,
-    state: &TargetState,
-) -> Result<bool, StoreError> {
-    Ok(moment.others_follow(state.changed)? || !differing(moment, publication, state)?.is_empty())
-}
-
 fn read(moment: &Moment<'_>, publication: &Publication, state: &TargetState) -> Result<Batch, PublishError> {
     let span = feed::span(moment.tx)?;
     let changes = Unsent::read(moment, publication, state)?;
@@ -145,7 +136,11 @@ fn read(moment: &Moment<'_>, publication: &Publication, state: &TargetState) -> 
 }
 
 /// The tables that show something else than they were loaded with.
-fn differing(moment: &Moment<'_>, publication: &Publication, state: &TargetState) -> Result<Vec<String>, StoreError> {
+pub(super) fn differing(
+    moment: &Moment<'_>,
+    publication: &Publication,
+    state: &TargetState,
+) -> Result<Vec<String>, StoreError> {
     let mut differing = Vec::new();
     for table in publication.open_tables().filter(|table| state.is_loaded(table)) {
         let digest = sides::digest(moment, publication, table)?;

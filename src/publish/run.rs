@@ -139,8 +139,6 @@ pub(super) async fn note_failure(settings: &PublishSettings, why: String, now: I
     note.await
 }
 
-const LOCK: &str = ".publish.lock";
-
 struct PublishLock(File);
 
 impl Drop for PublishLock {
@@ -158,7 +156,7 @@ impl PublishLock {
         if !settings.mirror.exists() {
             return Err(StoreError::Missing { path: settings.mirror.clone() }.into());
         }
-        let path = beside(&settings.mirror, LOCK);
+        let path = beside(&settings.mirror, ".publish.lock");
         let failed = |source| StoreError::Io { path: path.clone(), source };
         let file = regular_file::open_or_create_own(&path, 0o600).map_err(failed)?;
         match file.try_lock() {
