@@ -96,8 +96,8 @@ async fn compare_table(
         return Ok(());
     }
     let (name, mut waits) = (table.name, 0);
-    let mut after = None::<Vec<SqlValue>>;
-    loop {
+    let (mut after, mut is_end) = (None::<Vec<SqlValue>>, false);
+    while !is_end {
         let from = after.clone();
         let page = settled(sides, &mut waits, move |moment, publication, state| {
             let Some(table) = publication.table(name) else { return Ok(Default::default()) };
@@ -111,24 +111,21 @@ async fn compare_table(
         let Some((rows, next, count, has_names)) = page.await? else { continue };
         found.rows += count;
         note_differing(sides, table, &rows, has_names, found).await?;
+        is_end = next.is_none();
         after = next;
-        if after.is_none() {
-            break;
-        }
     }
-    let mut after = None;
-    loop {
+    let (mut after, mut is_end) = (None, false);
+    while !is_end {
         let (keys, next) = sides.database.page_of_keys(table, after.as_deref()).await?;
         let extra = settled(sides, &mut waits, move |moment, publication, state| {
             Ok(extra(moment, publication, state, name, keys)?)
         });
         let Some(extra) = extra.await? else { continue };
         extra.iter().for_each(|key| found.note(table, key, None, CopyDifferenceKind::Extra));
+        is_end = next.is_none();
         after = next;
-        if after.is_none() {
-            return Ok(());
-        }
     }
+    Ok(())
 }
 
 /// Reads the mirror if nothing waits to be sent that changes rows of other records than those that changed. Otherwise that
