@@ -7,8 +7,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-pub use crate::model::Purpose;
-use crate::model::{Instant, RequestOrder, Ru};
+use crate::model::{Instant, Purpose, RequestOrder, Ru};
 
 /// A boxed future, so that the meter can be a trait object.
 pub type MeterFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

@@ -1,7 +1,5 @@
 //! When a failed attempt is retried: bounded in number, in time, and in consecutive 429s.
 //!
-//! Requested waits are not handled here: the meter holds the next attempt, and all others.
-//!
 //! The delays are `backoff`'s exponential policy. The bounds are implemented here, because that policy does not count
 //! attempts and measures real time, not the time of the injected clock; so is the jitter, because that of the policy
 //! takes its random numbers from nobody.
@@ -14,7 +12,7 @@ use backoff::exponential::ExponentialBackoff;
 
 use super::error::ApiError;
 use super::error_class::ErrorClass;
-use super::settings::{Jitter, spread};
+use super::settings::Jitter;
 
 /// Consecutive 429s before a request fails: the meter waits for the end of the hold between them.
 const MAX_HOLDS: u32 = 8;
@@ -71,9 +69,11 @@ impl Retries {
         }
     }
 
+    /// Half of the policy's delay to one and a half times as much, in whole milliseconds.
     fn delay(&mut self) -> Duration {
         let delay = self.delays.next_backoff().unwrap_or(self.delays.max_interval);
-        spread(delay, &self.jitter)
+        let fraction = (self.jitter)().clamp(0.0, 1.0);
+        Duration::from_millis((delay.as_millis() as f64 * (0.5 + fraction)) as u64)
     }
 }
 
@@ -92,6 +92,17 @@ mod tests {
     fn status(status: u16) -> ApiError {
         let key = ApiKey::new("k").unwrap();
         ApiError::Status(Box::new(Rejection::read(status, br#"{"error":"E","message":"m"}"#, &key)))
+    }
+
+    #[test]
+    fn delays_are_spread_by_half_around_that_of_the_policy() {
+        let first = |fraction| {
+            let mut retries = Retries::new(5, Duration::from_secs(120), Arc::new(move || fraction));
+            retries.after(&status(503), Duration::ZERO).unwrap().as_millis()
+        };
+        assert_eq!([0.0, 0.25, 0.5, 1.0].map(first), [250, 375, 500, 750]);
+        // A source that breaks its promise causes no hot loop.
+        assert_eq!([-7.0, 9.0, f64::INFINITY].map(first), [250, 750, 750]);
     }
 
     #[test]

@@ -12,9 +12,8 @@ use reqwest::header::{CONTENT_TYPE, HeaderName, HeaderValue, IF_MATCH};
 use reqwest::{Method, RequestBuilder};
 use serde_json::value::RawValue;
 
-use super::admission::{Attempt, AttemptOutcome, Meter, Purpose, UnderWay};
+use super::admission::{Attempt, AttemptOutcome, Meter, UnderWay};
 use super::attempts::Retries;
-use super::base_url::BaseUrl;
 use super::decode::{self, ListPage};
 use super::error::ApiError;
 use super::error_class::ErrorClass;
@@ -23,7 +22,7 @@ use super::pace::Gate;
 use super::query::{ENCODED, ListQuery};
 use super::settings::ClientSettings;
 use super::transport::{HttpAttempt, HttpTransport, ServiceAnswer};
-use crate::model::{Clock, ClockReading, Etag, Instant, Layout, Object, RecordId, RequestStamp, Ru};
+use crate::model::{Clock, ClockReading, Etag, Instant, Layout, Object, Purpose, RecordId, RequestStamp, Ru};
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
@@ -46,7 +45,6 @@ impl From<PatchError> for ApiError {
 pub struct Client(Arc<Inner>);
 
 struct Inner {
-    settings: ClientSettings,
     transport: HttpTransport,
     fingerprint: String,
     clock: Arc<dyn Clock>,
@@ -70,9 +68,8 @@ impl Client {
     ) -> Result<Client, ApiError> {
         let fingerprint = key.fingerprint();
         Ok(Client(Arc::new(Inner {
-            transport: HttpTransport::new(&settings, key)?,
             gate: Gate::new(settings.concurrency),
-            settings,
+            transport: HttpTransport::new(settings, key)?,
             fingerprint,
             clock,
             meter,
@@ -81,16 +78,12 @@ impl Client {
         })))
     }
 
-    pub fn base_url(&self) -> &BaseUrl {
-        &self.0.settings.base_url
+    pub fn settings(&self) -> &ClientSettings {
+        &self.0.transport.settings
     }
 
     pub fn key_fingerprint(&self) -> &str {
         &self.0.fingerprint
-    }
-
-    pub fn tries(&self) -> u32 {
-        self.0.settings.tries
     }
 
     /// The number of requests that may be in flight now.
@@ -127,7 +120,7 @@ impl Client {
     ) -> Result<(ServiceAnswer, ListPage), ApiError> {
         query.check().map_err(ApiError::Query)?;
         let request = self.request(Method::GET, &query.to_address())?;
-        let resource = query.resource();
+        let resource = query.resource;
         let check = |body: &[u8]| match decode::page(resource, body, layout) {
             Ok(page) => Ok(Ok(page)),
             Err(error) => decode::next_cursor(body).map(|_| Err(error)).map_err(|e| e.to_string()),
@@ -178,7 +171,7 @@ impl Client {
     }
 
     fn request(&self, method: Method, address: &str) -> Result<RequestBuilder, ApiError> {
-        let url = self.0.settings.base_url.address(address);
+        let url = self.settings().base_url.address(address);
         Ok(self.0.transport.request(method, url.ok_or(ApiError::Unsendable { what: "identifier" })?))
     }
 
@@ -191,7 +184,7 @@ impl Client {
         (cost, purpose): (Ru, Purpose),
         check: impl Fn(&[u8]) -> Result<T, String>,
     ) -> Result<(ServiceAnswer, T), PatchError> {
-        let Inner { settings, clock, meter, gate, transport, .. } = &*self.0;
+        let (Inner { clock, meter, gate, transport, .. }, settings) = (&*self.0, self.settings());
         let mut retries = Retries::new(settings.tries, settings.patience, settings.jitter.clone());
         let attempt = Attempt { cost, purpose };
         let mut unanswered = false;
@@ -228,7 +221,7 @@ impl Client {
             }
             drop(permit);
             let now = clock.now();
-            let delay = retries.after(&error, now.since(asked.at));
+            let delay = retries.after(&error, now.since(asked.at.wall));
             let may_be_of_a_record = matches!(error, ApiError::Broken { .. } | ApiError::Timeout { .. })
                 || error.status().is_some_and(|status| status >= 500);
             let is_final = once && may_be_of_a_record;
@@ -270,6 +263,7 @@ fn is_json(body: &[u8]) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::BaseUrl;
     use percent_encoding::percent_decode_str;
     use proptest::prelude::*;
 

@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 
 use crate::model::catalogue::{FieldProjection, Resource};
 use crate::model::custom::{Choice, Layout};
-use crate::model::field_value::{self, FieldValue, SqlValue};
+use crate::model::field_value::{self, FieldValue};
 use crate::model::ids::{Cursor, FieldKey, RecordId};
 use crate::model::instant::Instant;
 use crate::model::record::{Extra, Record};
@@ -123,6 +123,7 @@ fn record(resource: Resource, of_detail: bool, item: &RawValue, layout: &Layout)
     let slots = resource.object().map_or(0, |object| layout.of(object).fields().len());
     let is_excluded =
         |index: usize| resource.object().is_some_and(|object| layout.exclusions.takes_field(object, index));
+    let absent = |count| vec![FieldValue::Absent; count];
     let mut out = Record { fields: absent(fields.len()), custom: absent(slots), ..Record::default() };
     let mut id = None;
     for (Name(name), value) in members(item)? {
@@ -149,14 +150,14 @@ fn record(resource: Resource, of_detail: bool, item: &RawValue, layout: &Layout)
                             Some(index) => {
                                 standard(&mut out, resource, *index, of_detail, value, (&name, &inner_name));
                             }
-                            None => inexact(&mut out, of_detail).keep_nested(&name, &inner_name, value),
+                            None => inexact(&mut out, of_detail).keep(&name, &inner_name, value),
                         }
                     }
                 } else {
                     out.inexact += 1;
                     // It may hold the value of an excluded member.
                     if !group.values().any(|index| is_excluded(*index)) {
-                        out.extra.keep(&name, value);
+                        out.extra.keep("", &name, value);
                     }
                     group.values().for_each(|index| out.fields[*index] = FieldValue::Unrepresentable);
                 }
@@ -165,7 +166,7 @@ fn record(resource: Resource, of_detail: bool, item: &RawValue, layout: &Layout)
                 custom_values(&mut out, resource, of_detail, value, layout);
             }
             None if name == "options" && resource == Resource::CustomFields => options(&mut out, value),
-            None => inexact(&mut out, of_detail).keep(&name, value),
+            None => inexact(&mut out, of_detail).keep("", &name, value),
         }
     }
     out.id = id?;
@@ -190,12 +191,8 @@ fn inexact(out: &mut Record, of_detail: bool) -> &mut Extra {
     if of_detail { &mut out.detail_extra } else { &mut out.extra }
 }
 
-fn absent(count: usize) -> Vec<FieldValue<SqlValue>> {
-    std::iter::repeat_with(|| FieldValue::Absent).take(count).collect()
-}
-
 fn instant(raw: &RawValue) -> Option<Instant> {
-    Instant::read(&field_value::string(raw)?).ok().map(|(instant, _)| instant)
+    Instant::read(&field_value::string(raw)?).map(|(instant, _)| instant)
 }
 
 /// A record's identifier: its text, or the digits of a number.
@@ -220,10 +217,10 @@ fn standard(
     // A list that contains a detail field violates its projection: the value is kept in `extra`, but not treated as a
     // detail.
     let misplaced = field.projection == FieldProjection::Detail && !of_detail;
-    let decoded = if misplaced { FieldValue::Unrepresentable } else { field_value::standard(field.kind, Some(value)) };
+    let decoded = if misplaced { FieldValue::Unrepresentable } else { field_value::standard(field.kind, value) };
     if matches!(decoded, FieldValue::Unrepresentable | FieldValue::Truncated(_)) {
         let extra = inexact(out, field.projection == FieldProjection::Detail && !misplaced);
-        extra.keep_nested(object, name, value);
+        extra.keep(object, name, value);
     }
     out.fields[index] = if misplaced { FieldValue::Absent } else { decoded };
 }
@@ -233,7 +230,7 @@ fn custom_values(out: &mut Record, resource: Resource, of_detail: bool, value: &
     let Some(object) = resource.object() else { return };
     let fields = layout.of(object);
     // The values that this projection has.
-    let mut set_all = |unknown: FieldValue<SqlValue>| {
+    let mut set_all = |unknown: FieldValue| {
         for (field, value) in fields.fields().iter().zip(&mut out.custom) {
             if of_detail || !field.data_type.detail_only() {
                 *value = unknown.clone();
@@ -249,7 +246,7 @@ fn custom_values(out: &mut Record, resource: Resource, of_detail: bool, value: &
         set_all(FieldValue::Unrepresentable);
         out.inexact += 1;
         if !layout.exclusions.takes_part_of(object.table(), WIRE) {
-            out.extra.keep(WIRE, value);
+            out.extra.keep("", WIRE, value);
         }
         return;
     };
@@ -268,13 +265,13 @@ fn custom_values(out: &mut Record, resource: Resource, of_detail: bool, value: &
             if value.get() == "null" {
                 out.null_keys.push(FieldKey::new(&*key));
             } else {
-                inexact(out, of_detail).keep_nested(WIRE, &key, value);
+                inexact(out, of_detail).keep(WIRE, &key, value);
             }
             continue;
         };
-        let decoded = field_value::custom(field.data_type, Some(value));
+        let decoded = field_value::custom(field.data_type, value);
         if matches!(decoded, FieldValue::Unrepresentable | FieldValue::Truncated(_)) {
-            inexact(out, of_detail && field.data_type.detail_only()).keep_nested(WIRE, &key, value);
+            inexact(out, of_detail && field.data_type.detail_only()).keep(WIRE, &key, value);
         }
         out.custom[slot] = decoded;
     }
@@ -298,7 +295,7 @@ fn options(out: &mut Record, value: &RawValue) {
     // Of what is no list, nothing is known.
     out.options = is_list.then_some(choices);
     if !fits {
-        inexact(out, false).keep("options", value);
+        inexact(out, false).keep("", "options", value);
     }
 }
 

@@ -22,7 +22,7 @@ fn list(items: &str) -> ListPage {
     page(Resource::Contacts, body.as_bytes(), &layout()).unwrap()
 }
 
-fn decoded<'a>(record: &'a Record, wire: &str) -> &'a FieldValue<SqlValue> {
+fn decoded<'a>(record: &'a Record, wire: &str) -> &'a FieldValue {
     let index = Resource::Contacts.fields().iter().position(|f| f.wire == wire).unwrap();
     &record.fields[index]
 }

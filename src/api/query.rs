@@ -60,8 +60,8 @@ pub enum SortBy {
 #[must_use]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListQuery {
-    resource: Resource,
-    limit: PageSize,
+    pub resource: Resource,
+    pub limit: PageSize,
     sort: Option<SortBy>,
     count: bool,
     definitions: (Object, bool),
@@ -93,18 +93,6 @@ impl ListQuery {
     /// The definitions of an object, ACTIVE or ARCHIVED (*GET /custom-field-definitions*).
     pub fn definitions_of(object: Object, active: bool) -> ListQuery {
         ListQuery { definitions: (object, active), ..ListQuery::new(Resource::CustomFields) }
-    }
-
-    pub fn resource(&self) -> Resource {
-        self.resource
-    }
-
-    pub fn page_size(&self) -> PageSize {
-        self.limit
-    }
-
-    pub fn cursor(&self) -> Option<&Cursor> {
-        self.cursor.as_ref()
     }
 
     /// Why it is not sent, if it breaks a rule.

@@ -66,12 +66,11 @@ pub(crate) struct HttpTransport {
     http: reqwest::Client,
     key: ApiKey,
     authorization: HeaderValue,
-    timeout: Duration,
-    max_body: usize,
+    pub settings: ClientSettings,
 }
 
 impl HttpTransport {
-    pub(crate) fn new(settings: &ClientSettings, key: ApiKey) -> Result<HttpTransport, ApiError> {
+    pub(crate) fn new(settings: ClientSettings, key: ApiKey) -> Result<HttpTransport, ApiError> {
         install_tls();
         let mut builder = reqwest::Client::builder()
             .user_agent(concat!("crm-mirror/", env!("CARGO_PKG_VERSION")))
@@ -91,7 +90,7 @@ impl HttpTransport {
         }
         let http = builder.build().map_err(|e| ApiError::Setup { why: shown(&deepest(&e), &key) })?;
         let authorization = key.header().ok_or(ApiError::Unsendable { what: "API key" })?;
-        Ok(HttpTransport { http, key, authorization, timeout: settings.timeout, max_body: settings.max_body })
+        Ok(HttpTransport { http, key, authorization, settings })
     }
 
     pub(crate) fn request(&self, method: Method, url: Url) -> RequestBuilder {
@@ -115,7 +114,7 @@ impl HttpTransport {
         let header =
             |name| headers.get(name).and_then(|value: &HeaderValue| std::str::from_utf8(value.as_bytes()).ok());
         let (after, date) = (header(RETRY_AFTER.as_str()), header(DATE.as_str()).and_then(Instant::from_http_date));
-        let now = date.unwrap_or(asked.at);
+        let now = date.unwrap_or(asked.at.wall);
         let body = self.read(&mut response).await;
         if is_success {
             // Some services send a wait with every answer; a wait of zero is none.
@@ -144,13 +143,17 @@ impl HttpTransport {
     }
 
     async fn read(&self, response: &mut reqwest::Response) -> Result<Bytes, ApiError> {
-        let limit = self.max_body;
+        let limit = self.settings.max_body;
         let announced = response.content_length().unwrap_or(0);
         if announced > limit as u64 {
             return Err(ApiError::TooLarge { limit });
         }
+        let broken = |e: reqwest::Error| match e.is_timeout() {
+            true => ApiError::Timeout { tries: 1, after: self.settings.timeout },
+            false => ApiError::Broken { tries: 1, why: shown(&deepest(&e), &self.key) },
+        };
         let mut body = Vec::with_capacity(announced.min(256 * 1024) as usize);
-        while let Some(piece) = response.chunk().await.map_err(|e| self.broken(&e))? {
+        while let Some(piece) = response.chunk().await.map_err(broken)? {
             if body.len() + piece.len() > limit {
                 return Err(ApiError::TooLarge { limit });
             }
@@ -168,16 +171,9 @@ impl HttpTransport {
         } else if e.is_connect() {
             ApiError::Unreachable { tries: 1, why: why() }
         } else if e.is_timeout() {
-            ApiError::Timeout { tries: 1, after: self.timeout }
+            ApiError::Timeout { tries: 1, after: self.settings.timeout }
         } else {
             ApiError::NoAnswer { tries: 1, why: why() }
-        }
-    }
-
-    fn broken(&self, e: &reqwest::Error) -> ApiError {
-        match e.is_timeout() {
-            true => ApiError::Timeout { tries: 1, after: self.timeout },
-            false => ApiError::Broken { tries: 1, why: shown(&deepest(e), &self.key) },
         }
     }
 }

@@ -92,7 +92,7 @@ impl Ledger {
             let into = Duration::from_nanos_u128(passed.since(self.since).as_nanos() % limits.window().as_nanos());
             let (since, window) = (passed.minus(into), self.window.wrapping_add(1));
             ledger = Ledger { since, used: self.under_way, window, ..self };
-            if !now.is_comparable(&before) {
+            if now.measured_since(&before).is_none() {
                 ledger.since = limits.aligned(ledger.since);
             }
         }

@@ -27,19 +27,15 @@ pub struct ClockReading {
 }
 
 impl ClockReading {
-    /// How long after `earlier` this is: by the monotonic clock if both readings are comparable, else by the wall
-    /// clock. Never negative.
-    pub fn since(&self, earlier: &ClockReading) -> Duration {
-        match (self.monotonic, earlier.monotonic) {
-            (Some(now), Some(then)) if now.boot == then.boot => {
-                Duration::from_micros(now.micros.saturating_sub(then.micros))
-            }
-            _ => self.wall.since(earlier.wall),
-        }
+    /// How long after `earlier` this is by the monotonic clock, if both readings are of one boot. Never negative.
+    pub fn measured_since(&self, earlier: &ClockReading) -> Option<Duration> {
+        let (now, then) = self.monotonic.zip(earlier.monotonic).filter(|(now, then)| now.boot == then.boot)?;
+        Some(Duration::from_micros(now.micros.saturating_sub(then.micros)))
     }
 
-    pub fn is_comparable(&self, other: &ClockReading) -> bool {
-        self.monotonic.zip(other.monotonic).is_some_and(|(a, b)| a.boot == b.boot)
+    /// The same, by the wall clock if the monotonic one does not say.
+    pub fn since(&self, earlier: &ClockReading) -> Duration {
+        self.measured_since(earlier).unwrap_or_else(|| self.wall.since(earlier.wall))
     }
 }
 
@@ -55,7 +51,9 @@ pub trait Clock: Send + Sync + std::fmt::Debug {
     fn reading(&self) -> ClockReading {
         self.now().into()
     }
-    fn sleep_until(&self, when: Instant) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
+    fn sleep_until(&self, when: Instant) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(tokio::time::sleep(when.since(self.now())))
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -68,10 +66,6 @@ impl Clock for SystemClock {
 
     fn reading(&self) -> ClockReading {
         ClockReading { wall: self.now(), monotonic: system_monotonic() }
-    }
-
-    fn sleep_until(&self, when: Instant) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
-        Box::pin(tokio::time::sleep(when.since(self.now())))
     }
 }
 

@@ -28,13 +28,9 @@ impl ColumnName {
             .collect();
         let free = |name: &str| !(taken.contains(name) || with_num && taken.contains(&format!("{name}_num")));
         let first = format!("{PREFIX}{plain}");
-        let name = if free(&first) {
-            first
-        } else {
-            // Terminates: `taken` is finite and every number makes another name.
-            (2_u64..).map(|n| numbered(&first, n)).find(|name| free(name)).unwrap_or(first)
-        };
-        ColumnName(name.into())
+        // Terminates: `taken` is finite and every number makes another name.
+        let mut names = std::iter::once(first.clone()).chain((2_u64..).map(|n| numbered(&first, n)));
+        ColumnName(names.find(|name| free(name)).unwrap_or_default().into())
     }
 
     /// Whether a column can be that of a key, whatever other names are taken.

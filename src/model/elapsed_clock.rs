@@ -27,7 +27,7 @@ impl ElapsedClock {
     pub fn at(self, now: ClockReading) -> ElapsedClock {
         let before = self.reading();
         let passed = now.since(&before);
-        let measured = if now.is_comparable(&before) { passed } else { Duration::ZERO };
+        let measured = now.measured_since(&before).unwrap_or_default();
         let expected = before.wall.plus(passed);
         let was_set = expected.since(now.wall).max(now.wall.since(expected)) >= SET_CLOCK;
         ElapsedClock(
@@ -58,8 +58,8 @@ impl ElapsedClock {
     /// By how much the wall clock was set back since the last reading; zero if the monotonic clock was lost meanwhile.
     pub fn set_back_by(&self, now: ClockReading) -> Duration {
         let before = self.reading();
-        let by = before.wall.plus(now.since(&before)).since(now.wall);
-        if now.is_comparable(&before) && by >= SET_CLOCK { by } else { Duration::ZERO }
+        let by = now.measured_since(&before).map(|passed| before.wall.plus(passed).since(now.wall));
+        by.filter(|by| *by >= SET_CLOCK).unwrap_or_default()
     }
 }
 

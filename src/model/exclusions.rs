@@ -15,7 +15,7 @@ const NEEDED: [&str; 4] = ["id", "etag", "created_at", "updated_at"];
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Exclusions {
     /// Table, if one is named, and column.
-    entries: Vec<(Option<String>, String)>,
+    pub entries: Vec<(Option<String>, String)>,
 }
 
 impl Exclusions {
@@ -65,11 +65,6 @@ impl Exclusions {
 
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
-    }
-
-    /// Table, if one is named, and column.
-    pub fn entries(&self) -> &[(Option<String>, String)] {
-        &self.entries
     }
 
     /// The columns that are named for a table, or for any.
@@ -124,10 +119,9 @@ fn belongs_to(column: &str, name: &str) -> bool {
 
 /// Table and column of what a column of an object's views is made from, where another table has that.
 fn made_from(table: &str, column: &str) -> &'static [(&'static str, &'static str)] {
-    match column {
-        _ if object_of(table).is_none() => &[],
-        "owner_name" => &[("team_members", "first_name"), ("team_members", "last_name")],
-        "company_name" => &[("companies", "name")],
+    match (object_of(table), column) {
+        (Some(_), "owner_name") => &[("team_members", "first_name"), ("team_members", "last_name")],
+        (Some(_), "company_name") => &[("companies", "name")],
         _ => &[],
     }
 }

@@ -14,16 +14,16 @@ use super::decimal;
 use super::instant::Instant;
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum FieldValue<T> {
+pub enum FieldValue {
     /// The projection does not contain the field. A list page never clears a value that only details contain.
     Absent,
     /// A list has null in place of all fields of the group. It may omit them, so the column stays as it is: in doubt, if it
     /// has a value.
     Omitted,
     Null,
-    Exact(T),
+    Exact(SqlValue),
     /// The closest value that the column can hold (of a finer timestamp, for example); the whole value goes to `extra`.
-    Truncated(T),
+    Truncated(SqlValue),
     /// A detail has null in place of all fields of the group: the column is NULL, and what the service has is unknown.
     Withheld,
     /// The value does not fit the column: it goes verbatim into `extra` and the column is NULL.
@@ -80,30 +80,12 @@ pub fn string(raw: &RawValue) -> Option<Cow<'_, str>> {
 }
 
 /// A value that is there as `read` makes it; `None` does not fit the column.
-fn present(
-    raw: Option<&RawValue>,
-    read: impl FnOnce(&RawValue) -> Option<FieldValue<SqlValue>>,
-) -> FieldValue<SqlValue> {
-    match raw {
-        None => FieldValue::Absent,
-        Some(raw) if raw.get() == "null" => FieldValue::Null,
-        Some(raw) => read(raw).unwrap_or(FieldValue::Unrepresentable),
-    }
+fn present(raw: &RawValue, read: impl FnOnce(&RawValue) -> Option<FieldValue>) -> FieldValue {
+    if raw.get() == "null" { FieldValue::Null } else { read(raw).unwrap_or(FieldValue::Unrepresentable) }
 }
 
-fn exact(text: impl Into<CompactString>) -> FieldValue<SqlValue> {
+fn exact(text: impl Into<CompactString>) -> FieldValue {
     FieldValue::Exact(SqlValue::Text(text.into()))
-}
-
-fn instant(text: &str) -> Option<FieldValue<SqlValue>> {
-    let (canonical, is_exact) = Instant::canonical(text).ok()?;
-    let value = SqlValue::Text(canonical);
-    Some(if is_exact { FieldValue::Exact(value) } else { FieldValue::Truncated(value) })
-}
-
-fn integer(source: &str) -> Option<i64> {
-    // 12.0 and 1e3 are integers in JSON but not in the reference: they are kept verbatim in `extra`.
-    source.parse().ok().filter(|_| source != "-0")
 }
 
 /// A JSON number as a double, if its text is the shortest form of that double.
@@ -128,14 +110,19 @@ fn is_as_short(source: &str, value: f64, shortest: &str) -> bool {
         && decimal::same_number(source, &format!("{value:.*}", decimals.len()))
 }
 
-pub fn standard(kind: FieldKind, raw: Option<&RawValue>) -> FieldValue<SqlValue> {
+pub fn standard(kind: FieldKind, raw: &RawValue) -> FieldValue {
     let number = |value| FieldValue::Exact(SqlValue::Int(value));
     present(raw, |raw| match kind {
         FieldKind::Text | FieldKind::Id => string(raw).map(exact),
         // An empty one names no version.
         FieldKind::Etag => string(raw).filter(|etag| !etag.is_empty()).map(exact),
-        FieldKind::Instant => instant(&string(raw)?),
-        FieldKind::Integer => integer(raw.get()).map(number),
+        FieldKind::Instant => {
+            let (canonical, is_exact) = Instant::canonical(&string(raw)?).ok()?;
+            let value = SqlValue::Text(canonical);
+            Some(if is_exact { FieldValue::Exact(value) } else { FieldValue::Truncated(value) })
+        }
+        // 12.0 and 1e3 are integers in JSON but not in the reference: they are kept verbatim in `extra`.
+        FieldKind::Integer => raw.get().parse().ok().filter(|_| raw.get() != "-0").map(number),
         FieldKind::Boolean => raw.get().parse::<bool>().ok().map(|value| number(value.into())),
         FieldKind::Number => real(raw.get()).map(|value| FieldValue::Exact(SqlValue::Real(value))),
         FieldKind::Value { .. } if raw.get().starts_with('"') => string(raw).map(exact),
@@ -144,7 +131,7 @@ pub fn standard(kind: FieldKind, raw: Option<&RawValue>) -> FieldValue<SqlValue>
 }
 
 /// Converts a custom value to the form of its column (reference, *Custom values*).
-pub fn custom(data_type: DataType, raw: Option<&RawValue>) -> FieldValue<SqlValue> {
+pub fn custom(data_type: DataType, raw: &RawValue) -> FieldValue {
     match data_type {
         DataType::ShortText | DataType::LongText | DataType::SingleSelect => standard(FieldKind::Text, raw),
         DataType::Integer => standard(FieldKind::Integer, raw),
@@ -230,9 +217,8 @@ mod tests {
             (FieldKind::Instant, r#""yesterday""#, FieldValue::Unrepresentable),
             (FieldKind::Instant, "null", FieldValue::Null),
         ] {
-            assert_eq!(standard(kind, Some(&raw(source))), expected, "{kind:?} {source}");
+            assert_eq!(standard(kind, &raw(source)), expected, "{kind:?} {source}");
         }
-        assert_eq!(standard(FieldKind::Text, None), FieldValue::Absent);
     }
 
     #[test]
@@ -252,7 +238,7 @@ mod tests {
             (DataType::Unknown, "\"x\"".into(), FieldValue::Unrepresentable),
             (DataType::LongText, "null".into(), FieldValue::Null),
         ] {
-            assert_eq!(custom(data_type, Some(&raw(&source))), expected, "{data_type:?} {source}");
+            assert_eq!(custom(data_type, &raw(&source)), expected, "{data_type:?} {source}");
         }
     }
 }

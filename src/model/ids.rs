@@ -38,7 +38,6 @@ macro_rules! text_newtype {
                 $name(text.into())
             }
         }
-
     };
 }
 

@@ -18,9 +18,9 @@ pub struct Record {
     pub created_at: Option<Instant>,
     pub updated_at: Option<Instant>,
     /// The standard fields, parallel to the catalogue's table of the resource.
-    pub fields: Vec<FieldValue<SqlValue>>,
+    pub fields: Vec<FieldValue>,
     /// The custom values, by slot of the layout that was used for decoding.
-    pub custom: Vec<FieldValue<SqlValue>>,
+    pub custom: Vec<FieldValue>,
     pub extra: Extra,
     /// The values for `extra` of the detail table; empty for a list item.
     pub detail_extra: Extra,
@@ -73,7 +73,7 @@ impl Record {
     }
 
     #[must_use]
-    pub fn with_field(&self, object: Object, wire: &str, value: FieldValue<SqlValue>) -> Record {
+    pub fn with_field(&self, object: Object, wire: &str, value: FieldValue) -> Record {
         let mut record = self.clone();
         if let Some(place) = object.fields().iter().position(|field| field.wire == wire) {
             record.fields[place] = value;
@@ -91,11 +91,7 @@ impl Extra {
         self.sources.remove(&(object.to_string(), name.to_string()))
     }
 
-    pub fn keep(&mut self, wire: &str, source: &RawValue) {
-        self.keep_nested("", wire, source);
-    }
-
-    pub fn keep_nested(&mut self, object: &str, name: &str, source: &RawValue) {
+    pub fn keep(&mut self, object: &str, name: &str, source: &RawValue) {
         self.sources.insert((object.to_string(), name.to_string()), source.get().to_string());
     }
 
@@ -120,10 +116,10 @@ impl Extra {
             match serde_json::from_str::<BTreeMap<String, Box<RawValue>>>(source.get()) {
                 Ok(inner) if object.has_group(&name) => {
                     for (key, value) in inner {
-                        extra.keep_nested(&name, &key, &value);
+                        extra.keep(&name, &key, &value);
                     }
                 }
-                _ => extra.keep(&name, &source),
+                _ => extra.keep("", &name, &source),
             }
         }
         extra
@@ -141,8 +137,8 @@ mod tests {
     #[test]
     fn extra_round_trips_source_texts() {
         let mut extra = Extra::default();
-        extra.keep("x\"New", &RawValue::from_string("1.10".into()).unwrap());
-        extra.keep_nested("customFields", "big", &RawValue::from_string("1180591620717411303424".into()).unwrap());
+        extra.keep("", "x\"New", &RawValue::from_string("1.10".into()).unwrap());
+        extra.keep("customFields", "big", &RawValue::from_string("1180591620717411303424".into()).unwrap());
         let json = extra.to_json().unwrap();
         assert_eq!(json, r#"{"x\"New":1.10,"customFields":{"big":1180591620717411303424}}"#);
         assert_eq!(Extra::from_json(Object::Contact, &json), extra);

@@ -11,8 +11,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use super::clock::{ClockReading, MonotonicReading};
-use super::instant::Instant;
+use super::clock::ClockReading;
 
 /// The last number, and the open requests in their order.
 #[derive(Clone, Debug, Default)]
@@ -48,19 +47,13 @@ impl RequestOrder {
 /// When a request was sent: the time, for display, and the order, which decides.
 #[derive(Clone, Debug)]
 pub struct RequestStamp {
-    pub at: Instant,
-    pub monotonic: Option<MonotonicReading>,
+    pub at: ClockReading,
     pub order: RequestOrder,
 }
 
 impl RequestStamp {
     pub fn new(now: impl Into<ClockReading>, order: RequestOrder) -> RequestStamp {
-        let ClockReading { wall, monotonic } = now.into();
-        RequestStamp { at: wall, monotonic, order }
-    }
-
-    pub fn reading(&self) -> ClockReading {
-        ClockReading { wall: self.at, monotonic: self.monotonic }
+        RequestStamp { at: now.into(), order }
     }
 }
 

@@ -31,10 +31,6 @@ impl Ru {
     pub const fn saturating_sub(self, other: Ru) -> Ru {
         Ru(self.0.saturating_sub(other.0))
     }
-
-    pub fn checked_sub(self, other: Ru) -> Option<Ru> {
-        self.0.checked_sub(other.0).map(Ru)
-    }
 }
 
 impl Add for Ru {

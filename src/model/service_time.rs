@@ -102,8 +102,7 @@ impl ServiceTime {
 
     /// The time since the last reading, where it is certain.
     fn passed(&self, now: ClockReading) -> Option<Duration> {
-        let then = ClockReading { wall: self.wall?, monotonic: self.monotonic };
-        now.is_comparable(&then).then(|| now.since(&then))
+        now.measured_since(&ClockReading { wall: self.wall?, monotonic: self.monotonic })
     }
 }
 

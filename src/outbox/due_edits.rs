@@ -1,8 +1,7 @@
 //! Determines when the next edit is due; the daemon uses it independently of its schedule.
 //!
-//! The daemon checks once a second if write-back is on. Unless the file was written, a check reads only a number that
-//! SQLite keeps in memory. It needs no notification from the program that wrote, because a stock SQLite shell sends
-//! none.
+//! The daemon checks once a second if write-back is on, because a stock SQLite shell notifies nobody of an edit. Unless the
+//! file was written, a check reads only a number that SQLite keeps in memory.
 //!
 //! # Invariants
 //! - A queued edit is due at once, a failed one when its delays are over, even if the schedule is off.
@@ -34,11 +33,6 @@ impl EditWatch {
         EditWatch { path: path.to_path_buf(), reader: KeptReader::default(), signalled: None }
     }
 
-    /// When the next edit is due: now or earlier if it can be sent at once; `None` if no edit is waiting.
-    pub fn next_due(&mut self, now: Instant) -> Result<Option<Instant>, StoreError> {
-        Ok(self.outlook(now)?.0)
-    }
-
     pub fn is_due(&mut self, now: Instant) -> Result<bool, StoreError> {
         let (due, step) = self.outlook(now)?;
         let again = self.signalled.is_none_or(|(known, at)| known != step || now < at || now.since(at) >= AGAIN_AFTER);
@@ -49,8 +43,8 @@ impl EditWatch {
         Ok(is_due)
     }
 
-    /// When the next edit is due, and the newest step.
-    fn outlook(&mut self, now: Instant) -> Result<(Option<Instant>, i64), StoreError> {
+    /// When the next edit is due, now or earlier if it can be sent at once, `None` if no edit is waiting; and the newest step.
+    pub fn outlook(&mut self, now: Instant) -> Result<(Option<Instant>, i64), StoreError> {
         let read = |outlook: &OutboxOutlook| (delay::next_due(&outlook.waiting, now), outlook.newest_step);
         self.reader.watch(&self.path, OutboxOutlook::read, read)
     }
@@ -74,14 +68,14 @@ mod tests {
             Store::open(path).unwrap().close().await;
         }
         let mut watch = EditWatch::new(&path);
-        assert_eq!(watch.next_due(at(0)).unwrap(), None);
+        assert_eq!(watch.outlook(at(0)).unwrap().0, None);
         sql(
             &restored,
             "INSERT INTO outbox (object_type, record_id, source, fields, queued_at)
              VALUES ('contact', 'a', 'sql', '{\"position\":[\"A\",\"B\"]}', '2026-03-01T12:00:00.000000Z')",
         );
         std::fs::rename(&restored, &path).unwrap();
-        assert_eq!(watch.next_due(at(0)).unwrap(), Some(at(0)));
+        assert_eq!(watch.outlook(at(0)).unwrap().0, Some(at(0)));
     }
 
     fn sql(path: &Path, sql: &str) {
@@ -95,7 +89,7 @@ mod tests {
         let mut watch = EditWatch::new(&path);
         assert!(watch.is_due(at(0)).is_err(), "there is no mirror yet");
         Store::open(&path).unwrap().close().await;
-        assert_eq!(watch.next_due(at(0)).unwrap(), None);
+        assert_eq!(watch.outlook(at(0)).unwrap().0, None);
         assert!(!watch.is_due(at(0)).unwrap());
 
         sql(
@@ -120,17 +114,17 @@ mod tests {
             &path,
             &format!("INSERT INTO outbox_delays VALUES ('contact', 'record', 'a', 1, 1, '{until}', '{until}', 'k')"),
         );
-        assert_eq!(watch.next_due(at(63)).unwrap(), Some(until));
+        assert_eq!(watch.outlook(at(63)).unwrap().0, Some(until));
         assert!(!watch.is_due(at(99)).unwrap() && !EditWatch::new(&path).is_due(at(99)).unwrap());
         assert!(watch.is_due(at(122)).unwrap());
 
         sql(&path, "UPDATE outbox SET state = 'conflict'");
-        assert_eq!(watch.next_due(at(200)).unwrap(), None, "a conflict needs a decision");
+        assert_eq!(watch.outlook(at(200)).unwrap().0, None, "a conflict needs a decision");
         sql(
             &path,
             "INSERT INTO outbox (object_type, record_id, source, fields, queued_at)
              VALUES ('contact', 'a', 'sql', '{\"language\":[\"A\",\"B\"]}', '2026-03-01T12:00:00.000000Z')",
         );
-        assert_eq!(watch.next_due(at(200)).unwrap(), None, "and so do the edits behind it");
+        assert_eq!(watch.outlook(at(200)).unwrap().0, None, "and so do the edits behind it");
     }
 }

@@ -20,7 +20,6 @@ use crate::model::{
 };
 use crate::store::{Edit, EditStep, MirrorTx, StoreError};
 
-/// What a record's edits need next.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum NextStep {
     /// Nothing now: they wait.

@@ -69,7 +69,6 @@ impl PatchOutcome {
         }
     }
 
-    /// Whether it left this machine.
     pub(super) const fn was_sent(self) -> bool {
         !matches!(self, PatchOutcome::NotSent | PatchOutcome::NotAdmitted)
     }

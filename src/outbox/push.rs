@@ -1,9 +1,8 @@
 //! Sends the waiting edits: the dependencies, the transaction of each step, the requests, and the workers. Other modules
 //! decide what to send and what an answer means.
 //!
-//! Records are processed concurrently, as the client's pace allows; the edits of one record are sent in order. A
-//! request is durably stored before its first byte is sent; its answer and the resulting changes of the mirror are one
-//! transaction.
+//! Records are processed concurrently, as the client's pace allows; the edits of one record are sent in order. An answer
+//! and the resulting changes of the mirror are one transaction.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -76,7 +75,7 @@ impl Pusher {
             while let Some((object, id)) = pass.pop() {
                 let record = RecordPush { pusher: self, pass, object, id: &id };
                 if let Err(error) = record.push().await {
-                    pass.close();
+                    lock(&pass.records).clear();
                     return Err(error);
                 }
             }
@@ -215,7 +214,6 @@ impl RecordPush<'_> {
         }
     }
 
-    /// Sends a request and processes its answer.
     async fn send(&self, request: StoredRequest) -> Result<NextStep, OutboxError> {
         let RecordPush { pusher, pass, object, id } = *self;
         pusher.store.lock.note_request(request.number)?;

@@ -72,22 +72,14 @@ pub struct Pushed {
 impl Pushed {
     /// Counts an edit that finished, or needs a decision.
     pub(super) fn ended(&mut self, of: (Object, &RecordId), id: i64, state: EditState, why: &str) {
-        let state = match state {
-            EditState::Applied => {
-                self.push.applied += 1;
-                return;
-            }
-            EditState::Conflict => {
-                self.push.conflicts += 1;
-                "is in conflict"
-            }
-            EditState::Rejected => {
-                self.push.rejected += 1;
-                "was rejected"
-            }
+        let (count, state) = match state {
+            EditState::Applied => (&mut self.push.applied, None),
+            EditState::Conflict => (&mut self.push.conflicts, Some("is in conflict")),
+            EditState::Rejected => (&mut self.push.rejected, Some("was rejected")),
             _ => return,
         };
-        let (object, record) = of;
+        *count += 1;
+        let (Some(state), (object, record)) = (state, of) else { return };
         let text = format!("Edit {id} of {object} {record} {state}: {why}; `crm-mirror outbox show {id}`");
         self.attention.push((id, text));
     }
@@ -109,10 +101,6 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl PushPass {
     pub(super) fn pop(&self) -> Option<(Object, RecordId)> {
         lock(&self.records).pop_front()
-    }
-
-    pub(super) fn close(&self) {
-        lock(&self.records).clear();
     }
 
     /// Adds what a transaction found, and logs the edits that need attention.

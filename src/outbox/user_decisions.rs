@@ -100,7 +100,6 @@ pub fn decide_all(
     still.map(|line| decide(tx, line.id, decision, now)).collect()
 }
 
-/// An edit that a person decides on.
 struct DecidedEdit<'a, 'b> {
     tx: &'a MirrorTx<'b>,
     line: &'a Edit,

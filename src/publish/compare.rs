@@ -11,7 +11,7 @@ use serde::Serialize;
 use tokio_postgres::types::{ToSql, Type};
 
 use super::database::in_parts;
-use super::row::{PgRow, PublishedRows};
+use super::row::PublishedRows;
 use super::sides::Sides;
 use super::state::TargetState;
 use super::tables::{PgType, Publication, PublishedTable};
@@ -62,7 +62,7 @@ pub(super) async fn prove(sides: &mut Sides<'_>, repairs: bool, now: Instant) ->
         differing: if is_equal { Vec::new() } else { found.differing.iter().take(SHOWN).cloned().collect() },
     };
     sides.database.begin(&mut sides.state).await?;
-    sides.database.commit().await?;
+    sides.database.run("COMMIT").await?;
     Ok(found)
 }
 
@@ -96,12 +96,12 @@ async fn compare_table(
         return Ok(());
     }
     let (name, mut waits) = (table.name, 0);
-    let mut after = None::<Vec<SqlValue>>;
-    loop {
+    let (mut after, mut is_end) = (None::<Vec<SqlValue>>, false);
+    while !is_end {
         let from = after.clone();
         let page = settled(sides, &mut waits, move |moment, publication, state| {
             let Some(table) = publication.table(name) else { return Ok(Default::default()) };
-            let (mut rows, next) = PublishedRows::new(table, publication, state).page(moment, from.as_deref())?;
+            let (mut rows, next) = PublishedRows { table, publication, state }.page(moment, from.as_deref())?;
             let of_key = id_in_key(table).and_then(|place| table.place(table.key[place]));
             let count = rows.len() as u64;
             leave_out_changed(moment, state, &mut rows, |row| of_key.and_then(|place| row[place].as_text()))?;
@@ -111,24 +111,21 @@ async fn compare_table(
         let Some((rows, next, count, has_names)) = page.await? else { continue };
         found.rows += count;
         note_differing(sides, table, &rows, has_names, found).await?;
+        is_end = next.is_none();
         after = next;
-        if after.is_none() {
-            break;
-        }
     }
-    let mut after = None;
-    loop {
+    let (mut after, mut is_end) = (None, false);
+    while !is_end {
         let (keys, next) = sides.database.page_of_keys(table, after.as_deref()).await?;
         let extra = settled(sides, &mut waits, move |moment, publication, state| {
             Ok(extra(moment, publication, state, name, keys)?)
         });
         let Some(extra) = extra.await? else { continue };
         extra.iter().for_each(|key| found.note(table, key, None, CopyDifferenceKind::Extra));
+        is_end = next.is_none();
         after = next;
-        if after.is_none() {
-            return Ok(());
-        }
     }
+    Ok(())
 }
 
 /// Reads the mirror if nothing waits to be sent that changes rows of other records than those that changed. Otherwise that
@@ -139,7 +136,8 @@ where
     F: FnOnce(&Moment<'_>, &Publication, &TargetState) -> Result<T, PublishError> + Send + 'static,
 {
     let found = sides.read(move |moment, publication, state| {
-        let is_waiting = follow::is_waiting(moment, publication, state)?;
+        let is_waiting =
+            moment.others_follow(state.changed)? || !follow::differing(moment, publication, state)?.is_empty();
         if is_waiting { Ok(None) } else { read(moment, publication, state).map(Some) }
     });
     let found = found.await?;
@@ -178,26 +176,18 @@ async fn note_differing(
     for (place, _) in refused {
         found.note(table, &key_of(place), None, CopyDifferenceKind::Value);
     }
-    let differing = parts.iter().flat_map(|(start, rows)| {
-        rows.iter().filter_map(differing_row).map(move |(place, columns)| (start + place, columns))
-    });
-    for (place, columns) in differing {
+    for (start, row) in parts.iter().flat_map(|(start, rows)| rows.iter().map(move |row| (start, row))) {
+        let [Some(place), columns] = row.as_slice() else { continue };
+        let Ok(place) = place.parse::<usize>() else { continue };
+        let key = key_of(start + place);
         let Some(columns) = columns else {
-            found.note(table, &key_of(place), None, CopyDifferenceKind::Missing);
+            found.note(table, &key, None, CopyDifferenceKind::Missing);
             continue;
         };
-        let columns = columns.into_iter().filter_map(|place| table.columns.get(place));
-        columns.for_each(|of| found.note(table, &key_of(place), Some(of.name.clone()), CopyDifferenceKind::Value));
+        let columns = columns.split(',').filter_map(|place| table.columns.get(place.parse::<usize>().ok()?));
+        columns.for_each(|of| found.note(table, &key, Some(of.name.clone()), CopyDifferenceKind::Value));
     }
     Ok(())
-}
-
-/// The place of a row, and of its columns that differ; `None` if the database does not have the row.
-fn differing_row(row: &PgRow) -> Option<(usize, Option<Vec<usize>>)> {
-    let [place, columns] = row.as_slice() else { return None };
-    let columns = columns.as_deref();
-    let columns = columns.map(|text| text.split(',').filter_map(|place| place.parse().ok()).collect());
-    Some((place.as_deref()?.parse().ok()?, columns))
 }
 
 /// The place in a table's key of the id of a record, of which changes are sent.
@@ -242,7 +232,7 @@ pub(super) fn extra(
     if keys.iter().flatten().any(|text| text.contains("\\u0000")) {
         rows.extend(moment.odd_keys(&query)?);
     }
-    let published = PublishedRows::new(&narrow, publication, state);
+    let published = PublishedRows { table: &narrow, publication, state };
     let here = rows.iter().filter(|row| published.keeps(row)).map(|row| narrow.key_of(&published.convert(row)));
     let here: BTreeSet<Vec<String>> = here.map(|key| key.into_iter().flatten().collect()).collect();
     let forgotten = feed::span(moment.tx)?.forgotten;

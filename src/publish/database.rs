@@ -3,30 +3,30 @@
 //! The query of the catalogue names every table with its schema and returns texts, so that no setting of the session or of
 //! the role changes what it returns.
 //!
-//! The owner of a database may add constraints, triggers and indexes to the published tables, and change the types of
-//! columns; some rows may be too large for it. Such a row stops no other: a statement that fails is repeated with half
-//! of its rows, down to one. The state lists the rows that were left out. It is written in the same transaction, so the list
-//! is exact whatever is killed; a row leaves it when it is written or deleted, or before a reload. What is refused whatever
-//! the rows are, the error of a statement names the table of: the others go on without it.
+//! A row may be against a constraint, trigger, index or type of the database's owner, or be too large. It stops no other: a
+//! statement that fails is repeated with half of its rows, down to one. The state lists the rows that were left out, until
+//! they are written or deleted, or the table is loaded. The error of a statement that fails without any row names its table:
+//! the others go on without it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Range;
-use std::pin::Pin;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use futures_util::SinkExt as _;
 use hyper::body::Bytes;
 use tokio::task::JoinHandle;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{Client, CopyInSink, Row};
+use tokio_postgres::{Client, Row};
 
 use super::PublishError;
 use super::ddl::{ExistingTable, LEFT_BEHIND};
-use super::row::PgRow;
+use super::row::{PgRow, copy_line};
 use super::sql::{self, STATE_TABLE};
 use super::state::TargetState;
-use super::tables::PublishedTable;
+use super::tables::{self, PublishedTable};
 use super::target::PublishUrl;
 use crate::store::publishing::source::PAGE;
 
@@ -101,20 +101,19 @@ impl Database {
         rows.map_err(|error| PublishError::of(PUBLISHING, &self.place, &error))
     }
 
-    pub(super) async fn prepare(&self, tables: &BTreeSet<&str>) -> Result<(), PublishError> {
+    pub(super) async fn prepare(&self) -> Result<(), PublishError> {
         let named = "SELECT nspname::text FROM pg_catalog.pg_namespace WHERE nspname = $1";
         if self.query(named, &[(&self.schema, Type::TEXT)]).await?.is_empty() {
             self.create(&format!("CREATE SCHEMA IF NOT EXISTS {}", sql::ident(&self.schema))).await?;
         }
         let there = self.tables().await?;
-        // Without the private table, some of these names belong to another program.
-        let foreign = there.keys().find(|name| tables.contains(name.as_str()) && !there.contains_key(STATE_TABLE));
-        if let Some(table) = foreign {
-            return Err(PublishError::ForeignTable { schema: self.schema.clone(), table: table.clone() });
+        if there.contains_key(STATE_TABLE) {
+            return Ok(());
         }
-        match there.contains_key(STATE_TABLE) {
-            true => Ok(()),
-            false => self.create(&sql::private(&self.schema, sql::CREATE_STATE)).await,
+        // Without the private table, some of these names belong to another program.
+        match there.into_keys().find(|name| tables::names().contains(name.as_str())) {
+            Some(table) => Err(PublishError::ForeignTable { schema: self.schema.clone(), table }),
+            None => self.create(&sql::private(&self.schema, sql::CREATE_STATE)).await,
         }
     }
 
@@ -147,7 +146,7 @@ impl Database {
     }
 
     pub(super) async fn advance(&self, state: &mut TargetState) -> Result<(), PublishError> {
-        let (cursor, details) = (state.cursor_text(), state.details_text());
+        let (cursor, details) = (state.cursor_text(), serde_json::to_string(state).unwrap_or_default());
         let params: [Param<'_>; 3] = [(&cursor, Type::TEXT), (&details, Type::TEXT), (&state.generation, Type::INT8)];
         match self.execute(&sql::private(&self.schema, sql::ADVANCE), &params).await {
             Ok(1) => {
@@ -179,7 +178,7 @@ impl Database {
     ) -> Result<(), PublishError> {
         self.start().await?;
         match work.await {
-            Ok(()) => self.commit().await.map_err(PublishError::of_statement),
+            Ok(()) => self.run("COMMIT").await.map_err(PublishError::of_statement),
             Err(error) => Err(self.give_up(error).await),
         }
     }
@@ -213,17 +212,18 @@ impl Database {
         !self.checks_at_once.swap(true, Ordering::Relaxed)
     }
 
-    pub(super) async fn commit(&self) -> Result<(), PublishError> {
-        self.run("COMMIT").await
-    }
-
-    pub(super) async fn copy_into(
-        &self,
-        table: &PublishedTable,
-        name: &str,
-    ) -> Result<Pin<Box<CopyInSink<Bytes>>>, PublishError> {
-        let statement = sql::copy_in(&self.schema, table, name);
-        self.in_time(self.client.copy_in(&statement)).await.map(Box::pin)
+    /// Copies rows; returns whether the database takes them: COPY takes all of them or none, and none of a table with row-level
+    /// security.
+    pub(super) async fn copy(&self, table: &PublishedTable, name: &str, rows: &[PgRow]) -> Result<bool, PublishError> {
+        let copied = self.attempt(async {
+            let statement = sql::copy_in(&self.schema, table, name);
+            let mut sink = pin!(self.in_time(self.client.copy_in(&statement)).await?);
+            let mut lines = String::new();
+            rows.iter().for_each(|row| copy_line(row, &mut lines));
+            self.in_time(sink.send(Bytes::from(lines))).await?;
+            self.in_time(sink.finish()).await.map(drop)
+        });
+        Ok(copied.await?.is_ok())
     }
 
     pub(super) async fn tables(&self) -> Result<BTreeMap<String, ExistingTable>, PublishError> {

@@ -1,8 +1,7 @@
 //! The steps from the existing columns to the wanted ones: repeatable, and decided without a database.
 //!
 //! The steps follow from the database's catalogue, never from what was done before, so a publisher that is killed
-//! between two of them leaves nothing that the next one would not finish. Columns are added and renamed, so that what people
-//! built on a table is not disturbed; for anything else, the table is replaced by a new one.
+//! between two of them leaves nothing that the next one would not finish.
 
 use std::collections::BTreeSet;
 
@@ -68,15 +67,16 @@ pub(super) fn plan(table: &PublishedTable, existing: Option<&ExistingTable>, lay
     let Some(existing) = existing else {
         return SchemaPlan { replace: Some("it was missing".into()), ..SchemaPlan::default() };
     };
-    let mut plan = SchemaPlan::default();
+    let (mut plan, mut first_reason) = (SchemaPlan::default(), None);
+    let mut replace = |why: String| _ = first_reason.get_or_insert(why);
     if existing.key != table.key {
-        plan.replace("its primary key was changed".into());
+        replace("its primary key was changed".into());
     }
     for old in &existing.columns {
         let is_wanted = table.columns.iter().any(|column| column.name == old.name);
         if hides_stored(layout, table.name, &old.name) {
-            plan.replace(format!("{} is not published", old.name));
-        } else if !is_wanted && PublishedTable::is_custom(&old.name) {
+            replace(format!("{} is not published", old.name));
+        } else if !is_wanted && old.name.starts_with("cf_") {
             // It keeps its last values, and views follow.
             plan.renamed.push((old.name.clone(), free_name(&format!("archived_{}", old.name), existing)));
         }
@@ -84,7 +84,7 @@ pub(super) fn plan(table: &PublishedTable, existing: Option<&ExistingTable>, lay
     for column in &table.columns {
         match existing.column(&column.name) {
             Some(old) if old.pg_type == Some(column.pg_type) => {}
-            Some(_) => plan.replace(format!("the type of {} was changed", column.name)),
+            Some(_) => replace(format!("the type of {} was changed", column.name)),
             None => {
                 // If the archived column has the same type, it is renamed back, for the views that use it; its values may be old.
                 let from = format!("archived_{}", column.name);
@@ -97,9 +97,9 @@ pub(super) fn plan(table: &PublishedTable, existing: Option<&ExistingTable>, lay
         }
     }
     if existing.used + plan.added.len() > MAX_NUMBERS {
-        plan.replace("its column numbers are used up".into());
+        replace("its column numbers are used up".into());
     }
-    plan
+    SchemaPlan { replace: first_reason, ..plan }
 }
 
 /// The columns that a new table takes over: those of archived fields with their last values, and a person's own, as many
@@ -124,13 +124,6 @@ fn free_name(name: &str, existing: &ExistingTable) -> String {
     let numbered = |n: u32| format!("{name}${n}");
     // Terminates: a table has finitely many columns.
     std::iter::once(name.to_string()).chain((2..).map(numbered)).find(is_free).unwrap_or_default()
-}
-
-impl SchemaPlan {
-    /// The first reason is the one that is named.
-    pub(super) fn replace(&mut self, why: String) {
-        self.replace.get_or_insert(why);
-    }
 }
 
 #[cfg(test)]

@@ -31,16 +31,14 @@ impl Sides<'_> {
     pub(super) async fn send_all(&mut self) -> Result<(u64, u64), PublishError> {
         let (mut records, mut entries, mut is_last) = (0, 0, false);
         while !is_last {
-            let sent = match self.send_batch().await {
-                Ok(sent) => sent,
-                Err(error) => {
-                    self.go_on_without(error).await?;
-                    continue;
+            match self.send_batch().await {
+                Ok(sent) => {
+                    records += sent.changes.records.len() as u64;
+                    entries += sent.changes.entries.len() as u64;
+                    is_last = sent.changes.is_end;
                 }
-            };
-            records += sent.changes.records.len() as u64;
-            entries += sent.changes.entries.len() as u64;
-            is_last = sent.changes.is_end;
+                Err(error) => self.go_on_without(error).await?,
+            }
         }
         self.load_owed().await?;
         Ok((records, entries))
@@ -68,7 +66,7 @@ impl Sides<'_> {
         if next != begun {
             self.database.advance(&mut next).await?;
         }
-        self.database.commit().await?;
+        self.database.run("COMMIT").await?;
         self.state = next;
         Ok(batch)
     }
@@ -121,15 +119,6 @@ impl Sides<'_> {
     }
 }
 
-/// Whether something waits to be sent that changes rows of other records than those that changed.
-pub(super) fn is_waiting(
-    moment: &Moment<'_>,
-    publication: &Publication,
-    state: &TargetState,
-) -> Result<bool, StoreError> {
-    Ok(moment.others_follow(state.changed)? || !differing(moment, publication, state)?.is_empty())
-}
-
 fn read(moment: &Moment<'_>, publication: &Publication, state: &TargetState) -> Result<Batch, PublishError> {
     let span = feed::span(moment.tx)?;
     let changes = Unsent::read(moment, publication, state)?;
@@ -147,7 +136,11 @@ fn read(moment: &Moment<'_>, publication: &Publication, state: &TargetState) -> 
 }
 
 /// The tables that show something else than they were loaded with.
-fn differing(moment: &Moment<'_>, publication: &Publication, state: &TargetState) -> Result<Vec<String>, StoreError> {
+pub(super) fn differing(
+    moment: &Moment<'_>,
+    publication: &Publication,
+    state: &TargetState,
+) -> Result<Vec<String>, StoreError> {
     let mut differing = Vec::new();
     for table in publication.open_tables().filter(|table| state.is_loaded(table)) {
         let digest = sides::digest(moment, publication, table)?;

@@ -1,25 +1,20 @@
-//! Loads tables, in one transaction: one of the right shape is brought to the mirror's rows, of which only those that differ
-//! are written; another is copied into a new table, which takes the place of the old one.
+//! Loads tables, in one transaction. The pages are read one after the other, each in a snapshot of its own; changes made
+//! meanwhile are in `changed_records`, and are sent next, or by the next publish.
 //!
-//! The pages are read one after the other, each in a snapshot of its own; changes made meanwhile are in
-//! `changed_records`, and are sent next, or by the next publish. Readers see the old rows until the new ones are committed.
-//!
-//! A new table is what nothing of other roles follows to, so none is made but for a shape that no statement leads to, or if
-//! a person asks for it. Whatever was done to the old one, it has the right columns and its key. It keeps the grants, and the
-//! columns, indexes, constraints, triggers and views that people built, as far as they can be built again. If a view cannot follow,
-//! or something else needs the old table, it stays under another name.
+//! A new table has the right columns and its key, whatever was done to the old one. It keeps the grants, and the columns,
+//! indexes, constraints, triggers and views that people built, as far as they can be built again. If a view cannot follow, or
+//! something else needs the old table, it stays under another name.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use futures_util::SinkExt as _;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 
 use super::compare::extra;
 use super::database::{Database, Param};
 use super::ddl::{self, LEFT_BEHIND, LEFT_BEHIND_TABLE};
-use super::row::{PgRow, PublishedRows, copy_line};
+use super::row::PublishedRows;
 use super::schema::Reloads;
 use super::sides::{self, Sides};
 use super::state::{APPEARANCE, TargetState};
@@ -43,7 +38,6 @@ impl Sides<'_> {
     }
 
     /// One attempt. What is refused is tried once more after everything else, which it may refer to, and only listed then.
-    /// Returns the rows by table.
     async fn load_once(&mut self, reloads: &Reloads) -> Result<BTreeMap<&'static str, u64>, PublishError> {
         let (database, publication) = (self.database, self.publication.clone());
         let tables = publication.tables.iter().filter(|table| !publication.blocked.contains(table.name));
@@ -79,7 +73,7 @@ impl Sides<'_> {
             }
         }
         database.advance(&mut next).await?;
-        database.commit().await?;
+        database.run("COMMIT").await?;
         self.state = next;
         self.left_behind.extend(left_behind);
         Ok(rows)
@@ -114,9 +108,9 @@ impl Sides<'_> {
         while !is_end {
             let page = self.read(move |moment, publication, state| {
                 let Some(table) = publication.table(name) else { return Ok((Vec::new(), None)) };
-                let published = PublishedRows::new(table, publication, state);
+                let published = PublishedRows { table, publication, state };
                 let (rows, next) = published.page(moment, after.as_deref())?;
-                Ok((published.converted(&rows), next))
+                Ok((rows.iter().map(|row| published.convert(row)).collect(), next))
             });
             let (rows, following) = page.await?;
             written += rows.len() as u64;
@@ -150,19 +144,6 @@ pub(super) struct Attachment {
 type LeftBehind = (Vec<String>, BTreeMap<String, String>);
 
 impl Database {
-    /// Copies rows; returns whether the database takes them: COPY takes all of them or none, and none of a table with row-level
-    /// security.
-    async fn copy(&self, table: &PublishedTable, name: &str, rows: &[PgRow]) -> Result<bool, PublishError> {
-        let copied = self.attempt(async {
-            let mut sink = self.copy_into(table, name).await?;
-            let mut lines = String::new();
-            rows.iter().for_each(|row| copy_line(row, &mut lines));
-            self.in_time(sink.send(lines.into())).await?;
-            self.in_time(sink.as_mut().finish()).await.map(drop)
-        });
-        Ok(copied.await?.is_ok())
-    }
-
     /// Locks all of them or none.
     async fn lock_tables(&self, names: &[&'static str]) -> Result<(), PublishError> {
         let lock = || async {

@@ -16,20 +16,12 @@ pub(super) type RowPage = (Vec<SourceRow>, Option<Vec<SqlValue>>);
 
 #[derive(Debug)]
 pub(super) struct PublishedRows<'a> {
-    table: &'a PublishedTable,
-    publication: &'a Publication,
-    state: &'a TargetState,
+    pub(super) table: &'a PublishedTable,
+    pub(super) publication: &'a Publication,
+    pub(super) state: &'a TargetState,
 }
 
-impl<'a> PublishedRows<'a> {
-    pub(super) fn new(
-        table: &'a PublishedTable,
-        publication: &'a Publication,
-        state: &'a TargetState,
-    ) -> PublishedRows<'a> {
-        PublishedRows { table, publication, state }
-    }
-
+impl PublishedRows<'_> {
     fn value<'r>(&self, row: &'r [SqlValue], name: &str) -> Option<&'r SqlValue> {
         row.get(self.table.place(name)?)
     }
@@ -63,10 +55,6 @@ impl<'a> PublishedRows<'a> {
         Ok((page.into_iter().filter(|row| self.keeps(row)).collect(), next))
     }
 
-    pub(super) fn converted(&self, rows: &[SourceRow]) -> Vec<PgRow> {
-        rows.iter().map(|row| self.convert(row)).collect()
-    }
-
     pub(super) fn convert(&self, row: &[SqlValue]) -> PgRow {
         let extra = self.table.place("extra");
         let mut escapes: Vec<(&str, String)> = Vec::new();
@@ -84,7 +72,7 @@ impl<'a> PublishedRows<'a> {
             let stored = value::stored(&value, column.pg_type, column.is_indexed).map(Cow::into_owned);
             // A joined name is kept with the record that has it.
             if stored.is_none() && *value != SqlValue::Null && !is_joined(&column.name) {
-                escapes.push((column.wire.as_deref().unwrap_or(&column.name), value::source(&value)));
+                escapes.push((column.wire.as_deref().unwrap_or(&column.name), value::json(&*value)));
             }
             out.push(stored);
         }
@@ -103,7 +91,7 @@ impl<'a> PublishedRows<'a> {
         if columns.len() * value::MAX_STORED <= MAX_ROW_BYTES {
             return;
         }
-        let is_custom = |place: &usize| PublishedTable::is_custom(&columns[*place].name);
+        let is_custom = |place: &usize| columns[*place].name.starts_with("cf_");
         let mut bytes = stored_bytes(columns, out);
         for place in (0..columns.len()).rev().filter(is_custom) {
             if bytes <= MAX_ROW_BYTES {
@@ -111,18 +99,13 @@ impl<'a> PublishedRows<'a> {
             }
             if out[place].take().is_some() {
                 let wire = columns[place].wire.as_deref();
-                escapes.extend(wire.map(|wire| (wire, value::source(&row[place]))));
+                escapes.extend(wire.map(|wire| (wire, value::json(&row[place]))));
                 bytes = stored_bytes(columns, out);
             }
         }
     }
 
-    pub(super) fn visible<'v>(&self, row: &'v [SqlValue]) -> Vec<Cow<'v, SqlValue>> {
-        let columns = self.table.columns.iter().zip(row);
-        columns.map(|(column, value)| self.without_hidden(&column.name, value, row)).collect()
-    }
-
-    fn without_hidden<'v>(&self, column: &str, value: &'v SqlValue, row: &[SqlValue]) -> Cow<'v, SqlValue> {
+    pub(super) fn without_hidden<'v>(&self, column: &str, value: &'v SqlValue, row: &[SqlValue]) -> Cow<'v, SqlValue> {
         let SqlValue::Text(text) = value else { return Cow::Borrowed(value) };
         let layout = &self.publication.layout;
         if layout.exclusions.is_empty() {
@@ -168,8 +151,10 @@ fn is_pointer(column: &str) -> bool {
 
 /// `extra` with the values that could not be stored: under [`ESCAPED`], by wire name, the JSON of each value.
 fn with_escapes(extra: Option<&str>, escapes: &[(&str, String)]) -> String {
-    let members: Vec<String> =
-        escapes.iter().map(|(wire, source)| format!("{}:{}", value::quoted(wire), value::quoted(source))).collect();
+    let members: Vec<String> = escapes
+        .iter()
+        .map(|(wire, source)| format!("{}:{}", value::json(*wire), value::json(source.as_str())))
+        .collect();
     let own = format!("\"{ESCAPED}\":{{{}}}", members.join(","));
     match extra.and_then(|text| text.trim_end().strip_suffix('}')).map(str::trim_end) {
         None => format!("{{{own}}}"),
@@ -236,7 +221,7 @@ mod tests {
     #[test]
     fn value_that_does_not_fit_is_null_and_in_extra() {
         let (table, publication, state) = (contacts(), publication(&[]), TargetState::default());
-        let converter = PublishedRows::new(&table, &publication, &state);
+        let converter = PublishedRows { table: &table, publication: &publication, state: &state };
         let convert = |day: &str, extra: SqlValue| converter.convert(&["a".into(), day.into(), extra]);
         let kept = convert("0000-01-01", r#"{"x":1.10}"#.into());
         let expected = r#"{"x":1.10,"crm_mirror_escaped":{"customFields.day":"\"0000-01-01\""}}"#;
@@ -252,7 +237,7 @@ mod tests {
         let wires: Vec<String> = (0..500).map(|n| format!("customFields.f{n}")).collect();
         table.columns.extend((0..500).map(|n| column(&format!("cf_f{n}"), PgType::Text, Some(&wires[n]))));
         let (publication, state) = (publication(&[]), TargetState::default());
-        let converter = PublishedRows::new(&table, &publication, &state);
+        let converter = PublishedRows { table: &table, publication: &publication, state: &state };
         let row = |text: &str| -> Vec<SqlValue> {
             let standard = ["a".into(), SqlValue::Null, SqlValue::Null].into_iter();
             standard.chain((0..500).map(|_| SqlValue::from(text))).collect()
@@ -271,7 +256,7 @@ mod tests {
     fn excluded_values_are_in_no_document() {
         let publication = publication(&["contacts.notes", "cf_salary"]);
         let (table, state) = (contacts(), TargetState::default());
-        let converter = PublishedRows::new(&table, &publication, &state);
+        let converter = PublishedRows { table: &table, publication: &publication, state: &state };
         let extra = r#"{"notes":"s3cret","customFields":{"salary":"s3cret","Salary":"s3cret","tier":"A"}}"#;
         let row = converter.convert(&["a".into(), SqlValue::Null, extra.into()]);
         assert_eq!(row[2].as_deref().unwrap(), r#"{"customFields":{"tier":"A"}}"#);
@@ -280,10 +265,10 @@ mod tests {
             columns: vec![column("object_type", PgType::Text, None), column("fields", PgType::Jsonb, None)],
             ..contacts()
         };
-        let converter = PublishedRows::new(&changes, &publication, &state);
+        let converter = PublishedRows { table: &changes, publication: &publication, state: &state };
         let fields = format!(
             r#"{{"notes":["s3cret",null],"cf_salary_num":[1,2],"position":["a","b"],"extra":[null,{}]}}"#,
-            value::quoted(r#"{"notes":"s3cret","y":2}"#)
+            value::json(r#"{"notes":"s3cret","y":2}"#)
         );
         let row = converter.convert(&["contact".into(), fields.as_str().into()]);
         assert_eq!(row[1].as_deref().unwrap(), r#"{"extra":[null,"{\"y\":2}"],"position":["a","b"]}"#);

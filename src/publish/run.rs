@@ -71,7 +71,7 @@ pub struct BlockedTable {
 
 /// What is proven of a published copy is about this place.
 pub(super) fn target_of(url: &PublishUrl, settings: &PublishSettings) -> String {
-    format!("{} {}", url.place(), settings.schema)
+    format!("{} {}", url.place, settings.schema)
 }
 
 /// Publishes the mirror once, and records in the mirror how far it came or why it failed. After an error nothing is
@@ -139,8 +139,6 @@ pub(super) async fn note_failure(settings: &PublishSettings, why: String, now: I
     note.await
 }
 
-const LOCK: &str = ".publish.lock";
-
 struct PublishLock(File);
 
 impl Drop for PublishLock {
@@ -158,7 +156,7 @@ impl PublishLock {
         if !settings.mirror.exists() {
             return Err(StoreError::Missing { path: settings.mirror.clone() }.into());
         }
-        let path = beside(&settings.mirror, LOCK);
+        let path = beside(&settings.mirror, ".publish.lock");
         let failed = |source| StoreError::Io { path: path.clone(), source };
         let file = regular_file::open_or_create_own(&path, 0o600).map_err(failed)?;
         match file.try_lock() {
@@ -180,7 +178,7 @@ async fn run(
     let publication = mirror.moment(move |moment| tables::publication(moment, resources.as_deref(), &exclude)).await?;
     let publication = Arc::new(publication);
     let database = &Database::connect(url, &settings.schema).await?;
-    database.prepare(&tables::names()).await?;
+    database.prepare().await?;
     let state = database.state().await?;
     let why = if settings.full { Some("it was requested") } else { state.why_reload(&publication) };
     let state = if why.is_some() { state.after_load(&publication) } else { state };

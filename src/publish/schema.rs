@@ -13,7 +13,6 @@ use crate::store::feed;
 /// Why a table of the right shape is loaded.
 const OWED: &str = "it was not known to be equal";
 
-/// The tables that are loaded.
 pub(super) type Reloads = BTreeMap<&'static str, Reload>;
 
 /// Why a table is loaded, and whether a new one takes its place.

@@ -47,7 +47,8 @@ impl Sides<'_> {
     }
 
     pub(super) fn converted(&self, table: &PublishedTable, rows: &[SourceRow]) -> Vec<PgRow> {
-        PublishedRows::new(table, &self.publication, &self.state).converted(rows)
+        let published = PublishedRows { table, publication: &self.publication, state: &self.state };
+        rows.iter().map(|row| published.convert(row)).collect()
     }
 
     /// Reads the mirror in one snapshot, while its columns are those that are published.
@@ -135,7 +136,7 @@ impl Unsent {
                 let Some(table) = publication.table(name).filter(|_| state.loaded.contains(&object)) else { continue };
                 let found = moment.of_records(&table.query(), key, of_both.then_some(object), &[&record.id])?;
                 bytes += text_bytes(&found);
-                let published = PublishedRows::new(table, publication, state);
+                let published = PublishedRows { table, publication, state };
                 let change = changes.entry((object, place)).or_insert_with(|| ChangedRows {
                     table: table.name,
                     key,
@@ -159,7 +160,7 @@ impl Unsent {
                 Some(SqlValue::Int(last)) => Some(*last),
                 _ => None,
             });
-            let published = PublishedRows::new(table, publication, state);
+            let published = PublishedRows { table, publication, state };
             entries = page.into_iter().filter(|row| published.is_chosen(row)).collect();
         }
         Ok(Unsent { records, changes, entries, last, is_end })

@@ -1,9 +1,8 @@
 //! The mirror as one stream of JSON lines: a snapshot, and what changed after a cursor.
 //!
-//! A record is sent whole whenever anything in it changes, so lines may be repeated, and applying them again is
-//! harmless. The cursor contains the position in the feed, the number of the newest changed record, and digests of what is
-//! published and of the columns: if the columns differ, all rows but the history are sent again. The names of owners and companies, which change with
-//! other records, are left out.
+//! A record is sent whole whenever anything in it changes, so lines may be repeated, and applying them again is harmless. If
+//! the columns differ from those of the cursor, all rows but the history are sent again. The names of owners and companies,
+//! which change with other records, are left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -187,7 +186,7 @@ impl MirrorStream {
         let reached = cursor.unwrap_or(newest);
         for table in publication.tables.iter().filter(is_sent) {
             lines.schema(table, true)?;
-            let published = PublishedRows::new(table, publication, state);
+            let published = PublishedRows { table, publication, state };
             let (mut after, mut is_end) = (None::<Vec<SqlValue>>, !table.is_chosen);
             while !is_end {
                 let (rows, next) = self.source.moment(|moment| {
@@ -195,7 +194,7 @@ impl MirrorStream {
                     reached.continues(moment)?;
                     published.page(moment, after.as_deref()).map_err(PublishError::from)
                 })?;
-                rows.iter().try_for_each(|row| lines.row(table, &published, row))?;
+                lines.rows(&published, &rows)?;
                 is_end = next.is_none();
                 after = next;
             }
@@ -212,6 +211,7 @@ impl MirrorStream {
         lines: &mut Lines<'_, impl Write>,
     ) -> Result<Option<StreamCursor>, PublishError> {
         let Scene { publication, state, .. } = scene;
+        let published = |table| PublishedRows { table, publication, state };
         let (group, small) = self.source.moment(|moment| {
             expect_layout(moment, publication.layout.version)?;
             cursor.continues(moment)?;
@@ -227,7 +227,7 @@ impl MirrorStream {
             if self.small.get(table.name) != Some(&digest) {
                 is_news = true;
                 lines.schema(table, true)?;
-                lines.rows(scene, table, &rows)?;
+                lines.rows(&published(table), &rows)?;
                 self.small.insert(table.name, digest);
             }
         }
@@ -237,10 +237,10 @@ impl MirrorStream {
             for id in &change.gone {
                 lines.remove(table, of_object.into_iter().chain([(change.key, id.as_str())]))?;
             }
-            lines.rows(scene, table, &change.rows)?;
+            lines.rows(&published(table), &change.rows)?;
         }
         if let Some(table) = publication.table("changes") {
-            lines.rows(scene, table, &group.entries)?;
+            lines.rows(&published(table), &group.entries)?;
         }
         Ok(is_news.then_some(StreamCursor { seq, changed, ..cursor }))
     }
@@ -257,7 +257,7 @@ impl<W: Write> Lines<'_, W> {
     fn schema(&mut self, table: &PublishedTable, is_complete: bool) -> io::Result<()> {
         self.announced.insert(table.name);
         let columns = table.columns.iter().map(|column| {
-            let (name, comment) = (value::quoted(&column.name), json!(column.comment));
+            let (name, comment) = (value::json(column.name.as_str()), json!(column.comment));
             let pg_type = column.pg_type.as_sql();
             format!("{{\"name\":{name},\"type\":\"{pg_type}\",\"comment\":{comment}}}")
         });
@@ -270,13 +270,18 @@ impl<W: Write> Lines<'_, W> {
         if self.announced.contains(table.name) { Ok(()) } else { self.schema(table, false) }
     }
 
-    fn row(&mut self, table: &PublishedTable, published: &PublishedRows<'_>, row: &SourceRow) -> io::Result<()> {
-        self.announce(table)?;
-        let members = table.columns.iter().zip(published.visible(row));
-        let members = members
-            .map(|(column, value)| format!("{}:{}", value::quoted(&column.name), json_value(&value, column.pg_type)));
-        let members = members.collect::<Vec<_>>().join(",");
-        writeln!(self.out, "{{\"upsert\":\"{}\",\"row\":{{{members}}}}}", table.name)
+    fn rows(&mut self, published: &PublishedRows<'_>, rows: &[SourceRow]) -> io::Result<()> {
+        let table = published.table;
+        for row in rows {
+            self.announce(table)?;
+            let members = table.columns.iter().zip(row).map(|(column, value)| {
+                let value = published.without_hidden(&column.name, value, row);
+                format!("{}:{}", value::json(column.name.as_str()), json_value(&value, column.pg_type))
+            });
+            let members = members.collect::<Vec<_>>().join(",");
+            writeln!(self.out, "{{\"upsert\":\"{}\",\"row\":{{{members}}}}}", table.name)?;
+        }
+        Ok(())
     }
 
     fn remove<'k>(
@@ -288,18 +293,13 @@ impl<W: Write> Lines<'_, W> {
         let key: Map<String, Value> = key.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
         writeln!(self.out, "{{\"remove\":\"{}\",\"key\":{}}}", table.name, Value::from(key))
     }
-
-    fn rows(&mut self, scene: &Scene, table: &PublishedTable, rows: &[SourceRow]) -> io::Result<()> {
-        let published = PublishedRows::new(table, &scene.publication, &scene.state);
-        rows.iter().try_for_each(|row| self.row(table, &published, row))
-    }
 }
 
 /// A value as JSON: an exact decimal is a string, as in the mirror; a document is embedded.
 fn json_value(value: &SqlValue, pg_type: PgType) -> String {
     match (pg_type, value) {
         (PgType::Boolean, SqlValue::Int(i @ 0..=1)) => (*i == 1).to_string(),
-        (PgType::Jsonb, SqlValue::Text(text)) => value::on_one_line(text).unwrap_or_else(|| value::quoted(text)),
-        _ => Value::from(value).to_string(),
+        (PgType::Jsonb, SqlValue::Text(text)) => value::on_one_line(text).unwrap_or_else(|| value::json(text.as_str())),
+        _ => value::json(value),
     }
 }

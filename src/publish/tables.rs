@@ -33,15 +33,18 @@ impl PgType {
         self.into()
     }
 
-    fn of_dictionary(data_type: &str) -> PgType {
-        match data_type {
-            "integer" | "INTEGER" => PgType::Bigint,
-            "boolean" | "BOOLEAN" => PgType::Boolean,
-            "number" | "real" => PgType::DoublePrecision,
-            "DECIMAL" => PgType::Numeric,
-            "timestamp" | "DATETIME" => PgType::Timestamptz,
-            "DATE" => PgType::Date,
-            "json" | "MULTI_SELECT" => PgType::Jsonb,
+    /// The type of a column, by that of the dictionary, in which some of these tables are plain texts.
+    fn of(table: &str, column: &ColumnLine) -> PgType {
+        match (column.data_type.as_str(), table, column.name.as_str()) {
+            (_, "removed_records", "removed_at") | (_, "changes", "seen_at") => PgType::Timestamptz,
+            (_, "removed_records", "record") | (_, "changes", "fields") => PgType::Jsonb,
+            ("integer" | "INTEGER", ..) => PgType::Bigint,
+            ("boolean" | "BOOLEAN", ..) => PgType::Boolean,
+            ("number" | "real", ..) => PgType::DoublePrecision,
+            ("DECIMAL", ..) => PgType::Numeric,
+            ("timestamp" | "DATETIME", ..) => PgType::Timestamptz,
+            ("DATE", ..) => PgType::Date,
+            ("json" | "MULTI_SELECT", ..) => PgType::Jsonb,
             _ => PgType::Text,
         }
     }
@@ -88,10 +91,6 @@ impl PublishedTable {
 
     pub(super) fn key_of<V: Clone>(&self, row: &[V]) -> Vec<V> {
         self.key.iter().filter_map(|key| Some(row[self.place(key)?].clone())).collect()
-    }
-
-    pub(super) fn is_custom(name: &str) -> bool {
-        name.starts_with("cf_")
     }
 
     pub(super) fn is_small(&self) -> bool {
@@ -160,15 +159,6 @@ pub(super) fn names() -> BTreeSet<&'static str> {
     SPECS.iter().map(|(name, ..)| *name).collect()
 }
 
-/// The types of columns that are plain texts in the dictionary.
-fn known_type(table: &str, column: &str) -> Option<PgType> {
-    Some(match (table, column) {
-        ("removed_records", "removed_at") | ("changes", "seen_at") => PgType::Timestamptz,
-        ("removed_records", "record") | ("changes", "fields") => PgType::Jsonb,
-        _ => return None,
-    })
-}
-
 pub(super) fn publication(
     moment: &Moment<'_>,
     resources: Option<&[Resource]>,
@@ -225,7 +215,7 @@ fn table(
         .into_iter()
         .filter(|column| !hides(layout, name, &column.name))
         .map(|column| PublishedColumn {
-            pg_type: known_type(name, &column.name).unwrap_or_else(|| PgType::of_dictionary(&column.data_type)),
+            pg_type: PgType::of(name, &column),
             comment: comment(&column, has_labels),
             is_key: key.contains(&column.name.as_str()),
             is_indexed: indexes.iter().any(|index| index.contains(&column.name.as_str())),
@@ -263,7 +253,7 @@ fn is_key(table: &str, column: &str) -> bool {
 /// Checks every entry against the existing columns: a mistake would publish what must not be published. A custom field
 /// may be created later.
 fn check(exclusions: &Exclusions, known: &BTreeSet<(String, String)>) -> Result<(), PublishError> {
-    for (of, column) in exclusions.entries() {
+    for (of, column) in &exclusions.entries {
         let mut named = known.iter().filter(|(table, name)| of.as_ref().is_none_or(|of| of == table) && name == column);
         let is_known = named.clone().next().is_some();
         let text = || of.iter().chain([column]).cloned().collect::<Vec<_>>().join(".");

@@ -31,11 +31,12 @@ const REACH: Duration = Duration::from_secs(10);
 /// The validated target of publishing. `Debug` shows no password, as that of the driver's configuration does not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublishUrl {
-    /// Each server of the URL, and its host, port and database.
+    /// Each server of the URL, and its place.
     servers: Vec<(Config, String)>,
     /// PEM certificates of a private authority.
     authority: Option<PathBuf>,
-    place: String,
+    /// Host, port and database of each.
+    pub place: String,
 }
 
 impl PublishUrl {
@@ -63,11 +64,6 @@ impl PublishUrl {
         let servers: Vec<(Config, String)> = servers.collect();
         let places: Vec<&str> = servers.iter().map(|(_, place)| place.as_str()).collect();
         Ok(PublishUrl { place: places.join(" or "), servers, authority })
-    }
-
-    /// Host, port and database.
-    pub fn place(&self) -> &str {
-        &self.place
     }
 
     /// Connects to the first server that can be used. Returns a session, its driver, which ends with it, and the place.
@@ -229,11 +225,11 @@ mod tests {
         ] {
             let read = read(url).unwrap();
             assert_eq!(read.servers[0].0.get_ssl_mode(), mode, "{url}");
-            assert!(!format!("{read:?}{}", read.place()).contains("s3cret"), "{url}");
+            assert!(!format!("{read:?}{}", read.place).contains("s3cret"), "{url}");
         }
         let read = read("postgres://u:p@h:6543/d?sslrootcert=%2Fetc%2Fca.pem&application_name=x").unwrap();
         assert_eq!(read.authority, Some("/etc/ca.pem".into()));
-        assert_eq!((read.place(), read.servers[0].0.get_application_name()), ("h:6543/d", Some("x")));
+        assert_eq!((read.place.as_str(), read.servers[0].0.get_application_name()), ("h:6543/d", Some("x")));
     }
 
     #[test]

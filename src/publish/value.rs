@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use super::tables::PgType;
 use crate::model::field_value::is_date;
-use crate::model::{SqlValue, decimal};
+use crate::model::{Instant, SqlValue, decimal};
 
 /// The maximum length of an indexed text, in bytes: a B-tree entry has at most 2,704.
 const MAX_INDEXED: usize = 2_000;
@@ -30,19 +30,14 @@ pub(super) fn stored(value: &SqlValue, pg_type: PgType, is_indexed: bool) -> Opt
         (PgType::Boolean, SqlValue::Int(0)) => Some(Cow::Borrowed("f")),
         (PgType::Boolean, SqlValue::Int(1)) => Some(Cow::Borrowed("t")),
         (PgType::DoublePrecision, SqlValue::Real(r)) if r.is_finite() => text(format!("{r:?}")),
-        (PgType::Timestamptz, SqlValue::Text(t)) if is_timestamp(t) => Some(Cow::Borrowed(t)),
+        // In the mirror's form, which has no years that PostgreSQL does not support.
+        (PgType::Timestamptz, SqlValue::Text(t)) => {
+            Instant::canonical(t).is_ok_and(|(own, _)| own == *t).then_some(Cow::Borrowed(t))
+        }
         (PgType::Date, SqlValue::Text(t)) if is_date(t) && !t.starts_with("0000") => Some(Cow::Borrowed(t)),
-        (PgType::Jsonb, SqlValue::Text(t)) => storable(t),
+        (PgType::Jsonb, SqlValue::Text(t)) => escaping(t, |text| !text.contains('\0'), number_fits),
         _ => None,
     }
-}
-
-/// Whether a text is a timestamp in the mirror's form, in a year that PostgreSQL supports.
-fn is_timestamp(text: &str) -> bool {
-    let Some(civil) = text.strip_suffix('Z').filter(|civil| civil.len() == 26 && !civil.starts_with("0000")) else {
-        return false;
-    };
-    civil.parse::<jiff::civil::DateTime>().is_ok()
 }
 
 /// A key in a form that PostgreSQL can store: U+0000 is written as an escape sequence.
@@ -71,9 +66,9 @@ pub(super) fn digest(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The JSON of a value, in the form of `extra`.
-pub(super) fn source(value: &SqlValue) -> String {
-    serde_json::Value::from(value).to_string()
+/// The JSON of a value or a text, in the form of `extra`.
+pub(super) fn json(value: impl Into<serde_json::Value>) -> String {
+    value.into().to_string()
 }
 
 /// The member for the JSON of a value that PostgreSQL cannot store.
@@ -82,12 +77,8 @@ pub(super) const ESCAPED: &str = "crm_mirror_escaped";
 /// The maximum number of digits, exponent included: `numeric` has 16,383 digits after the point.
 const MAX_DIGITS: i64 = 16_000;
 
-/// The document in a form that `jsonb` accepts; `None` for a text that is not JSON.
-fn storable(text: &str) -> Option<Cow<'_, str>> {
-    escaping(text, |text| !text.contains('\0'), number_fits)
-}
-
-/// The document with each string and number escaped that does not fit, and unpaired surrogates.
+/// The document with each string and number escaped that does not fit, and unpaired surrogates; `None` for a text that is not
+/// JSON.
 fn escaping(
     text: &str,
     string_fits: impl Fn(&str) -> bool,
@@ -105,7 +96,7 @@ fn escaping(
                 (end, string(&text[at..end], is_name, &string_fits))
             }
             b'-' | b'0'..=b'9' => {
-                let end = at + bytes[at..].iter().take_while(|b| is_of_number(**b)).count();
+                let end = at + bytes[at..].iter().take_while(|b| b"+-.eE0123456789".contains(b)).count();
                 (end, (!number_fits(&text[at..end])).then(|| escaped(&text[at..end])))
             }
             _ => (at + 1, None),
@@ -128,18 +119,13 @@ fn escaping(
 }
 
 pub(super) fn escaped(source: &str) -> String {
-    format!("{{\"{ESCAPED}\":{}}}", quoted(source))
+    format!("{{\"{ESCAPED}\":{}}}", json(source))
 }
 
-/// A document without line breaks, and without unpaired surrogates, which many parsers refuse; `None` for a text that is
-/// not JSON.
+/// A document without line breaks, and without unpaired surrogates, which many parsers refuse.
 pub(super) fn on_one_line(text: &str) -> Option<String> {
     // Within strings, line breaks are escaped.
     Some(escaping(text, |_| true, |_| true)?.replace(['\n', '\r'], " "))
-}
-
-pub(super) fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
 }
 
 fn end_of_string(bytes: &[u8], begin: usize) -> usize {
@@ -148,10 +134,6 @@ fn end_of_string(bytes: &[u8], begin: usize) -> usize {
         at += if bytes[at] == b'\\' { 2 } else { 1 };
     }
     (at + 1).min(bytes.len())
-}
-
-const fn is_of_number(byte: u8) -> bool {
-    matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E' | b'0'..=b'9')
 }
 
 fn number_fits(source: &str) -> bool {
@@ -194,6 +176,7 @@ mod tests {
             (text("2024-02-29"), PgType::Date, Some("2024-02-29")),
             (text("[\"a\"]"), PgType::Jsonb, Some("[\"a\"]")),
             (text("["), PgType::Jsonb, None),
+            (text("{"), PgType::Jsonb, None),
         ] {
             assert_eq!(stored(&value, pg_type, false).as_deref(), expected, "{value:?}");
         }
@@ -209,9 +192,8 @@ mod tests {
     #[test]
     fn json_that_jsonb_accepts_is_unchanged() {
         for text in ["null", "[]", r#"{"a":[1.10,-0,1e3,"é\n\\u0000",{"b":"😀"}]}"#, "\"\\ud83d\\ude00\"", " 7 "] {
-            assert!(matches!(storable(text), Some(Cow::Borrowed(_))), "{text}");
+            assert!(matches!(stored(&SqlValue::from(text), PgType::Jsonb, false), Some(Cow::Borrowed(_))), "{text}");
         }
-        assert_eq!(storable("{"), None);
     }
 
     #[test]
@@ -222,7 +204,7 @@ mod tests {
             (r#"{"n":1e99999,"m":2}"#, r#"{"n":{"crm_mirror_escaped":"1e99999"},"m":2}"#),
             (r#"{"a\u0000" : 1}"#, r#"{"a\\u0000" : 1}"#),
         ] {
-            assert_eq!(storable(text).unwrap(), expected);
+            assert_eq!(stored(&SqlValue::from(text), PgType::Jsonb, false).unwrap(), expected);
             // A stream escapes only what is no Unicode.
             let in_stream = if text.contains("ud800") { expected } else { text };
             assert_eq!(on_one_line(text).unwrap(), in_stream);

@@ -184,7 +184,9 @@ impl TakenFaults {
         let (is_success, rows) = (answer.status == 200, answer.rows);
         Some(match self.answer.as_ref() {
             Some(Fault::Reset | Fault::ResetAfterApply) => return None,
-            Some(Fault::Html(status) | Fault::StatusAfterApply(status)) => html(*status),
+            Some(Fault::Html(status) | Fault::StatusAfterApply(status)) => {
+                Answer::new(*status, "text/html", MAINTENANCE)
+            }
             Some(Fault::Redirect { status, location }) => {
                 Answer::new(*status, "text/html", "").with("location", Some(location))
             }
@@ -205,8 +207,4 @@ impl TakenFaults {
 fn padded(answer: Answer, bytes: usize) -> Answer {
     let (front, back) = answer.body.split_at(answer.body.len().saturating_sub(1));
     Answer { body: [front, &" ".repeat(bytes), back].concat(), ..answer }
-}
-
-fn html(status: u16) -> Answer {
-    Answer::new(status, "text/html", MAINTENANCE)
 }

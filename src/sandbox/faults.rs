@@ -136,7 +136,7 @@ impl Faults {
 
     /// Replaces the rules by those of a fault line.
     pub(crate) fn set(&self, line: &FaultLine) {
-        self.plan().rules.clone_from(&line.rules);
+        self.plan().rules.clone_from(&line.0);
     }
 
     pub fn seed(&self, seed: u64) {
@@ -184,9 +184,7 @@ const KINDS: [(&str, Fault); 7] = [
 ];
 
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct FaultLine {
-    rules: Vec<Rule>,
-}
+pub struct FaultLine(Vec<Rule>);
 
 impl FromStr for FaultLine {
     type Err = String;
@@ -203,7 +201,7 @@ impl FromStr for FaultLine {
             Ok(Rule::new(fault).percent(share).forever())
         };
         let parts = text.split(',').map(str::trim).filter(|_| !text.trim().is_empty());
-        Ok(FaultLine { rules: parts.map(rule).collect::<Result<_, String>>()? })
+        Ok(FaultLine(parts.map(rule).collect::<Result<_, String>>()?))
     }
 }
 
@@ -301,11 +299,11 @@ mod tests {
     #[test]
     fn valid_lines_are_parsed_and_invalid_lines_refused() {
         let line: FaultLine = "429:1%, 503:2.5%,latency:50..400ms,reset:0%".parse().unwrap();
-        assert_eq!(line.rules.len(), 4);
-        assert_eq!(line.rules[1], Rule::new(Fault::Status(503)).percent(2.5).forever());
+        assert_eq!(line.0.len(), 4);
+        assert_eq!(line.0[1], Rule::new(Fault::Status(503)).percent(2.5).forever());
         let range = Fault::Slow(Duration::from_millis(50), Duration::from_millis(400));
-        assert_eq!(line.rules[2], Rule::new(range).forever());
-        assert!("".parse::<FaultLine>().unwrap().rules.is_empty());
+        assert_eq!(line.0[2], Rule::new(range).forever());
+        assert!("".parse::<FaultLine>().unwrap().0.is_empty());
         for junk in [
             "503",
             "503:2",

@@ -19,7 +19,6 @@ pub fn key_of_seed(seed: u64) -> String {
 /// The scopes of each key by its secret, sorted. A key that was revoked is unknown.
 pub(crate) type TenantKeys = BTreeMap<String, BTreeSet<String>>;
 
-/// The scopes of a request's key.
 pub(crate) fn scopes(keys: &TenantKeys, authorization: Option<&str>) -> Result<BTreeSet<String>, Answer> {
     let bearer = authorization.and_then(|header| header.split_once(' '));
     let bearer = bearer.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));

@@ -26,7 +26,6 @@ const RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
 /// The name of a field, and its new value; `None` clears it.
 type CheckedValue = (ValueName, Option<JsonSource>);
 
-/// The stored answers by their keys.
 pub(crate) type Replays = BTreeMap<String, StoredReplay>;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

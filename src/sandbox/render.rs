@@ -18,10 +18,6 @@ pub(crate) enum RecordProjection<'a> {
     Confirmation(&'a [ValueName]),
 }
 
-/// The members of an answer in their order, by wire name, each with the source of its value: none of a group, whose members
-/// have entries of their own.
-type MemberSources<'a> = Vec<(Cow<'a, str>, Option<Cow<'a, str>>)>;
-
 const CUSTOM: &str = "customFields";
 
 /// A record's JSON; `related` is appended verbatim.
@@ -40,7 +36,8 @@ pub(crate) fn record(
         (FieldProjection::List, RecordProjection::Confirmation(_)) => field.wire != "customerFitScore",
         _ => true,
     };
-    let mut members = MemberSources::new();
+    // In their order, by wire name, each with the source of its value: none of a group, whose members have entries of their own.
+    let mut members: Vec<(Cow<'_, str>, Option<Cow<'_, str>>)> = Vec::new();
     for field in resource.fields().iter().filter(is_shown) {
         if let Some((group, _)) = field.wire.split_once('.')
             && members.iter().all(|(name, _)| name != group)
@@ -88,7 +85,7 @@ fn inside<'w>(wire: &'w str, object: &str) -> Option<&'w str> {
 }
 
 fn source(value: Option<&JsonSource>) -> Cow<'_, str> {
-    value.map_or("null", JsonSource::as_str).into()
+    value.map_or("null", |source| &source.0).into()
 }
 
 fn object<'m>(members: impl Iterator<Item = (&'m str, Cow<'m, str>)>) -> String {

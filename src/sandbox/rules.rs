@@ -237,7 +237,8 @@ impl Condition {
         match self.op {
             Op::IsNull => record.get(&self.name).is_none() == (self.values[0] == "true"),
             Op::HasAny => {
-                let items = record.get(&self.name).map(|source| source.items()).unwrap_or_default();
+                let source = record.get(&self.name).map_or("[]", |source| &source.0);
+                let items: Vec<String> = serde_json::from_str(source).unwrap_or_default();
                 items.iter().any(|item| self.values.contains(item))
             }
             Op::Contains => record.text(&self.name).is_some_and(|text| text.to_lowercase().contains(&self.values[0])),

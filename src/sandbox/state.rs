@@ -9,11 +9,9 @@
 //! - Every value is restored byte for byte, including source text that no JSON value in memory can represent.
 
 use std::fs::File;
-use std::future::Future;
 use std::io::{self, Read, Write};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -78,7 +76,6 @@ impl Development {
 pub(super) struct Standalone {
     pub(super) seed: u64,
     pub(super) clock: SandboxClock,
-    /// Where changes are written.
     pub(super) file: Option<StateFile>,
 }
 
@@ -92,10 +89,6 @@ pub(super) struct SandboxClock {
 impl Clock for SandboxClock {
     fn now(&self) -> Instant {
         self.fixed.unwrap_or_else(Instant::system_now).plus(*locked(&self.advanced))
-    }
-
-    fn sleep_until(&self, when: Instant) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
-        Box::pin(tokio::time::sleep(when.since(self.now())))
     }
 }
 

@@ -126,7 +126,7 @@ impl Engine {
 
     /// The key and address that it asks with.
     pub(super) fn seen_by(&self) -> String {
-        format!("{} {}", self.client.key_fingerprint(), self.client.base_url())
+        format!("{} {}", self.client.key_fingerprint(), self.client.settings().base_url.as_str())
     }
 
     pub(super) fn workers(&self) -> usize {

@@ -402,7 +402,7 @@ async fn row_that_is_no_edit_hides_and_blocks_no_other() {
         assert_eq!((line.attempts, trail.len()), (i64::MAX.unsigned_abs(), 2));
         assert_eq!(outbox_report::edit(&moment, 2).unwrap_err().to_string(), "there is no edit 2");
         assert_eq!(outbox_report::counts(&moment).unwrap().queued, 10);
-        assert_eq!(outbox::EditWatch::new(&mirror.path).next_due(now).unwrap(), Some(now));
+        assert_eq!(outbox::EditWatch::new(&mirror.path).outlook(now).unwrap().0, Some(now));
     }
     mirror.run(&crm, &Job::push()).await.unwrap();
     let there = crm.sandbox.with_world(|world| world.detail_json(CONTACT, "b")).unwrap();

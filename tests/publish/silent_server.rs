@@ -70,7 +70,7 @@ async fn server_that_does_not_speak_is_given_up_with_a_sentence() {
         let url = PublishUrl::new(&server(behave).into()).unwrap();
         let error = publish::publish(&url, &settings(&mirror), Instant::system_now()).await.unwrap_err();
         let shown = crm_mirror::error_chain::error_chain(&error);
-        assert!(shown.contains(expected) && shown.contains(url.place()), "{shown}");
+        assert!(shown.contains(expected) && shown.contains(&url.place), "{shown}");
         assert!(!shown.contains(char::is_control) && shown.len() < 1_000, "{shown}");
         let conn = rusqlite::Connection::open(&mirror.path).unwrap();
         let noted: String = conn

@@ -6,12 +6,12 @@ use std::io::Write;
 use std::time::Duration;
 
 use self::scripted::{KEY, Say, Scene, answer, packed, page};
-use crm_mirror::api::admission::{AdmissionError, AttemptOutcome, Purpose};
+use crm_mirror::api::admission::{AdmissionError, AttemptOutcome};
 use crm_mirror::api::decode::ListPage;
 use crm_mirror::api::error_class::classify;
 use crm_mirror::api::{ApiError, ErrorClass, ListQuery, ServiceAnswer};
 use crm_mirror::exit::Exit;
-use crm_mirror::model::{Cursor, Etag, Layout, Object, RecordId, Resource};
+use crm_mirror::model::{Cursor, Etag, Layout, Object, Purpose, RecordId, Resource};
 
 const UNAVAILABLE: &str = r#"{"error":"Service Unavailable","message":"later","code":503}"#;
 
@@ -35,7 +35,7 @@ async fn page_has_its_cursor_and_the_services_clock() {
     assert_eq!(answer.body, body);
     assert_eq!(page.next, Some(Cursor::new("c2")));
     assert_eq!(answer.date, Some("1994-11-06T08:49:37Z".parse().unwrap()));
-    assert_eq!(answer.asked.at, "2026-01-02T03:04:05Z".parse().unwrap());
+    assert_eq!(answer.asked.at.wall, "2026-01-02T03:04:05Z".parse().unwrap());
     let request = &scene.requests()[0];
     assert!(request.starts_with("GET /v1/contacts?limit=100 HTTP/1.1\r\n"), "{request}");
     assert!(request.to_lowercase().contains(&format!("authorization: bearer {KEY}")));
@@ -182,7 +182,7 @@ async fn permanently_refused_request_is_sent_once() {
 #[tokio::test]
 async fn redirect_is_not_followed_and_the_key_is_not_sent_elsewhere() {
     let elsewhere = Scene::of(vec![page()]).await;
-    let location = format!("Location: {}/contacts\r\n", elsewhere.client.base_url());
+    let location = format!("Location: {}/contacts\r\n", elsewhere.client.settings().base_url.as_str());
     for (status, class, sent) in [
         ("301 Moved", ErrorClass::Configuration, 1),
         ("302 Found", ErrorClass::Retry, 5),

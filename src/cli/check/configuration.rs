@@ -38,7 +38,7 @@ pub(super) fn check_secrets(config: &Config) -> Vec<Finding> {
     }];
     if config.publish.is_on() {
         lines.push(match config.publish.url().map(|url| PublishUrl::new(&url)) {
-            Ok(Ok(url)) => Finding::ok("publish.url", url.place()),
+            Ok(Ok(url)) => Finding::ok("publish.url", &url.place),
             Ok(Err(error)) => {
                 let fix = error.hint().unwrap_or_default();
                 Finding::fail("publish.url", Exit::of_publish(&error), error_chain(&error), fix)

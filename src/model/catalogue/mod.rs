@@ -294,16 +294,13 @@ pub mod ops {
     use super::Op;
 
     pub const TEXT: &[Op] = &[Op::Eq, Op::In, Op::IsNull];
-    /// For timestamps, dates and numbers.
     pub const RANGE: &[Op] = &[Op::Eq, Op::Gt, Op::Gte, Op::Lt, Op::Lte, Op::IsNull];
     pub const BOOLEAN: &[Op] = &[Op::Eq, Op::IsNull];
     /// For the contact's position.
     pub const PHRASE: &[Op] = &[Op::Eq, Op::Contains, Op::IsNull];
     /// For the company's domain.
     pub const DOMAIN: &[Op] = &[Op::Eq, Op::In];
-    /// For multi-selects.
     pub const CHOICES: &[Op] = &[Op::HasAny, Op::IsNull];
-    /// For long texts.
     pub const PRESENCE: &[Op] = &[Op::IsNull];
 }
 

@@ -11,7 +11,6 @@ const AMOUNT: FieldKind = FieldKind::Value { num: true };
 
 type FieldTable = LazyLock<Vec<Field>>;
 
-/// The contact (reference, *Contact*).
 pub(super) static CONTACT: FieldTable = FieldTable::new(|| {
     vec![
         Field::list("id", Id, "record identifier").filter(ops::TEXT),
@@ -78,7 +77,6 @@ pub(super) static CONTACT: FieldTable = FieldTable::new(|| {
     ]
 });
 
-/// The company (reference, *Company*).
 pub(super) static COMPANY: FieldTable = FieldTable::new(|| {
     vec![
         Field::list("id", Id, "record identifier").filter(ops::TEXT),

@@ -80,7 +80,7 @@ impl CustomTx<'_> {
                 extra.sources.extend(unfit);
             }
             // Nothing was read: the row is as old as before.
-            let answer = WrittenAnswer { read_at: read_at.unwrap_or(asked.at), is_shown: false, ..asked.into() };
+            let answer = WrittenAnswer { read_at: read_at.unwrap_or(asked.at.wall), is_shown: false, ..asked.into() };
             self.tx.records().write(object, &shape, record, &extra, answer)?;
         }
         Ok(())

@@ -49,7 +49,7 @@ impl RecordsTx<'_> {
         let of_detail = record.with_field(object, "etag", FieldValue::Absent);
         let extra = self.without_fields_of(object, record, true, old);
         // The detail was not read again: its age is unchanged.
-        let read_at = fetched_at.unwrap_or(asked.at);
+        let read_at = fetched_at.unwrap_or(asked.at.wall);
         self.write(object, &detail, &of_detail, &extra, WrittenAnswer { read_at, ..answer })?;
         Ok(Some(applied))
     }

@@ -21,7 +21,7 @@ pub enum Source {
 
 impl Source {
     /// What a record has of the field.
-    pub(in crate::store) fn field(self, record: &Record) -> Option<&FieldValue<SqlValue>> {
+    pub(in crate::store) fn field(self, record: &Record) -> Option<&FieldValue> {
         match self {
             Source::Field(index) => record.fields.get(index),
             Source::Slot(slot) => record.custom.get(slot),

@@ -41,7 +41,7 @@ pub(in crate::store) struct WrittenAnswer<'a> {
 
 impl<'a> From<&'a RequestStamp> for WrittenAnswer<'a> {
     fn from(asked: &'a RequestStamp) -> WrittenAnswer<'a> {
-        WrittenAnswer { asked, read_at: asked.at, follows: false, is_shown: true }
+        WrittenAnswer { asked, read_at: asked.at.wall, follows: false, is_shown: true }
     }
 }
 
@@ -148,7 +148,7 @@ impl RecordsTx<'_> {
             self.execute(&shape.insert, id, &incoming, read_at)?;
             let differences = shape.columns.iter().zip(&incoming).map(|(c, new)| c.difference(&SqlValue::Null, *new));
             let differences = differences.filter(|difference| !difference.there.is_null()).collect();
-            self.was_written(object, shape, id, None, differences, asked.at)?;
+            self.was_written(object, shape, id, None, differences, asked.at.wall)?;
             return Ok(Applied::Inserted);
         };
         let is_same = row.changed.is_empty();
@@ -180,7 +180,7 @@ impl RecordsTx<'_> {
             self.tx.knowledge().make_details_due(object, Some(std::slice::from_ref(&record.id)))?;
         }
         let differences = changed.iter().map(|&place| shape.columns[place].difference(&old[place], incoming[place]));
-        self.was_written(object, shape, id, Some(&changed), differences.collect(), asked.at)?;
+        self.was_written(object, shape, id, Some(&changed), differences.collect(), asked.at.wall)?;
         Ok(Applied::Updated)
     }
 
@@ -350,7 +350,7 @@ pub struct NewRows<'t> {
 impl<'t> RecordsTx<'t> {
     pub fn new_rows(&self, object: Object, asked: &'t RequestStamp) -> NewRows<'t> {
         let shape = self.tx.shapes().list(object);
-        NewRows { tx: self.tx, object, shape, asked, asked_at: asked.at.to_string(), insert: None }
+        NewRows { tx: self.tx, object, shape, asked, asked_at: asked.at.wall.to_string(), insert: None }
     }
 }
 

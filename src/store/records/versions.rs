@@ -144,7 +144,7 @@ impl RecordsTx<'_> {
         let Some(version) = version else { return Ok(false) };
         let mut time = self.tx.state::<ServiceTime>(&StateKey::ServiceTime)?.unwrap_or_default();
         // The stored time is of the last answer that a walk took in, which may be days ago.
-        time.observe(asked.reading(), None);
+        time.observe(asked.at, None);
         Ok(time.is_plausible(version) == Some(false))
     }
 }

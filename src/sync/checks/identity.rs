@@ -62,7 +62,7 @@ fn accept(tx: &MirrorTx<'_>, now: Instant) -> Result<u64, StoreError> {
 /// Makes sure that the key sees the mirrored workspace, for 1 RU if the key or the address is new.
 pub(in crate::sync) async fn check_identity(run: &Run<'_>) -> Result<(), SyncError> {
     let client = &run.engine.client;
-    let now = Identity { base_url: client.base_url().to_string(), key: client.key_fingerprint().to_string() };
+    let now = Identity { base_url: client.settings().base_url.as_str().into(), key: client.key_fingerprint().into() };
     let known: Option<Identity> = run.read(|tx| tx.state(&StateKey::Identity)).await?;
     if known.as_ref() == Some(&now) {
         return Ok(());

@@ -58,7 +58,7 @@ impl WholeLists {
 
     /// Reads a list to its end. An item that is on several pages or lists is as the last one of them shows it.
     async fn read(&mut self, run: &Run<'_>, query: ListQuery) -> Result<(), SyncError> {
-        let (resource, mut shown) = (query.resource(), HashSet::new());
+        let (resource, mut shown) = (query.resource, HashSet::new());
         let mut list = ShortList::new(run, query.sort(SortBy::CreatedAsc), Purpose::Definitions, "list");
         while let Some(FetchedPage { page, .. }) = list.page().await? {
             if list.place.pages == 1 {

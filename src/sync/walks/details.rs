@@ -150,7 +150,7 @@ async fn read_batch<'r>(
     ids: VecDeque<RecordId>,
     purpose: Purpose,
 ) -> Result<DetailBatch<'r>, SyncError> {
-    let (limits, tries) = (run.engine.meter.limits(), run.engine.client.tries());
+    let (limits, tries) = (run.engine.meter.limits(), run.engine.client.settings().tries);
     let owed = run.read(move |tx| unread::failed_owed(tx, object)).await?;
     let mut batch = DetailBatch {
         run,
@@ -211,7 +211,7 @@ impl DetailBatch<'_> {
     /// repeated.
     fn next(&mut self, others: usize) -> Option<RecordId> {
         let under_way = u32::try_from(others + 1).unwrap_or(u32::MAX);
-        let most = under_way.saturating_mul(self.run.engine.client.tries());
+        let most = under_way.saturating_mul(self.run.engine.client.settings().tries);
         if self.ids.is_empty() || !self.failures.exhausted(most, others == 0, self.run.steady_time()) {
             return self.ids.pop_front();
         }

@@ -28,7 +28,7 @@ pub(in crate::sync) fn observe(
 ) -> (Option<Instant>, ServiceTime) {
     let time = &mut run.results().service_time;
     // What the page shows is of some moment between the two.
-    time.observe(answer.asked.reading(), answer.date);
+    time.observe(answer.asked.at, answer.date);
     let served_at = time.at_least();
     time.observe(run.engine.clock.reading(), answer.date);
     for updated_at in updates {
@@ -40,7 +40,7 @@ pub(in crate::sync) fn observe(
 /// How new an answer with these records is, and when it came.
 pub(in crate::sync) fn answer_time(run: &Run<'_>, answer: &ServiceAnswer, records: &[Record]) -> AnswerTime {
     let mut time = run.results().service_time;
-    time.observe(answer.asked.reading(), answer.date);
+    time.observe(answer.asked.at, answer.date);
     time.observe(run.engine.clock.reading(), answer.date);
     let times = records.iter().flat_map(|record| [record.updated_at, record.created_at]);
     AnswerTime { shows: times.flatten().filter(|at| time.is_past(*at)).max(), steady: run.steady_time() }

@@ -45,7 +45,7 @@ impl Engine {
         purpose: Purpose,
         doing: &'static str,
     ) -> Result<FetchedPage, SyncError> {
-        let (resource, layout) = (query.resource(), self.store.layout());
+        let (resource, layout) = (query.resource, self.store.layout());
         let (answer, page) = self.client.page(query, purpose, &layout).await.asking(doing, resource)?;
         Ok(FetchedPage { answer, page, layout: layout.version })
     }
@@ -88,7 +88,7 @@ impl<'r> ShortList<'r> {
         purpose: Purpose,
         doing: &'static str,
     ) -> ShortList<'r> {
-        let fits = run.results().page_sizes.get(&query.resource()).copied();
+        let fits = run.results().page_sizes.get(&query.resource).copied();
         let query = fits.map_or(query.clone(), |size| query.limit(size));
         ShortList { run, query, purpose, doing, place: ListPlace::default() }
     }
@@ -98,7 +98,7 @@ impl<'r> ShortList<'r> {
     /// # Errors
     /// [`SyncError::NotAdvancing`] if it seems to have no end.
     pub(in crate::sync) async fn page(&mut self) -> Result<Option<FetchedPage>, SyncError> {
-        let resource = self.query.resource();
+        let resource = self.query.resource;
         loop {
             let ListPlace { pages, next, idle, .. } = &self.place;
             if *idle > MAX_IDLE_PAGES {
@@ -121,7 +121,7 @@ impl<'r> ShortList<'r> {
             let Some(smaller) = self.query.with_smaller_pages().filter(|_| shrinks) else { return Err(error) };
             if error.is_too_large() {
                 // What could not be read for another reason is a matter of the moment.
-                self.run.results().page_sizes.insert(resource, smaller.page_size());
+                self.run.results().page_sizes.insert(resource, smaller.limit);
             }
             (self.query, self.place) = (smaller, ListPlace::default());
         }

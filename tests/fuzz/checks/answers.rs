@@ -149,7 +149,7 @@ fn encoded(resource: Resource, record: &Record) -> String {
 }
 
 /// A value as JSON; `None` where there is none that is exact. A text that is JSON already stays as it is.
-fn source(value: &FieldValue<SqlValue>, is_json: bool, is_flag: bool) -> Option<String> {
+fn source(value: &FieldValue, is_json: bool, is_flag: bool) -> Option<String> {
     Some(match value {
         FieldValue::Null | FieldValue::Exact(SqlValue::Null) => "null".into(),
         FieldValue::Exact(SqlValue::Text(text)) if is_json => text.to_string(),

@@ -126,7 +126,7 @@ fn shown(mirrored: &Mirrored, reader: &Reader) {
     }
     outbox_report::counts(&moment).expect("the number of edits");
     status::at_moment(&moment, &mirrored.config, now).expect("the status");
-    EditWatch::new(&mirrored.mirror.path).next_due(now).expect("when the next edit is due");
+    EditWatch::new(&mirrored.mirror.path).outlook(now).expect("when the next edit is due");
 }
 
 fn unless_refused<T: std::fmt::Debug>(done: &Result<T, StoreError>) {

@@ -36,7 +36,7 @@ impl Life<'_> {
         if self.daemon.is_quiet(wall) || !self.mirror.path.exists() {
             return None;
         }
-        let due = self.edit_watch.next_due(wall).ok()??;
+        let due = self.edit_watch.outlook(wall).ok()?.0?;
         Some(if due > wall { self.clock.true_time(due) } else { now.plus(MINUTE) })
     }
 
