@@ -33,7 +33,7 @@ const LOOK: Duration = Duration::from_secs(10);
 /// The clock counts as moved if it differs from the elapsed time by more than this.
 const MOVED: Duration = Duration::from_secs(5);
 
-/// How long a request in flight may take to finish once the daemon is told to stop. Later it is sent again.
+/// How long a request in flight may take to finish once the daemon is told to stop. An unfinished one is sent again later.
 const GRACE: Duration = Duration::from_millis(3300);
 
 pub(super) struct EventLoop {

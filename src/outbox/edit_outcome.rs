@@ -217,7 +217,10 @@ impl EditTx<'_, '_> {
         let states = field_verdict::field_states(&fields, &self.editable, &record.values);
         let is_every = |wanted: FieldState| states.iter().all(|state| *state == wanted);
         let is_old = is_same_version && !is_every(FieldState::Ours);
-        if at_once && is_old && sent.iter().any(|edit| matches!(edit.status, Some(200..=299 | 412))) {
+        if at_once && is_old && sent.iter().any(|edit| edit.status == Some(412)) {
+            return Ok(NextStep::Refuted);
+        }
+        if at_once && is_old && sent.iter().any(|edit| matches!(edit.status, Some(200..=299))) {
             return Ok(NextStep::Wait);
         }
         self.amend(DelayScope::Record, delay::after_read)?;

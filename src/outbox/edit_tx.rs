@@ -24,6 +24,8 @@ use crate::store::{Edit, EditStep, MirrorTx, StoreError};
 pub(super) enum NextStep {
     /// Nothing now: they wait.
     Wait,
+    /// Nothing now: the service shows the version that it has just refused.
+    Refuted,
     /// A decision on their next request.
     Decide,
     /// Read the record, then decide again: on the outcome of this request, if there is one.

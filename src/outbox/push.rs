@@ -75,7 +75,7 @@ impl Pusher {
             while let Some((object, id)) = pass.pop() {
                 let record = RecordPush { pusher: self, pass, object, id: &id };
                 if let Err(error) = record.push().await {
-                    lock(&pass.records).clear();
+                    pass.close();
                     return Err(error);
                 }
             }
@@ -133,7 +133,7 @@ impl RecordPush<'_> {
         let (mut next, mut just_read, mut at_once) = (NextStep::Decide, false, false);
         loop {
             next = match next {
-                NextStep::Wait => return Ok(()),
+                NextStep::Wait | NextStep::Refuted => return Ok(()),
                 NextStep::Decide => self.edit(move |edits| edits.next_request(just_read)).await?,
                 NextStep::Read(carrier) => {
                     just_read = true;
@@ -205,12 +205,12 @@ impl RecordPush<'_> {
                 }
             }
         });
-        match (carrier, done.await?) {
-            (Some((_, true)), NextStep::Wait) => {
-                let why = "the record is shown as it was before the answer to its update".into();
+        match done.await? {
+            NextStep::Refuted => {
+                let why = "the record is shown in the version that was refused".into();
                 self.failing("read", ApiError::Broken { tries: 1, why }).await
             }
-            (_, next) => Ok(next),
+            next => Ok(next),
         }
     }
 

@@ -6,7 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::model::{EditState, Object, RecordId, Ru};
 use crate::store::Tally;
 
-/// Consecutive records of one object that the service fails to answer for, after which the whole object waits.
+/// Consecutive records of one object whose requests fail, or are refused with 404 or again with 412, after which the whole
+/// object waits.
 const MAX_FAILURES: usize = 3;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -103,6 +104,10 @@ impl PushPass {
         lock(&self.records).pop_front()
     }
 
+    pub(super) fn close(&self) {
+        lock(&self.records).clear();
+    }
+
     /// Adds what a transaction found, and logs the edits that need attention.
     pub(super) fn add(&self, found: Pushed) {
         for (edit, text) in found.attention {
@@ -126,7 +131,7 @@ impl PushPass {
         lock(&self.failures).remove(&object);
     }
 
-    /// The service failed to answer for a record. Returns whether that makes too many in a row. Of several workers that
+    /// A request for a record failed, or was refused in a way that may concern its object. Returns whether that makes too many in a row. Of several workers that
     /// fail at the same moment one sees that.
     pub(super) fn failed(&self, object: Object, id: &RecordId) -> bool {
         let mut failures = lock(&self.failures);

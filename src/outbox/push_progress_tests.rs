@@ -87,6 +87,6 @@ fn closed_push_visits_no_further_record() {
     let pass = PushPass::default();
     *lock(&pass.records) = [(Object::Contact, RecordId::new("a")), (Object::Contact, RecordId::new("b"))].into();
     assert_eq!(pass.pop(), Some((Object::Contact, RecordId::new("a"))));
-    lock(&pass.records).clear();
+    pass.close();
     assert_eq!(pass.pop(), None);
 }

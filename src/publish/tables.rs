@@ -33,7 +33,7 @@ impl PgType {
         self.into()
     }
 
-    /// The type of a column, by that of the dictionary, in which some of these tables are plain texts.
+    /// The type of a column, by that of the dictionary, in which some columns of these tables are plain texts.
     fn of(table: &str, column: &ColumnLine) -> PgType {
         match (column.data_type.as_str(), table, column.name.as_str()) {
             (_, "removed_records", "removed_at") | (_, "changes", "seen_at") => PgType::Timestamptz,

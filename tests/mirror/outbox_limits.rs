@@ -354,6 +354,23 @@ async fn failing_records_cost_at_most_the_limit_of_the_object() {
     }
 }
 
+/// Records that are not found count against their object only until their removal is confirmed.
+#[tokio::test]
+async fn edits_of_removed_records_hold_up_no_others() {
+    let (crm, mirror) = mirrored(7).await;
+    sql(&mirror, "UPDATE contacts_full SET position = 'a'");
+    crm.sandbox.with_world(|world| {
+        for n in 0..5 {
+            world.remove(CONTACT, &format!("c{n:03}"));
+        }
+    });
+    mirror.run(&crm, &Job::push()).await.unwrap();
+    assert_eq!(states(&mirror), "queued 4, rejected 3");
+    mirror.run(&crm, &Job::push()).await.unwrap();
+    assert_eq!(states(&mirror), "applied 2, rejected 5");
+    assert_eq!(with_position(&crm, "a"), 2);
+}
+
 #[tokio::test]
 async fn with_one_unit_left_nothing_is_sent_and_no_attempt_is_counted() {
     let (crm, mut mirror) = mirrored(1).await;

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::{EditState, Editable, EditedFields, Etag, Instant, MirroredRecord, Object, RecordId};
+use crate::model::{DelayScope, EditState, Editable, EditedFields, Etag, Instant, MirroredRecord, Object, RecordId};
 use crate::store::outbox::report;
 use crate::store::{Edit, EditsTx, OPEN, ReadTx, Result, Statements, editable, json, json_list, known_values};
 use rusqlite::params;
@@ -177,6 +177,10 @@ impl EditsTx<'_> {
             if self.take_step(edit, &EditStep::new(state, EditState::Rejected, record_removed(state)), now)? {
                 ended.push(edit);
             }
+        }
+        if let (false, Some(record)) = (ended.is_empty(), records.first()) {
+            // What was not found was gone indeed, which says nothing about the others of its object.
+            self.end_delay(object, DelayScope::Object, record)?;
         }
         Ok(ended)
     }

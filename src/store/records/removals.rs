@@ -150,6 +150,7 @@ impl RecordsTx<'_> {
             let was_here = self.remove(object, id, now)?;
             removed += u64::from(was_here);
             let counts = was_here && !guard.accepted;
+            // An answer that shows the same version may be of a moment before.
             self.run(
                 "INSERT INTO doubts (object_type, record_id, why, version, first_seen, tries)
                  SELECT object_type, id, 'gone', coalesce(json_extract(record, '$.updated_at'), ''), ?3, ?4
