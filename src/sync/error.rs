@@ -149,6 +149,11 @@ impl SyncError {
         refuses && source.status().is_some_and(|status| (400..500).contains(&status))
     }
 
+    /// Whether a smaller range may be listed all the same: it needs no cursor, or does not show a record that is in the way.
+    pub fn is_of_a_range(&self) -> bool {
+        self.is_refused() || self.may_be_of_a_record() && !self.is_too_large()
+    }
+
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             SyncError::Api { source, .. } => source.hint(),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::clocks::claimed;
-use crate::evidence::{settled, world};
+use crate::evidence::{contacts_only, settled, world};
 use crate::support::{Crm, Mirror, bodies};
 use crm_mirror::model::{Clock as _, DataType, Object, Resource};
 use crm_mirror::sandbox::{Fault, NewField, Rule};
@@ -50,6 +50,43 @@ async fn service_that_does_not_count_is_read_all_the_same() {
         crm.wait(600);
         mirror.sync(&crm).await;
         assert!(claimed(&mirror, crm.clock.now())[0].is_some(), "{fault:?}");
+    }
+}
+
+/// A person's comparison lists what is not counted; the schedule's leaves it to a sweep, once a day.
+#[tokio::test]
+async fn service_that_does_not_count_is_compared_all_the_same() {
+    for fault in [Fault::Status(503), Fault::Status(400), Fault::NoTotal] {
+        let (crm, mut mirror) = settled(1_500, false).await;
+        mirror.tries = 2;
+        crm.sandbox.faults().add(Rule::new(fault.clone()).with_param("count").forever());
+        let remove = |id: &str| crm.sandbox.with_world(|world| assert!(world.remove(Object::Contact, id)));
+        remove("c00300");
+        crm.wait(600);
+        crm.sandbox.clear_log();
+        let found = mirror.verify(&crm, &contacts_only(Job::verify())).await.1.remove(0).1;
+        // A lookup that is not counted proves something at a second moment.
+        assert_eq!((found.count(), found.open), (0, 1), "{fault:?}");
+        for _ in 0..2 {
+            mirror.verify(&crm, &contacts_only(Job::audit())).await;
+            crm.wait(900);
+        }
+        mirror.assert_exact_lists(&crm);
+        assert!(crm.charged() <= 3 * 30, "{fault:?}: {} RU", crm.charged());
+        // The newest page, a count that fails, and at most one sweep in a day.
+        remove("c00400");
+        let before = claimed(&mirror, crm.clock.now())[0];
+        crm.wait(86_400);
+        crm.sandbox.clear_log();
+        let audited = mirror.scheduled(&crm, &contacts_only(Job::audit())).await;
+        assert_eq!((audited.findings, claimed(&mirror, crm.clock.now())[0]), (vec![], before), "{fault:?}");
+        for _ in 0..3 {
+            crm.wait(6 * 3_600);
+            mirror.scheduled(&crm, &contacts_only(Job::sync())).await;
+            mirror.scheduled(&crm, &contacts_only(Job::audit())).await;
+        }
+        mirror.assert_exact_lists(&crm);
+        assert!(crm.charged() <= 60, "{fault:?}: {} RU", crm.charged());
     }
 }
 
@@ -299,6 +336,40 @@ async fn refused_cursor_is_dropped_whatever_the_status() {
         crm.sandbox.faults().add(Rule::new(Fault::Status(status)).on(Resource::Contacts).with_param("cursor").times(2));
         crm.wait(Duration::from_secs(600).as_secs());
         mirror.resync(&crm).await;
+        mirror.assert_exact_lists(&crm);
+    }
+}
+
+/// A full verification goes on by value, whatever the service says to a cursor. Where no cut helps, because more records than a page
+/// share both timestamps, only they are undecided.
+#[tokio::test]
+async fn full_verification_compares_what_no_cursor_leads_through() {
+    for (status, tied) in [(400, 0), (404, 0), (410, 0), (422, 0), (500, 0), (400, 130)] {
+        let mut world = world(450);
+        let tie = "2026-01-01T00:00:00Z";
+        for n in 0..tied {
+            let fields = json!({ "id": format!("tied{n:03}"), "createdAt": tie, "updatedAt": tie });
+            world.create(Object::Contact, &fields);
+        }
+        let crm = Crm::serve(world).await;
+        let mut mirror = Mirror::one_at_a_time();
+        (mirror.tries, mirror.settings.details) = (2, false);
+        mirror.sync(&crm).await;
+        crm.sandbox.with_world(|world| {
+            assert!(world.remove(Object::Contact, "c00060"));
+            assert!(world.edit_silently(Object::Contact, "c00300", &json!({ "name": "Silently" })));
+        });
+        crm.wait(3_600);
+        let cursors = Rule::new(Fault::Status(status)).on(Resource::Contacts).with_param("cursor");
+        crm.sandbox.faults().add(cursors.forever());
+        for repair in [false, true] {
+            crm.sandbox.clear_log();
+            let job = contacts_only(Job { full: true, repair, ..Job::verify() });
+            let found = mirror.verify(&crm, &job).await.1.remove(0).1;
+            let counts = [found.missing, found.extra, found.different, found.undecided];
+            assert_eq!(counts, [0, 1, 1, u64::from(tied > 0)], "{status} {tied}");
+            assert!(crm.charged() <= if tied > 0 { 40 } else { 16 }, "{status} {tied}: {} RU", crm.charged());
+        }
         mirror.assert_exact_lists(&crm);
     }
 }

@@ -267,9 +267,14 @@ fn verified(summary: &Summary, found: &[(Object, Findings)], repaired: bool) -> 
     if found.iter().all(|(_, findings)| findings.open == 0) {
         return Exit::Done;
     }
-    output::note(if found.iter().all(|(_, findings)| findings.count() == 0) {
+    let is_undecided = found.iter().all(|(_, findings)| findings.count() == 0);
+    output::note(if is_undecided && repaired {
         "hint: some records are undecided: a replica may lag behind, or a column lacks values, which `crm-mirror sync` \
          reads; run it again in a quarter of an hour"
+    } else if is_undecided {
+        // What looks only notes no first moment: a second look would decide nothing either.
+        "hint: some records are undecided: a replica may lag behind, or a column lacks values, which `crm-mirror sync` \
+         reads; `crm-mirror verify --repair`, and again in a quarter of an hour, decides"
     } else if repaired {
         "hint: some differences could not be repaired in this run; run it again later"
     } else {

@@ -14,15 +14,14 @@ use futures_util::future::join_all;
 
 use super::compare::Audit;
 use crate::api::SortBy;
+use crate::budget::Limits;
 use crate::model::{Instant, Object, RecordId, Ru, TimeBounds, TimeField, TimeRange};
-use crate::store::{Goal, LastRead};
-use crate::sync::checks::{compare, lookup_by_id};
+use crate::store::{Goal, LastRead, ReadTx, StoreError};
+use crate::sync::checks::compare;
 use crate::sync::engine::SWEEP_SHARE;
 use crate::sync::error::{Suspension, SyncError};
 use crate::sync::run::Run;
-use crate::sync::walks::anomaly::Anomaly;
-use crate::sync::walks::short_list::{FetchedPage, ShortList};
-use crate::sync::walks::{service_clock, sweep};
+use crate::sync::walks::sweep;
 
 /// How many instants divide the ranges of an audit by age, at most.
 const MAX_EDGES: u64 = AGES.len() as u64;
@@ -39,7 +38,7 @@ const AGES: [u64; 8] =
 const SECOND: Duration = Duration::from_secs(1);
 
 /// A range with at most this many records is listed instead of halved: it is one page.
-const LEAF: u64 = 100;
+pub(super) const LEAF: u64 = 100;
 
 /// What is owed of the whole list is counted in so many parts, at most.
 const MAX_PARTS: u64 = 16;
@@ -59,17 +58,12 @@ pub(in crate::sync) async fn count_between_audits(run: &Run<'_>, object: Object)
     let (here, there) = Audit::new(run, object).total().await?;
     let reading = run.read(move |tx| {
         let (goals, price) = (tx.goals(), sweep::price(tx.count_rows(object)?));
-        let paid = limits.time_to_earn(price, SWEEP_SHARE).max(DAY);
-        let swept = goals.last_read(Goal::Sweep(object))?.filter(|swept| swept.finished <= now);
-        // One under way may have passed them, and may never end.
-        let is_swept =
-            swept.is_some_and(|swept| now.since(swept.finished) < paid) || goals.is_set(Goal::Sweeping(object))?;
         let wrong = goals.last_read(Goal::WrongTotal(object))?.map_or(0, |read| read.open);
         Ok((
             compare::unexplained(tx, object, there)?,
             goals.last_read(Goal::Total(object))?,
             price.get(),
-            is_swept,
+            is_swept(tx, object, &limits, now)?,
             wrong,
         ))
     });
@@ -112,16 +106,49 @@ pub(in crate::sync) async fn count_between_audits(run: &Run<'_>, object: Object)
     compared
 }
 
+/// Whether a sweep has compared every record so recently that the schedule asks for no other.
+fn is_swept(tx: &ReadTx<'_>, object: Object, limits: &Limits, now: Instant) -> Result<bool, StoreError> {
+    let (goals, price) = (tx.goals(), sweep::price(tx.count_rows(object)?));
+    let paid = limits.time_to_earn(price, SWEEP_SHARE).max(DAY);
+    let swept = goals.last_read(Goal::Sweep(object))?.filter(|swept| swept.finished <= now);
+    // One under way may have passed them, and may never end.
+    Ok(swept.is_some_and(|swept| now.since(swept.finished) < paid) || goals.is_set(Goal::Sweeping(object))?)
+}
+
 impl Audit<'_> {
-    /// Counts an object's records by the age of their last change, and follows differences.
-    pub(in crate::sync) async fn audit(&mut self) -> Result<(), SyncError> {
-        let object = self.object;
+    /// Compares an object by counts, or lists it where that costs no more. Returns whether it was compared: where the service
+    /// does not count, all is listed for a person, and by a sweep for the schedule.
+    pub(in crate::sync) async fn audit(&mut self) -> Result<bool, SyncError> {
+        let (object, now, limits) = (self.object, self.run.now(), *self.run.engine.meter.limits());
         let rows = self.run.read(move |tx| tx.count_rows(object)).await?;
         let pages = rows.div_ceil(LEAF);
         let edges = (pages / 2).clamp(2, MAX_EDGES);
-        if pages <= edges + BESIDE_EDGES && self.could_list(TimeRange::WHOLE).await? {
-            return Ok(());
+        if pages <= edges + BESIDE_EDGES {
+            match self.compare_all().await {
+                Err(SyncError::NotAdvancing { .. }) => self.entered = self.findings.clone(),
+                listed => return listed.map(|()| true),
+            }
         }
+        match self.count_ages(edges).await {
+            Err(error) if error.allows_another() && matches!(error, SyncError::Api { doing: "count", .. }) => {
+                self.run.mark_uncounted(object, &error);
+                self.entered = self.findings.clone();
+            }
+            counted => return counted.map(|()| true),
+        }
+        if self.run.by_person {
+            return self.compare_all().await.map(|()| true);
+        }
+        self.run.warn(format!("{} could not be counted: a sweep compares them, once a day", object.resource()));
+        let asking = self.run.write(move |tx| {
+            let waits = is_swept(tx, object, &limits, now)?;
+            (!waits).then(|| tx.claims().set(Goal::AskedSweep(object))).transpose().map(drop)
+        });
+        asking.await.map(|()| false)
+    }
+
+    /// Counts an object's records by the age of their last change, and follows differences.
+    async fn count_ages(&mut self, edges: u64) -> Result<(), SyncError> {
         let unseen = self.compare_newest(TimeRange::dated(TimeField::UpdatedAt, None, None)).await?;
         self.miss(unseen).await?;
         // The value does not matter, as long as the edge differs from that of the last audit.
@@ -264,7 +291,7 @@ impl Audit<'_> {
     }
 
     /// Enters the counts of a range, and what it has found since the one before.
-    async fn enter(&mut self, range: TimeRange, counts: (u64, u64)) -> Result<(), SyncError> {
+    pub(super) async fn enter(&mut self, range: TimeRange, counts: (u64, u64)) -> Result<(), SyncError> {
         self.findings.ranges += 1;
         let (object, now, found) = (self.object, self.run.now(), self.findings.since(&self.entered));
         self.entered = self.findings.clone();
@@ -277,8 +304,8 @@ impl Audit<'_> {
         Ok(())
     }
 
-    /// Counts a range on both sides, but lists a page if that is to be listed. One that cannot be listed, because the service's cursors do not work, is counted too, and one that the service does not
-    /// count is listed.
+    /// Counts a range on both sides, but lists a page if that is to be listed. One that cannot be listed is counted, too, and one that the
+    /// service does not count is listed.
     pub(in crate::sync) async fn compare_or_list(
         &mut self,
         range: TimeRange,
@@ -287,8 +314,14 @@ impl Audit<'_> {
         let object = self.object;
         let is_listed =
             !self.run.may_count(object) || lists_leaves && compare::count_here(self.run, object, range).await? <= LEAF;
-        if is_listed && self.could_list(range).await? {
-            return Ok(());
+        if is_listed {
+            match self.compare_listed(range).await {
+                // What it found until then is of no range that is entered.
+                Err(error) if error.is_of_a_range() || matches!(error, SyncError::NotAdvancing { .. }) => {
+                    self.entered = self.findings.clone();
+                }
+                listed => return listed,
+            }
         }
         match self.compare(vec![range]).await {
             Err(error) if error.allows_another() => {
@@ -298,25 +331,6 @@ impl Audit<'_> {
             }
             compared => compared.map(drop),
         }
-    }
-
-    /// Lists a range and compares it; `false` if the service's cursors do not lead to its end.
-    async fn could_list(&mut self, range: TimeRange) -> Result<bool, SyncError> {
-        match self.compare_listed(range).await {
-            Err(error) if error.is_refused() || matches!(error, SyncError::NotAdvancing { .. }) => {
-                // What it found until then is of no range that is entered.
-                self.entered = self.findings.clone();
-                Ok(false)
-            }
-            listed => listed.map(|()| true),
-        }
-    }
-
-    /// Lists a range and compares it record by record, whatever its counts.
-    pub(in crate::sync) async fn compare_listed(&mut self, range: TimeRange) -> Result<(), SyncError> {
-        let here = compare::count_here(self.run, self.object, range).await?;
-        let there = self.list(range).await?;
-        self.enter(range, (here, there)).await
     }
 
     /// Lists records that share both timestamps, of which so many differ. Unless a person asks, they are listed once a day: where
@@ -346,13 +360,12 @@ impl Audit<'_> {
             if here == there {
                 continue;
             }
-            let halves = if here.max(there) <= LEAF { None } else { self.halves(range, here).await? };
-            let Some((low, high)) = halves.or_else(|| range.by_other().filter(|_| here.max(there) > LEAF)) else {
-                if here.max(there) <= LEAF {
-                    self.list(range).await?;
-                } else {
-                    self.list_tie(range.by_creation(), here.abs_diff(there)).await?;
-                }
+            if here.max(there) <= LEAF {
+                self.list(range).await?;
+                continue;
+            }
+            let Some((low, high)) = self.halves(range, here).await? else {
+                self.list_tie(range.by_creation(), here.abs_diff(there)).await?;
                 continue;
             };
             let low_there = compare::count_there(self.run, object, low).await?;
@@ -362,90 +375,15 @@ impl Audit<'_> {
         Ok(())
     }
 
-    async fn halves(&self, range: TimeRange, here: u64) -> Result<Option<(TimeRange, TimeRange)>, SyncError> {
+    pub(super) async fn halves(
+        &self,
+        range: TimeRange,
+        here: u64,
+    ) -> Result<Option<(TimeRange, TimeRange)>, SyncError> {
         let object = self.object;
         let middle = self.run.read(move |tx| tx.nth_of_range(object, range, here / 2)).await?;
         let middle = middle.map(Instant::whole_second);
-        Ok(middle.and_then(|middle| range.cut(middle).or_else(|| range.cut(middle.plus(SECOND)))))
-    }
-
-    /// Lists a range and compares it record by record. Returns the service's number of records.
-    ///
-    /// A list with fewer rows than its first page announced was cut short, or rows were removed meanwhile: it is read once more.
-    /// What a walk owes is settled then; a comparison of the object has compared the rest with nothing.
-    async fn list(&mut self, range: TimeRange) -> Result<u64, SyncError> {
-        let resource = self.object.resource();
-        let (mut was_short, not_shown) = (false, self.not_shown);
-        loop {
-            self.not_shown = not_shown;
-            match self.list_once(range).await {
-                Ok((there, announced, _)) if there < announced && !was_short => was_short = true,
-                Ok((there, announced, unseen)) => {
-                    if there >= announced {
-                        self.miss(unseen).await?;
-                    }
-                    self.not_shown += announced.saturating_sub(there);
-                    return Ok(there.max(announced));
-                }
-                Err(error) if error.is_unreadable() && !error.is_too_large() => {
-                    // It stays open, and the others are compared.
-                    self.run.note_anomaly(Anomaly::UnreadablePage, resource).await?;
-                    self.unlisted += 1;
-                    return Ok(0);
-                }
-                Err(error) => return Err(error),
-            }
-        }
-    }
-
-    /// Lists a range to its end. Returns how many rows it has there, how many its first page announced, or none where the
-    /// service does not count, and the records here that it did not show.
-    async fn list_once(&mut self, range: TimeRange) -> Result<(u64, u64, HashSet<RecordId>), SyncError> {
-        let (run, object, purpose) = (self.run, self.object, compare::purpose(self.run));
-        let mut unseen = run.read(move |tx| tx.ids_of_range(object, range)).await?;
-        let (mut there, mut announced) = (0, 0);
-        let (counts, query) = (run.may_count(object), range.list(object.resource()));
-        let list_of = |query| ShortList::new(run, query, purpose, "audit");
-        let mut list = list_of(if counts { query.clone().count_exact() } else { query.clone() });
-        loop {
-            let fetched = match list.page().await {
-                Err(error) if counts && list.place.pages == 0 && error.allows_another() && !error.is_unreadable() => {
-                    run.mark_uncounted(object, &error);
-                    list = list_of(query.clone());
-                    list.page().await?
-                }
-                fetched => fetched?,
-            };
-            let Some(fetched) = fetched else {
-                // Only a total shows that nothing follows a page that leads to itself.
-                self.not_shown += u64::from(list.place.repeats && announced == 0);
-                return Ok((there, announced, unseen));
-            };
-            if list.place.pages == 1 {
-                (there, announced) = (0, fetched.page.total.unwrap_or(0));
-            }
-            if !list.place.repeats {
-                there += fetched.page.records.len() as u64 + u64::from(fetched.page.unusable);
-            }
-            self.compare_page(fetched, &mut unseen).await?;
-        }
-    }
-
-    /// Takes in what a list lacked. It is nominated at once: whatever ends the run, the next one does not follow it again.
-    async fn miss(&mut self, unseen: HashSet<RecordId>) -> Result<(), SyncError> {
-        if self.repair {
-            lookup_by_id::nominate(self.run, self.object, unseen.iter().cloned().collect()).await?;
-        }
-        self.unseen.extend(unseen);
-        Ok(())
-    }
-
-    async fn compare_page(&mut self, fetched: FetchedPage, unseen: &mut HashSet<RecordId>) -> Result<(), SyncError> {
-        for record in &fetched.page.records {
-            unseen.remove(&record.id);
-        }
-        self.not_shown += u64::from(fetched.page.unusable);
-        let answer = service_clock::answer_time(self.run, &fetched.answer, &fetched.page.records);
-        self.compare_answer(fetched, answer, false).await
+        let halves = middle.and_then(|middle| range.cut(middle).or_else(|| range.cut(middle.plus(SECOND))));
+        Ok(halves.or_else(|| range.by_other()))
     }
 }

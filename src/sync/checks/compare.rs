@@ -5,9 +5,9 @@
 use std::collections::BTreeSet;
 
 use super::findings::{Difference, DifferenceKind, Findings};
-use crate::api::{ServiceAnswer, decode};
+use crate::api::{ListQuery, PageSize, ServiceAnswer, SortBy, decode};
 use crate::model::answer_time::MOMENTS_APART;
-use crate::model::{AnswerTime, Instant, Object, Purpose, RecordId, TimeField, TimeRange};
+use crate::model::{AnswerTime, Instant, Object, Purpose, RecordId, TimeRange};
 use crate::store::{Applied, Compared, Completeness, Goal, LastRead, ReadOf, ReadTx, StoreError};
 use crate::sync::apply::{self, ApplyReport};
 use crate::sync::checks::lookup_by_id::Confirmation;
@@ -23,6 +23,8 @@ pub(in crate::sync) struct Audit<'r> {
     pub(super) object: Object,
     /// Whether differences are repaired, or only reported.
     pub(super) repair: bool,
+    /// Whether what cannot be listed is cut. What a walk owes waits instead: each run would cut it again.
+    pub(super) cuts: bool,
     /// The service's clock at the beginning: what the service changed after that does not count as a difference.
     pub(super) since: Option<Instant>,
     pub(super) findings: Findings,
@@ -52,6 +54,7 @@ impl<'r> Audit<'r> {
             run,
             object,
             repair: true,
+            cuts: false,
             since: None,
             findings: Findings::default(),
             entered: Findings::default(),
@@ -144,10 +147,6 @@ impl<'r> Audit<'r> {
     }
 }
 
-/// The number of records that a full verification lists at once: their ids are kept in memory, and the last page is
-/// partly empty.
-const STRIDE: u64 = 10_000;
-
 /// Compares an object with the service, by counts or record by record.
 pub(in crate::sync) async fn compare_object(
     run: &Run<'_>,
@@ -174,15 +173,9 @@ pub(in crate::sync) async fn compare_object(
     // nothing is known of it.
     let as_of =
         if repair || since.is_none() { now } else { changes.map_or(Instant::EPOCH, |read| read.began).min(now) };
-    let mut audit = Audit { repair, since, ..Audit::new(run, object) };
+    let mut audit = Audit { repair, since, cuts: true, ..Audit::new(run, object) };
     if full {
-        let rows = run.read(move |tx| tx.count_rows(object)).await?;
-        let parts = rows / STRIDE;
-        let ranges =
-            if parts < 2 { vec![TimeRange::WHOLE] } else { audit.ranges(TimeField::CreatedAt, parts, 0.0).await? };
-        for range in ranges {
-            audit.compare_listed(range).await?;
-        }
+        audit.compare_all().await?;
     } else {
         // Counts leave out what is nominated: what is there after all would hide another that is not.
         if repair {
@@ -192,7 +185,9 @@ pub(in crate::sync) async fn compare_object(
                 settled => audit.add_extra(settled?.gone),
             }
         }
-        audit.audit().await?;
+        if !audit.audit().await? {
+            return Ok(());
+        }
     }
     audit.decide_about_unseen().await?;
     // What was paid for is stored first.
@@ -238,8 +233,18 @@ pub(super) fn unexplained(tx: &ReadTx<'_>, object: Object, there: u64) -> Result
 
 pub(in crate::sync) async fn count_there(run: &Run<'_>, object: Object, range: TimeRange) -> Result<u64, SyncError> {
     let resource = object.resource();
-    let counted = run.engine.page(&range.count(resource), purpose(run), "count").await?.page.total;
-    counted
+    let count = async |query: ListQuery| run.engine.page(&query, purpose(run), "count").await;
+    let counted = match count(range.count(resource)).await {
+        // It shows the first record, which may be the one that cannot be read: then the last.
+        Err(error) if error.is_unreadable() && !error.is_too_large() => {
+            let last = range.sorted(resource, SortBy::CreatedDesc).limit(PageSize::ONE);
+            count(last.count_exact().once()).await
+        }
+        counted => counted,
+    };
+    counted?
+        .page
+        .total
         .ok_or_else(|| decode::NotUnderstood("the list has no usable `total`, though it was asked for".into()))
         .asking("count", resource)
 }

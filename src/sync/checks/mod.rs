@@ -5,5 +5,6 @@ pub(super) mod compare;
 pub mod decide_doubts;
 pub mod findings;
 pub mod identity;
+mod listed;
 pub(super) mod lookup_by_id;
 pub(super) mod owed_counts;
