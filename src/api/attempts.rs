@@ -45,6 +45,11 @@ impl Retries {
         self.made + self.holds
     }
 
+    /// The number of attempts that failed and that no hold explains.
+    pub(super) const fn failed(&self) -> u32 {
+        self.made
+    }
+
     /// After a failed attempt that took `took`: the delay before the next; `None` if there is none.
     pub(super) fn after(&mut self, error: &ApiError, took: Duration) -> Option<Duration> {
         match error.class() {

@@ -209,7 +209,7 @@ impl Client {
                         let mut last_date = self.0.last_date.lock().unwrap_or_else(PoisonError::into_inner);
                         *last_date = answer.date.map(|date| (date, clock.reading())).or(*last_date);
                         self.0.answered.fetch_add(cost.get(), Ordering::Relaxed);
-                        return Ok((answer, found));
+                        return Ok((ServiceAnswer { failed: retries.failed(), ..answer }, found));
                     }
                     Err(why) => ApiError::Broken { tries: 1, why },
                 },

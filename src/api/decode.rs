@@ -51,8 +51,9 @@ fn next(envelope: &Envelope<'_>) -> Result<Option<Cursor>, NotUnderstood> {
         None => Err(NotUnderstood("the list has no `nextCursor`".into())),
         Some(raw) if raw.get() == "null" => Ok(None),
         Some(raw) => match field_value::string(raw) {
-            Some(text) if !text.is_empty() => Ok(Some(Cursor::new(text.into_owned()))),
-            _ => Err(NotUnderstood("`nextCursor` is neither a text nor null".into())),
+            // No cursor leads on, as with null.
+            Some(text) => Ok((!text.is_empty()).then(|| Cursor::new(text.into_owned()))),
+            None => Err(NotUnderstood("`nextCursor` is neither a text nor null".into())),
         },
     }
 }

@@ -113,8 +113,8 @@ impl ListQuery {
     /// The same list from its beginning with half as many items per page; `None` if a page has one item.
     pub fn with_smaller_pages(&self) -> Option<ListQuery> {
         let limit = PageSize::new(self.limit.get() / 2)?;
-        // Still fewer rows show which one it is; the last one by itself is asked for as often as any page.
-        Some(ListQuery { limit, cursor: None, once: limit > PageSize::ONE, ..self.clone() })
+        // Still fewer rows show which one it is.
+        Some(ListQuery { limit, cursor: None, once: true, ..self.clone() })
     }
 
     /// The same page, not asked for again where its answer cannot be read: with other conditions it may be.

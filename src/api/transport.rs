@@ -39,6 +39,8 @@ pub struct ServiceAnswer {
     /// Whether the service had applied this update before (`Idempotent-Replayed`); `None` if it does not say.
     pub replayed: Option<bool>,
     pub asked: RequestStamp,
+    /// How many attempts failed before it; those that a hold refused do not count.
+    pub failed: u32,
 }
 
 impl ServiceAnswer {
@@ -126,6 +128,7 @@ impl HttpTransport {
                 etag: header(ETAG.as_str()).filter(|etag| !etag.is_empty()).map(Etag::from),
                 replayed: header("idempotent-replayed").and_then(|value| value.to_ascii_lowercase().parse().ok()),
                 asked: asked.clone(),
+                failed: 0,
             });
             return HttpAttempt { outcome: AttemptOutcome::Charged, hold: wait.map(Some), result };
         }

@@ -86,7 +86,7 @@ pub(super) fn stamp() -> RequestStamp {
 
 pub(super) fn answered(body: &str, etag: Option<&str>) -> ServiceAnswer {
     let (body, etag) = (body.to_string().into(), etag.map(Etag::new));
-    ServiceAnswer { status: 200, body, date: None, etag, replayed: None, asked: stamp() }
+    ServiceAnswer { status: 200, body, date: None, etag, replayed: None, asked: stamp(), failed: 0 }
 }
 
 pub(super) fn queue_edit(tx: &MirrorTx<'_>, columns: &[(&str, &str)], base: Option<&str>) -> i64 {

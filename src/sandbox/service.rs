@@ -29,6 +29,8 @@ pub struct SandboxSettings {
     pub custom_fields_read_only: bool,
     /// The maximum number of rows of a page, whatever the `limit`: small pages make walks of many pages.
     pub page_cap: Option<usize>,
+    /// Whether a cursor may be followed with another `limit`; the reference does not say.
+    pub follows_any_size: bool,
     /// Whether the limit of 320 characters applies to a whole list of values rather than to each; the reference does
     /// not say.
     pub limits_whole_lists: bool,
@@ -113,7 +115,9 @@ impl Asked<'_> {
             return Err(Answer::refused(400, "A list of values must be 1 to 320 characters"));
         }
         query.include.iter().try_for_each(|related| require(scopes, related.read_scope()))?;
-        let binding = Binding::new(&memory.settings.tenant, resource.path(), scopes, &asked.query);
+        let mut conditions = asked.query.clone();
+        conditions.retain(|(name, _)| name != "limit" || !memory.settings.follows_any_size);
+        let binding = Binding::new(&memory.settings.tenant, resource.path(), scopes, &conditions);
         let cursor = asked.param("cursor");
         if cursor.is_some() && fault == Some(&Fault::RefusedCursor) {
             return Err(Answer::of_field(400, "cursor", "has expired"));

@@ -400,3 +400,38 @@ async fn tie_that_no_cursor_leads_through_is_read_by_the_other_timestamp() {
     }
     mirror.assert_exact_lists(&crm);
 }
+
+/// 1,100 records of one import share both timestamps, and the service refuses cursors beyond 400 rows: some of them cannot be
+/// read. What was created or has changed later is read all the same, and nothing claims that all are here.
+#[tokio::test]
+async fn import_that_no_cursor_leads_through_hides_nothing_behind_it() {
+    let (crm, mirror) = settled(60, false).await;
+    crm.sandbox.configure(|settings| settings.counts_rows = true);
+    crm.sandbox.faults().add(Rule::new(Fault::PageWindow(400)).on(Resource::Contacts).with_param("cursor").forever());
+    let create = |id: String| crm.sandbox.with_world(|world| world.create(Object::Contact, &json!({ "id": id })));
+    let at = crm.clock.now().to_wire();
+    crm.sandbox.with_world(|world| {
+        for n in 0..1_100 {
+            let row = json!({ "id": format!("x{n:05}"), "createdAt": at, "updatedAt": at });
+            world.create(Object::Contact, &row);
+        }
+    });
+    let before = crm.clock.now();
+    let jobs = [(Job::sync(), 60), (Job::sync(), 18), (Job::resync(), 70), (Job::sync(), 18)];
+    for (hour, (job, most)) in jobs.into_iter().enumerate() {
+        crm.wait(600);
+        create(format!("new{hour}"));
+        edit(&crm, hour..hour + 1, "Changed");
+        crm.wait(3_000);
+        crm.sandbox.clear_log();
+        let ended = mirror.run(&crm, &job).await;
+        let behind = "contacts WHERE id LIKE 'new%' OR name = 'Changed'";
+        assert_eq!(mirror.count(behind), 2 * (hour as i64 + 1), "{hour}: {ended:?}");
+        assert!(mirror.count("contacts WHERE id LIKE 'x%'") >= 400, "{hour}");
+        assert!(
+            claimed(&mirror, crm.clock.now()).into_iter().all(|as_of| as_of <= Some(before)),
+            "{hour}: not all are here"
+        );
+        assert!(crm.charged() <= most, "{hour}: {} RU", crm.charged());
+    }
+}

@@ -378,3 +378,26 @@ async fn list_that_is_never_readable_is_not_asked_for_at_every_page_size() {
     mirror.try_scheduled(&crm, &Job::sync()).await.unwrap_err();
     assert_eq!(crm.sandbox.log().lists(Resource::Contacts), 6, "five times, and one row once");
 }
+
+/// Each detail fails three times and is answered then: what that costs has the bound of those that fail for ever.
+#[tokio::test]
+async fn details_that_are_answered_in_the_end_fail_at_a_bounded_rate() {
+    let mut world = World::new(noon());
+    for n in 0..60 {
+        world.create(Object::Contact, &json!({"id": format!("ct{n}")}));
+    }
+    let crm = Crm::serve(world).await;
+    let mut mirror = Mirror::one_at_a_time();
+    mirror.tries = 5;
+    (0..60).for_each(|n| crm.sandbox.faults().add(Rule::new(Fault::Status(502)).record(&format!("ct{n}")).times(3)));
+    for hour in 0..13 {
+        crm.sandbox.clear_log();
+        for _ in 0..6 {
+            _ = mirror.try_scheduled(&crm, &Job::sync()).await;
+            crm.wait(600);
+        }
+        let failed = crm.sandbox.log().with_status(502);
+        assert!(failed <= 60, "{failed} requests failed in hour {hour}");
+    }
+    mirror.assert_exact(&crm);
+}

@@ -1,9 +1,11 @@
 //! Team members and definitions: short lists without an id filter. An item that one list lacks is removed when
 //! another one lacks it an hour later, and the changes of definitions are counted.
 
+use std::time::Duration;
+
 use crate::clocks::status_of;
 use crate::support::prepared::prepared;
-use crate::support::{Crm, Mirror, noon};
+use crate::support::{Crm, Mirror, bodies, noon};
 use crm_mirror::model::{Choice, Clock as _, DataType, Object, Resource};
 use crm_mirror::sandbox::{Fault, NewField, Rule, World};
 use crm_mirror::store::{DefinitionChanges, RunOutcome};
@@ -311,4 +313,75 @@ async fn team_list_that_nobody_goes_on_with_holds_up_no_definitions() {
     let job = Job::sync().of(&[Resource::Contacts, Resource::Companies]);
     mirror.scheduled(&crm, &job).await;
     assert_eq!(mirror.one("SELECT label FROM custom_field_definitions WHERE key = 'tier'"), "'Another'");
+}
+
+/// One item of 132 makes every page that shows it unreadable: the first, the last, or one in the middle. All others are here,
+/// nothing is removed, and the lists are not read in every run. A cursor may be followed in smaller pages, or not.
+#[tokio::test]
+async fn item_that_cannot_be_read_takes_no_other_with_it() {
+    for (bad, follows_any_size) in [(0, true), (57, true), (100, true), (131, true), (100, false)] {
+        let mut world = World::new(noon());
+        let at = |n: usize| noon().minus(Duration::from_secs(100_000 - n as u64)).to_wire();
+        for n in 0..132 {
+            let member = json!({"id": format!("tm{n:03}"), "firstName": "Member", "createdAt": at(n)});
+            world.create(Resource::TeamMembers, &member);
+            let mut field = NewField::new(Object::Contact, &format!("f{n:03}"), DataType::ShortText);
+            (field.id, field.created_at) = (format!("cf{n:03}"), Some(at(n)));
+            world.fields().define(field);
+        }
+        world.fields().define(NewField::new(Object::Company, "size", DataType::Integer));
+        let spoilt = bodies::bad_number(&format!("tm{bad:03} cf{bad:03}"));
+        let crm = Crm::serve(world).await;
+        crm.sandbox.configure(|settings| settings.follows_any_size = follows_any_size);
+        crm.sandbox.faults().add(Rule::new(spoilt.clone()).forever());
+        let mirror = Mirror::one_at_a_time();
+        for hour in 0..3 {
+            crm.sandbox.clear_log();
+            mirror.scheduled(&crm, &Job::sync()).await;
+            let here = (members(&mirror), mirror.count("custom_field_definitions"));
+            assert_eq!(here, (131, 132), "{bad} {hour}");
+            let log = crm.sandbox.log();
+            let lists = [Resource::TeamMembers, Resource::CustomFields].map(|list| log.lists(list));
+            let most = if hour > 0 {
+                0
+            } else if follows_any_size {
+                30
+            } else {
+                110
+            };
+            assert!(lists.iter().all(|lists| *lists <= most), "{bad} {hour}: {lists:?}");
+            crm.wait(3_600);
+        }
+        let proven = [2, 3].map(|list| status_of(&mirror, crm.clock.now(), &[]).objects[list].complete_as_of);
+        assert_eq!(proven, [None, None], "{bad}");
+        crm.sandbox.faults().clear();
+        crm.wait(6 * 3_600);
+        mirror.sync(&crm).await;
+        mirror.assert_exact(&crm);
+        // What is here stays where it cannot be read any more.
+        crm.sandbox.faults().add(Rule::new(spoilt).forever());
+        for _ in 0..2 {
+            crm.wait(7 * 3_600);
+            mirror.sync(&crm).await;
+        }
+        crm.sandbox.faults().clear();
+        mirror.assert_exact(&crm);
+    }
+}
+
+/// A service may say with an empty text that no page follows.
+#[tokio::test]
+async fn cursor_without_a_text_ends_a_list() {
+    let (crm, mirror) = mirrored().await;
+    let end = |body: &str, _: &str| body.replace("\"nextCursor\":null", "\"nextCursor\":\"\"");
+    crm.sandbox.faults().add(Rule::new(Fault::Rewritten(end, String::new())).lists().forever());
+    crm.sandbox.with_world(|world| {
+        world.create(Resource::TeamMembers, &json!({"id": "new", "firstName": "Member"}));
+        world.edit(Object::Contact, "ct", &json!({"name": "Changed"}));
+    });
+    crm.wait(6 * 3600);
+    mirror.sync(&crm).await;
+    mirror.resync(&crm).await;
+    mirror.assert_exact(&crm);
+    assert!(crm.charged() <= 20, "{} RU", crm.charged());
 }

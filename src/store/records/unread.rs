@@ -150,7 +150,11 @@ impl UnreadTx<'_> {
         let (tries, first_seen) = (failures.saturating_add(1), (requests > 2).then_some(steady));
         let doubt = Doubt { etag, tries, first_seen, not_before, ..Doubt::default() };
         self.tx.knowledge().set_doubt(failed, &doubt)?;
-        let (since, tries) = owed;
+        self.failures_owe(object, owed)
+    }
+
+    /// Stores how many failed requests of the object's details are still to be paid for, and since when.
+    pub fn failures_owe(&self, object: Object, (since, tries): (Instant, u32)) -> Result<()> {
         let owed = Doubt { tries, not_before: Some(since), ..Doubt::default() };
         self.tx.knowledge().set_doubt((object.as_str(), "", "failed"), &owed)
     }

@@ -56,10 +56,32 @@ impl WholeLists {
         LastRead { steady, cost, ..LastRead::between(self.asked_at, self.asked_at) }
     }
 
-    /// Reads a list to its end. An item that is on several pages or lists is as the last one of them shows it.
+    /// Reads a list. An item that cannot be read takes no other with it: those behind it are read from the other end, and
+    /// the list proves nothing of what it lacks.
     async fn read(&mut self, run: &Run<'_>, query: ListQuery) -> Result<(), SyncError> {
+        let (resource, newest) = (query.resource, query.clone().sort(SortBy::CreatedDesc).once());
+        match self.read_in_order(run, query.sort(SortBy::CreatedAsc)).await {
+            Err(error) if error.is_unreadable() => {}
+            read => return read,
+        }
+        if self.pages == 0 {
+            // Where nothing can be read at all, it is no matter of one item.
+            run.engine.page(&newest.clone().limit(PageSize::ONE), Purpose::Definitions, "list").await?;
+        }
+        match self.read_in_order(run, newest).await {
+            Err(error) if error.is_unreadable() => {
+                self.complete = false;
+                run.warn(format!("items of {resource} could not be read and are left out: {error}"));
+                run.note_anomaly(Anomaly::UnreadableRecord, resource).await
+            }
+            read => read,
+        }
+    }
+
+    /// Reads a list to its end. An item that is on several pages or lists is as the last one of them shows it.
+    async fn read_in_order(&mut self, run: &Run<'_>, query: ListQuery) -> Result<(), SyncError> {
         let (resource, mut shown) = (query.resource, HashSet::new());
-        let mut list = ShortList::new(run, query.sort(SortBy::CreatedAsc), Purpose::Definitions, "list");
+        let mut list = ShortList::new(run, query, Purpose::Definitions, "list");
         while let Some(FetchedPage { page, .. }) = list.page().await? {
             if list.place.pages == 1 {
                 // It may have begun again, with smaller pages.

@@ -6,7 +6,7 @@
 //! | bound | value |
 //! |---|---|
 //! | requests for one record | 5 an hour (7 in an hour in which the kind of failure changes, 8 in two hours if each is refused for a moment); from the fifth failure on, 8 a day |
-//! | failed requests of one object | 60 an hour: 45 that may come at once, and 15 that the hour pays for |
+//! | failed requests of one object, those of details that are answered at the third attempt or later too | 60 an hour: 45 that may come at once, and 15 that the hour pays for |
 //! | failed requests of both objects | a tenth of the budget window |
 //! | consecutive records that fail without a success | 20 in a run |
 

@@ -306,10 +306,16 @@ impl DetailBatch<'_> {
 
     async fn store(&mut self, id: &RecordId, answer: &ServiceAnswer) -> Result<(), SyncError> {
         let (object, purpose, layout) = (self.object, self.purpose, self.run.store().layout());
+        let steady = self.run.steady_time();
+        // An answer to the second attempt is none that failed: a service that fails now and then holds no details up.
+        let owed = (answer.failed > 1).then(|| {
+            self.failures.failed(answer.failed, steady);
+            self.failures.owed(steady)
+        });
         let record = answer.record(object, id, &layout).asking("understand a detail of", object.resource())?;
         let (its_id, answer, version) = (id.clone(), answer.clone(), layout.version);
         let meter = self.run.engine.meter.clone();
-        let answered = AnswerTime { shows: None, steady: self.run.steady_time() };
+        let answered = AnswerTime { shows: None, steady };
         let stored = self.run.write(move |tx| {
             let decode = |layout: &Layout| answer.record(object, &its_id, layout).ok();
             let record = tx.with_current_layout(record, version, decode)?;
@@ -324,6 +330,7 @@ impl DetailBatch<'_> {
             noted.tally.warnings = kept;
             noted.tally.details = u64::from(list != Applied::Older);
             noted.unknown_keys = tx.unread().mark_unknown_keys(object, &record.unknown_keys)?;
+            owed.map_or(Ok(()), |owed| tx.unread().failures_owe(object, owed))?;
             meter.enter(tx)?;
             Ok(noted)
         });

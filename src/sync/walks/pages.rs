@@ -238,8 +238,9 @@ impl Walker<'_> {
         let walk = &self.read.position;
         if error.is_refused() && walk.cursor().is_some() {
             return match self.restart(walk, Some(Anomaly::RefusedCursor)).await {
-                // By value it came to the same page again and again, each time with fewer rows.
-                Err(SyncError::NotAdvancing { .. }) if walk.page_size() < PageSize::MAX => {
+                // By value it came to the same page again and again: what lies behind the frontier's moment can be read, and
+                // counts show what does not. Nothing counts what a back-fill reads.
+                Err(SyncError::NotAdvancing { .. }) if walk.orderly && !matches!(self.job, WalkPurpose::Fill(..)) => {
                     self.pass_over_record(error).await
                 }
                 restarted => restarted,

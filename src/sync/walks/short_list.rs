@@ -16,6 +16,9 @@ use crate::sync::run::Run;
 /// How often a list may fail to advance.
 const MAX_IDLE_PAGES: u32 = 5;
 
+/// A list that has read so many pages does not begin again with smaller ones.
+const MAX_AGAIN: u64 = 15;
+
 #[derive(Clone)]
 pub(in crate::sync) struct FetchedPage {
     pub(in crate::sync) answer: ServiceAnswer,
@@ -58,12 +61,14 @@ pub(in crate::sync) struct ShortList<'r> {
     purpose: Purpose,
     doing: &'static str,
     pub(in crate::sync) place: ListPlace,
+    /// Why its pages were made smaller, if none was read since.
+    unread: Option<SyncError>,
 }
 
 /// Where a list goes on.
 #[derive(Default)]
 pub(in crate::sync) struct ListPlace {
-    /// How many pages were read since it began, which it does anew where its pages are made smaller.
+    /// How many pages were read since it began, which it may do again where its pages are made smaller.
     pub(in crate::sync) pages: u64,
     next: Option<Cursor>,
     followed: HashSet<Cursor>,
@@ -90,10 +95,11 @@ impl<'r> ShortList<'r> {
     ) -> ShortList<'r> {
         let fits = run.results().page_sizes.get(&query.resource).copied();
         let query = fits.map_or(query.clone(), |size| query.limit(size));
-        ShortList { run, query, purpose, doing, place: ListPlace::default() }
+        ShortList { run, query, purpose, doing, place: ListPlace::default(), unread: None }
     }
 
-    /// The next page; `None` behind the last one. If one is too large, the list begins again with smaller ones.
+    /// The next page; `None` behind the last one. If one is too large, a list of records begins again with smaller ones;
+    /// definitions and members go on with them, so that all before an item that cannot be read are shown.
     ///
     /// # Errors
     /// [`SyncError::NotAdvancing`] if it seems to have no end.
@@ -111,10 +117,22 @@ impl<'r> ShortList<'r> {
             let error = match self.run.engine.page(&query, self.purpose, self.doing).await {
                 Ok(fetched) => {
                     self.place.take(&fetched.page);
+                    self.unread = None;
                     return Ok(Some(fetched));
                 }
                 Err(error) => error,
             };
+            if next.is_some()
+                && error.is_refused()
+                && let Some(unread) = self.unread.take()
+            {
+                // The cursor is bound to the size of its page.
+                if *pages >= MAX_AGAIN {
+                    return Err(unread);
+                }
+                self.place = ListPlace::default();
+                continue;
+            }
             // One record that cannot be read is found by fewer ids or a smaller range; definitions and members have neither.
             let is_of_records = Object::ALL.iter().any(|object| object.resource() == resource);
             let shrinks = error.is_too_large() || error.is_unreadable() && !is_of_records;
@@ -123,7 +141,11 @@ impl<'r> ShortList<'r> {
                 // What could not be read for another reason is a matter of the moment.
                 self.run.results().page_sizes.insert(resource, smaller.limit);
             }
-            (self.query, self.place) = (smaller, ListPlace::default());
+            if is_of_records {
+                self.place = ListPlace::default();
+            }
+            self.query = smaller;
+            self.unread = Some(error).filter(|_| !is_of_records);
         }
     }
 }

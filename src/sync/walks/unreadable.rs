@@ -1,4 +1,5 @@
-//! Passes over a record whose page cannot be read, however few rows it has: one bad record affects only itself.
+//! Passes over a record whose page cannot be read, however few rows it has: one bad record affects only itself. So it does
+//! where a tie is longer than cursors lead: its moment is passed over, and what lies behind it is read.
 //!
 //! Nothing shows its place, so it is searched for by value. From behind the frontier, where the record is the first one, a range
 //! is empty up to the record and unreadable from it on, whatever follows: other bad records do not mislead the search. What
@@ -85,7 +86,7 @@ impl Search {
 }
 
 impl Walker<'_> {
-    /// The walk behind the record that follows the frontier and cannot be read.
+    /// The walk behind the record, or the rest of a tie, that follows the frontier and cannot be read.
     pub(super) async fn pass_over_record(&mut self, error: SyncError) -> Result<Walk, SyncError> {
         let run = self.run;
         let (object, resource) = (self.job.object(), self.job.object().resource());

@@ -91,7 +91,7 @@ pub struct Walk {
     pub range: TimeRange,
     pub frontier: Frontier,
     /// Whether every page so far was in order.
-    orderly: bool,
+    pub(super) orderly: bool,
     /// How the list goes on; `None` before the first page and without a cursor.
     next: Option<NextPage>,
     page_size: Option<u8>,
