@@ -276,7 +276,8 @@ impl KnowledgeTx<'_> {
         let is_as_new = answer.is_as_new_as(here);
         if is_as_new || self.is_older_again(object, id, seen, answer)? {
             self.delete_doubts("object_type = ?1 AND record_id = ?2 AND why = 'older'", (object, id))?;
-            let accepted = seen.updated_at.and_then(|at| at.parse().ok()).unwrap_or(Instant::MIN);
+            // No list of changes shows a version without a date.
+            let accepted = seen.updated_at.and_then(|at| at.parse().ok()).or(here);
             let lowest = &self.tx.pending.accepted_older[object as usize];
             lowest.set(lowest.get().into_iter().chain([(accepted, is_as_new)]).min());
             return Ok(true);
