@@ -78,6 +78,21 @@ async fn detail_that_contains_no_etag_is_read_once_when_it_is_due() {
     }
 }
 
+/// Lists and details have etags of their own, and the time of this record ends in a whole second by chance: so the others show.
+#[tokio::test]
+async fn detail_of_a_whole_second_is_of_the_version_of_its_moment_where_others_have_fractions() {
+    let whole = "2026-01-02T03:04:06.000Z";
+    let answer = |id: &str, etag: &str, time: &str| format!(r#"{{"id":"{id}","etag":"{etag}","updatedAt":"{time}"}}"#);
+    for (other, expected) in [("2026-01-02T03:04:07.890Z", "'list'"), ("2026-01-02T03:04:07.000Z", "'detail'")] {
+        let mirror = Mirror::empty();
+        apply(&mirror.path, false, &answer("a", "list", whole)).await;
+        apply(&mirror.path, false, &answer("b", "list", other)).await;
+        apply(&mirror.path, true, &answer("a", "detail", whole)).await;
+        assert_eq!(mirror.one("SELECT etag FROM contacts WHERE id = 'a'"), expected, "{other}");
+        assert_eq!(mirror.one("SELECT details_current FROM contacts_full WHERE id = 'a'"), "1", "{other}");
+    }
+}
+
 /// What has no date is not as old as all: the same answer at two moments removes it, and shows another version of it.
 #[tokio::test]
 async fn replica_that_lags_decides_nothing_about_records_without_a_date() {

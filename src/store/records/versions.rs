@@ -11,7 +11,7 @@ use rusqlite::types::ValueRef;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{AnswerTime, DataType, Instant, Object, RequestStamp, ServiceTime, SqlValue};
-use crate::store::{Column, RecordsTx, Result, Shape, StateKey};
+use crate::store::{Column, RecordsTx, Result, Shape, StateKey, Statements as _};
 
 /// The shortest time between two timestamps.
 const JUST_LATER: Duration = Duration::from_micros(1);
@@ -40,11 +40,11 @@ impl<'a> Version<'a> {
     /// An earlier one may come from a lagging replica, also if the row is dated in the future; or the service has dated
     /// the record back, which is a doubt. So is another version if only one of the two is dated: nothing says which is
     /// later. Lists may show etags of their own: weak ones, or of what they contain. The version is the same one then
-    /// if the `updatedAt` is equal to a fraction of a second, in which nobody changes a record twice.
-    pub(in crate::store) fn fit(&self, row: &Version<'_>) -> VersionFit {
+    /// if the `updatedAt` is equal and shows fractions of a second, or others do: nobody changes a record twice in one.
+    pub(in crate::store) fn fit(&self, row: &Version<'_>, others_do: bool) -> VersionFit {
         let is_earlier = self.order(row) == Some(Ordering::Less);
         let times = self.updated_at.zip(row.updated_at);
-        let is_one_moment = times.is_some_and(|(new, old)| new == old && precision(new) > PRECISIONS[0]);
+        let is_one_moment = times.is_some_and(|(new, old)| new == old && (others_do || has_fraction(new)));
         let is_one_dated = self.updated_at.is_some() != row.updated_at.is_some();
         let is_weakly_equal =
             self.etag.map(strong) == row.etag.map(strong) && times.is_none_or(|(new, old)| are_same_time(new, old));
@@ -58,7 +58,7 @@ impl<'a> Version<'a> {
     }
 
     /// Whether the etags say that it is another version.
-    fn is_other(&self, other: &Version<'_>) -> bool {
+    pub(in crate::store) fn is_other(&self, other: &Version<'_>) -> bool {
         self.etag.zip(other.etag).is_some_and(|(new, old)| new != old)
     }
 
@@ -99,6 +99,10 @@ fn precision(text: &str) -> usize {
     PRECISIONS.into_iter().find(|length| digits <= *length).unwrap_or(digits)
 }
 
+fn has_fraction(text: &str) -> bool {
+    precision(text) > PRECISIONS[0]
+}
+
 /// Whether an answer shows a timestamp of the row in a coarser precision, within the same version: the row keeps its
 /// own.
 pub(in crate::store) fn is_coarser(new: &str, old: &str, of: DataType) -> bool {
@@ -106,6 +110,14 @@ pub(in crate::store) fn is_coarser(new: &str, old: &str, of: DataType) -> bool {
 }
 
 impl RecordsTx<'_> {
+    /// Whether the service stamps changes with fractions of a second: its last ones show that, though each may have none by
+    /// chance.
+    pub(in crate::store) fn has_fractions(&self, object: Object) -> Result<bool> {
+        let sql = format!("SELECT updated_at FROM {} ORDER BY updated_at DESC LIMIT 8", object.table());
+        let last: Vec<Option<String>> = self.column(&sql, [])?;
+        Ok(last.iter().flatten().any(|text| has_fraction(text)))
+    }
+
     /// Whether an answer may replace a row with other values.
     pub(in crate::store) fn is_accepted(
         &self,
