@@ -24,9 +24,9 @@ pub struct AnswerTime {
 }
 
 impl AnswerTime {
-    /// A record without any time is as old as all.
+    /// How new a record without any time is, no answer shows.
     pub fn is_as_new_as(&self, record: Option<Instant>) -> bool {
-        record.is_none_or(|record| self.shows.is_some_and(|shows| shows >= record))
+        record.is_some_and(|record| self.shows.is_some_and(|shows| shows >= record))
     }
 
     /// Whether the same answer was first seen at another moment.
@@ -50,7 +50,8 @@ mod tests {
             (Some(2), Some(1), true),
             (Some(0), Some(1), false),
             (None, Some(1), false),
-            (None, None, true),
+            (Some(1), None, false),
+            (None, None, false),
         ] {
             let answer = AnswerTime { shows: shows.map(at), steady: at(0) };
             assert_eq!(answer.is_as_new_as(record.map(at)), is_as_new, "{shows:?} {record:?}");

@@ -9,8 +9,8 @@ use super::error::SyncError;
 use super::job::Job;
 use super::plan::{self, Knowledge, Step};
 use super::run::Run;
-use crate::api::PageSize;
-use crate::model::{Object, Purpose, Resource, Ru, TimeField, TimeRange};
+use crate::api::{ListQuery, PageSize};
+use crate::model::{Definition, Object, Purpose, Resource, Ru, TimeField, TimeRange};
 use crate::store::outbox_report::Edit;
 use crate::store::{ReadTx, StoreError, outbox_report, unread};
 use crate::sync::checks::lookup_by_id::AT_ONCE;
@@ -19,15 +19,15 @@ use crate::sync::walks::definitions::LISTS;
 use crate::sync::walks::details::{old_details, refreshed_in_run};
 use crate::sync::walks::sweep::{self, Sweep};
 use crate::sync::walks::walk::Walk;
-use crate::sync::walks::{changes, service_clock};
+use crate::sync::walks::{back_fill, changes, service_clock};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ObjectForecast {
     pub object: Resource,
     /// Whether it would be read completely.
     pub whole: bool,
-    /// Rows that the lists would return.
-    pub rows: u64,
+    /// Rows that the lists would return; `None` if the service does not count them.
+    pub rows: Option<u64>,
     pub lists: Ru,
     /// The cost of details: for those rows, and for records whose details are already due.
     pub details: Ru,
@@ -64,8 +64,8 @@ impl Forecast {
 }
 
 impl Engine {
-    /// Estimates the cost of a run. Spends 1 RU for each contact or company list that it counts,
-    /// and a few where nothing tells the service's time; changes nothing.
+    /// Estimates the cost of a run. Spends 1 RU for each contact or company list that it counts, and for each column that is
+    /// to be filled, and a few where nothing tells the service's time; changes nothing.
     pub async fn forecast(&self, job: &Job) -> Result<Forecast, SyncError> {
         let run = Run::new(self, job, (0, "manual"));
         service_clock::recall_service_time(&run).await?;
@@ -115,7 +115,7 @@ impl Engine {
             true => changes::next_walk(run, object).await.map(|(read, left_out)| (read.position, left_out))?,
             false => (Walk::new(TimeRange::WHOLE), None),
         };
-        let listed = walk.rest();
+        let (listed, steady) = (walk.rest(), run.steady_time());
         let here = self.store.write(move |tx| {
             // Owed counts, and the lookups of records in doubt.
             let mut lookups = Ru::ZERO;
@@ -128,15 +128,18 @@ impl Engine {
             }
             let swept = Sweep::load(tx, object)?.map_or(0, |sweep| sweep.rows());
             let due = match reads_details {
-                true => tx.knowledge().count_due_details(object)?,
+                true => {
+                    let waiting = unread::waiting_details(tx, object, steady)?;
+                    tx.knowledge().count_due_details(object)?.saturating_sub(tx.count_due_among(object, &waiting)?)
+                }
                 false => unread::omitted(tx, object)?.len() as u64,
             };
             let known = if changes { tx.count_range(object, listed)? } else { 0 };
             Ok((lookups, tx.count_rows(object)?, swept, due, known))
         });
-        let (mut lists, rows, swept, due, known) = here.await?;
-        let query = walk.query(resource).limit(PageSize::ONE).count_exact();
-        let counted = self.page(&query, Purpose::Changes, "count").await?.page.total.unwrap_or(0);
+        let (mut lists, rows, swept, mut due, known) = here.await?;
+        let total = self.count(walk.query(resource)).await?;
+        let counted = total.unwrap_or(if changes { known } else { rows });
         let (changed, all) = if changes { (counted.saturating_sub(known), rows) } else { (0, counted) };
         if changes {
             let pages = Ru::new(counted.div_ceil(100).max(1));
@@ -149,6 +152,24 @@ impl Engine {
             let slices = if self.workers() > 1 { self.settings.slices(all).unwrap_or(0) } else { 0 };
             lists += sweep::price(to_sweep) + Ru::new(slices);
         }
+        if takes(Step::Fill) {
+            let (fields, _, definitions) = back_fill::to_fill(run, object, reads_details).await?;
+            let (mut of_lists, mut filled) = (Ru::ZERO, 0);
+            for field in fields.iter().filter(|field| !whole || field.data_type.detail_only()) {
+                let of_field = |definition: &&Definition| definition.id == field.definition;
+                let Some(definition) = definitions.iter().find(of_field) else { continue };
+                let query = ListQuery::new(resource).custom_is_null(definition, false);
+                let with_value = if query.check().is_ok() { self.count(query).await? } else { Some(rows) };
+                let price = sweep::price(with_value.unwrap_or(0));
+                if field.data_type.detail_only() {
+                    (lists, due) = (lists + price, due + with_value.unwrap_or(0));
+                } else {
+                    (of_lists, filled) = (of_lists + price, filled + 1);
+                }
+            }
+            // One sweep fills any number of columns.
+            lists += if filled > 1 { of_lists.min(sweep::price(rows)) } else { of_lists };
+        }
         let mut details = if reads_details { 0 } else { due };
         if reads_details && takes(Step::Details) {
             // Every record that is not mirrored yet is due too.
@@ -156,7 +177,16 @@ impl Engine {
             let old = refreshed_in_run(run, object).await?;
             details = due + new + old_details(run, object, old, false).await?.len() as u64;
         }
-        Ok(ObjectForecast { object: resource, whole, rows: changed + to_sweep, lists, details: Ru::new(details) })
+        let rows = total.map(|_| changed + to_sweep);
+        Ok(ObjectForecast { object: resource, whole, rows, lists, details: Ru::new(details) })
+    }
+
+    /// How many rows a list has, for 1 RU; `None` if the service does not say.
+    async fn count(&self, list: ListQuery) -> Result<Option<u64>, SyncError> {
+        match self.page(&list.limit(PageSize::ONE).count_exact(), Purpose::Changes, "count").await {
+            Err(error) if error.allows_another() => Ok(None),
+            counted => Ok(counted?.page.total),
+        }
     }
 }
 

@@ -324,6 +324,29 @@ async fn bulk_change(in_one_moment: bool) {
     assert_eq!(crm.charged(), 2, "settled again");
 }
 
+/// The `Date` of an answer has whole seconds, so the walk that reads a change of the same second may not know that it has passed.
+#[tokio::test]
+async fn rows_that_changed_in_the_second_of_the_last_walk_are_counted_and_not_read_again() {
+    let (crm, mirror) = plain_lists(1_600).await;
+    for (later, name) in [(0, "Earlier"), (600, "Bulk"), (10, "Some")] {
+        crm.clock.advance(Duration::from_millis(later * 1_000 + 1_700));
+        let ids = edit_all(&crm, Object::Contact, if name == "Some" { 30 } else { 1_000 }, name);
+        crm.sandbox.with_world(|world| {
+            for (n, id) in ids.iter().enumerate() {
+                let at = world.now.minus(Duration::from_micros(300 * n as u64));
+                world.edit_at(Object::Contact, id, &Default::default(), Some(at));
+            }
+        });
+        crm.sandbox.clear_log();
+        let report = mirror.sync(&crm).await;
+        mirror.assert_exact_lists(&crm);
+        if name == "Some" {
+            assert!(report.tally.rows <= 35, "{} rows", report.tally.rows);
+            assert_eq!(crm.charged(), 4, "of contacts a page, the newest, a count");
+        }
+    }
+}
+
 /// Changes cost `ceil(c / 100)` pages and a detail each; from the second page on, the counts that end such a walk.
 #[tokio::test]
 async fn changes_cost_their_pages_and_details_and_a_bounded_count() {

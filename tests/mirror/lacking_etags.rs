@@ -1,13 +1,19 @@
-//! Records whose version no answer shows: a detail that is to be read again is of no version, and not of theirs.
+//! Records whose version no answer shows, for it has no etag or no date: a detail that is to be read again is of no version, and
+//! not of theirs.
+
+use std::time::Duration;
 
 use crate::doubts::apply;
 use crate::evidence::{contacts_only, settled};
+use crate::removal_lookups::lookups;
 use crate::support::{Mirror, bodies};
 use crm_mirror::model::{Object, Resource};
-use crm_mirror::sandbox::{LoggedRequest, Route, Rule};
-use crm_mirror::store::{StoreError, ViewOptions, write_beside};
+use crm_mirror::sandbox::{Fault, LoggedRequest, Route, Rule};
+use crm_mirror::store::{RunOutcome, StoreError, ViewOptions, write_beside};
 use crm_mirror::sync::Job;
 use serde_json::json;
+
+const QUARTER: u64 = 900;
 
 /// Every answer has null in place of its etag, or an empty one, which names no version either.
 #[tokio::test]
@@ -69,5 +75,60 @@ async fn detail_that_contains_no_etag_is_read_once_when_it_is_due() {
         write_beside::<_, StoreError>(&mirror.path, |tx| tx.knowledge().make_details_due(Object::Contact, None))
             .unwrap();
         assert_eq!(current(), "0");
+    }
+}
+
+/// Lists and details have etags of their own, and the time of this record ends in a whole second by chance: so the others show.
+#[tokio::test]
+async fn detail_of_a_whole_second_is_of_the_version_of_its_moment_where_others_have_fractions() {
+    let whole = "2026-01-02T03:04:06.000Z";
+    let answer = |id: &str, etag: &str, time: &str| format!(r#"{{"id":"{id}","etag":"{etag}","updatedAt":"{time}"}}"#);
+    for (other, expected) in [("2026-01-02T03:04:07.890Z", "'list'"), ("2026-01-02T03:04:07.000Z", "'detail'")] {
+        let mirror = Mirror::empty();
+        apply(&mirror.path, false, &answer("a", "list", whole)).await;
+        apply(&mirror.path, false, &answer("b", "list", other)).await;
+        apply(&mirror.path, true, &answer("a", "detail", whole)).await;
+        assert_eq!(mirror.one("SELECT etag FROM contacts WHERE id = 'a'"), expected, "{other}");
+        assert_eq!(mirror.one("SELECT details_current FROM contacts_full WHERE id = 'a'"), "1", "{other}");
+    }
+}
+
+/// What has no date is not as old as all: the same answer at two moments removes it, and shows another version of it.
+#[tokio::test]
+async fn replica_that_lags_decides_nothing_about_records_without_a_date() {
+    for job in [Job::audit(), Job::resync(), Job { full: true, ..Job::audit() }] {
+        let (crm, mirror) = settled(60, false).await;
+        crm.sandbox.with_world(|world| world.edit_at(Object::Contact, "c00003", &json!({}), None));
+        mirror.run(&crm, &contacts_only(Job::resync())).await.unwrap();
+        mirror.assert_exact_lists(&crm);
+        crm.wait(600);
+        crm.sandbox.with_world(|world| {
+            world.create(Object::Contact, &json!({ "id": "undated", "createdAt": null, "updatedAt": null }));
+            world.edit_at(Object::Contact, "c00003", &json!({ "name": "Edited" }), None);
+        });
+        mirror.run(&crm, &contacts_only(Job::resync())).await.unwrap();
+        let name = mirror.one("SELECT name FROM contacts WHERE id = 'c00003'");
+        assert_eq!((name.as_str(), mirror.count("contacts")), ("'Name 3'", 61), "{job:?}");
+        crm.wait(QUARTER);
+        crm.sandbox.clear_log();
+        mirror.scheduled(&crm, &contacts_only(Job::sync())).await;
+        mirror.assert_exact_lists(&crm);
+        assert_eq!((lookups(&crm), mirror.count("doubts")), (1, 0), "{job:?}");
+        crm.sandbox.faults().add(Rule::new(Fault::Lag(Duration::from_secs(QUARTER + 300))).forever());
+        for _ in 0..2 {
+            crm.wait(30);
+            let report = mirror.run(&crm, &contacts_only(job.clone())).await.unwrap();
+            assert_eq!((report.tally.removed, report.outcome), (0, RunOutcome::Done), "{job:?}");
+            mirror.assert_exact_lists(&crm);
+        }
+        crm.sandbox.faults().clear();
+        crm.sandbox.with_world(|world| {
+            world.remove(Object::Contact, "undated");
+            world.edit_at(Object::Contact, "c00003", &json!({ "name": "Later" }), None);
+        });
+        mirror.run(&crm, &contacts_only(job.clone())).await.unwrap();
+        crm.wait(QUARTER);
+        mirror.run(&crm, &contacts_only(job.clone())).await.unwrap();
+        mirror.assert_exact_lists(&crm);
     }
 }

@@ -1,9 +1,10 @@
 //! Details without the key of an active field: it was archived when they were read, or the service omits it.
 
-use crate::omitted_values::{INTERVAL, clear, mirrored};
-use crate::support::{Crm, Mirror, noon};
-use crm_mirror::model::{DataType, Object, Resource};
-use crm_mirror::sandbox::{NewField, World};
+use crate::omitted_values::{INTERVAL, clear, contacts_status, mirrored};
+use crate::support::{Crm, Mirror, bodies, noon};
+use crm_mirror::model::{Clock as _, DataType, Object, Resource};
+use crm_mirror::sandbox::{NewField, Rule, World};
+use crm_mirror::sync::Job;
 use serde_json::json;
 
 /// The field was archived and re-activated between two readings of the definitions, and the records were read in between:
@@ -176,4 +177,33 @@ async fn details_without_any_key_are_noted_in_one_row_each() {
     let lists = crm.sandbox.log().lists(Resource::Contacts);
     assert!(lists <= 6 * 2 + 3, "{lists} lists: one sweep, and the changes");
     assert_eq!(mirror.count("doubts WHERE why LIKE 'lack%'"), 60);
+}
+
+/// A detail lists every active key. One that lacks the key of a value does not say that the value was cleared, and nothing
+/// else does: what is here is in doubt, for no request more.
+#[tokio::test]
+async fn value_that_not_even_a_detail_shows_is_in_doubt() {
+    for (details, key) in [(true, "tier"), (true, "story"), (false, "tier")] {
+        let (crm, mut mirror) = mirrored().await;
+        mirror.settings.details = details;
+        mirror.sync(&crm).await;
+        crm.sandbox.faults().add(Rule::new(bodies::without(key)).record("ct1").forever());
+        clear(&crm, "ct1", key);
+        crm.wait(600);
+        mirror.sync(&crm).await;
+        crm.sandbox.clear_log();
+        let full = Job { full: true, ..Job::verify() }.of(&[Resource::Contacts]);
+        let found = mirror.verify(&crm, &full).await.1;
+        assert_eq!((found[0].1.count(), found[0].1.undecided), (0, 1), "{key}, details: {details}");
+        let (undecided, up_to_date) = contacts_status(&mirror, crm.clock.now());
+        assert_eq!((undecided.map(|known| known.items), up_to_date), (Some(1), false), "{key}, details: {details}");
+        assert_eq!(crm.charged(), 2, "{key}, details: {details}");
+        // An answer that shows it ends that.
+        crm.sandbox.faults().clear();
+        crm.sandbox.with_world(|world| world.edit(Object::Contact, "ct1", &json!({"name": "Edited"})));
+        crm.wait(600);
+        mirror.sync(&crm).await;
+        let found = mirror.verify(&crm, &full).await.1;
+        assert!(found[0].1.is_clean() && contacts_status(&mirror, crm.clock.now()).0.is_none(), "{key}");
+    }
 }

@@ -254,7 +254,7 @@ async fn values_that_no_answer_decides_are_not_called_up_to_date() {
 }
 
 /// What `status` says of contacts, and whether it calls the mirror up to date.
-fn contacts_status(mirror: &Mirror, now: Instant) -> (Option<UndecidedStatus>, bool) {
+pub fn contacts_status(mirror: &Mirror, now: Instant) -> (Option<UndecidedStatus>, bool) {
     let status = status_of(mirror, now, &[("sync.details", "off")]);
     (status.objects.iter().find(|object| object.object == Resource::Contacts).unwrap().undecided, status.up_to_date)
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::support::prepared::prepared;
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Clock as _, DataType, Object, Resource};
-use crm_mirror::sandbox::{NewField, Route, World, generate};
+use crm_mirror::sandbox::{Fault, NewField, Route, Rule, World, generate};
 use crm_mirror::sync::Job;
 use serde_json::json;
 
@@ -145,18 +145,86 @@ async fn a_day_costs_little_more_than_the_least_that_is_possible() {
     }
 }
 
+/// A mirror of 250 contacts and 20 companies.
+async fn mirrored() -> (Crm, Mirror) {
+    let make = || async move {
+        let crm = Crm::serve(generate(61, 250, 20, noon())).await;
+        let mirror = Mirror::one_at_a_time();
+        mirror.sync(&crm).await;
+        crm.wait(900);
+        (crm, mirror)
+    };
+    prepared("ru_per_day".into(), make).await
+}
+
+/// What a run is estimated to spend, and spends.
+async fn estimated_and_spent(crm: &Crm, mirror: &Mirror, job: &Job) -> (u64, u64) {
+    let forecast = mirror.forecast(crm, job).await.total().get();
+    crm.sandbox.clear_log();
+    mirror.run(crm, job).await.unwrap();
+    (forecast, crm.charged())
+}
+
+#[tokio::test]
+async fn forecast_prices_the_columns_that_the_run_fills() {
+    for (details, job) in [(true, Job::sync()), (false, Job::sync()), (true, Job::resync())] {
+        let (crm, mut mirror) = mirrored().await;
+        mirror.settings.details = details;
+        let contacts = crm.sandbox.world().ids(Resource::Contacts);
+        let companies = crm.sandbox.world().ids(Resource::Companies);
+        crm.sandbox.with_world(|world| {
+            world.fields().define(NewField::new(Object::Contact, "listed", DataType::ShortText));
+            world.fields().define(NewField::new(Object::Company, "long", DataType::LongText));
+            for (object, ids, key) in
+                [(Object::Contact, &contacts[..150], "listed"), (Object::Company, &companies[..12], "long")]
+            {
+                ids.iter().for_each(|id| _ = world.edit_silently(object, id, &json!({"customFields": {key: "v"}})));
+            }
+        });
+        mirror.run(&crm, &Job::sync().of(&[Resource::CustomFields])).await.unwrap();
+        crm.wait(900);
+        let (forecast, spent) = estimated_and_spent(&crm, &mirror, &job).await;
+        mirror.assert_exact_lists(&crm);
+        assert!(spent.abs_diff(forecast) <= 1, "{job:?}, details {details}: {spent} of {forecast}");
+    }
+}
+
+#[tokio::test]
+async fn forecast_leaves_out_details_that_wait() {
+    let (crm, mut mirror) = mirrored().await;
+    mirror.tries = 1;
+    let ids = crm.sandbox.world().ids(Resource::Contacts);
+    crm.sandbox.with_world(|world| {
+        ids[..12].iter().for_each(|id| _ = world.edit(Object::Contact, id, &json!({"name": "New"})));
+    });
+    ids[..12].iter().for_each(|id| {
+        crm.sandbox.faults().add(Rule::new(Fault::Status(500)).method("GET").record(id).forever());
+    });
+    mirror.sync(&crm).await;
+    crm.wait(120);
+    assert_eq!(estimated_and_spent(&crm, &mirror, &Job::sync()).await, (2, 2));
+    crm.sandbox.faults().clear();
+    crm.wait(86_400);
+    assert_eq!(mirror.forecast(&crm, &Job::sync()).await.objects[0].details.get(), 12);
+}
+
+/// The page of one row that a count asks for cannot be read.
+#[tokio::test]
+async fn forecast_without_a_count_says_that_the_rows_are_not_known() {
+    let (crm, mirror) = mirrored().await;
+    crm.sandbox.faults().add(Rule::new(Fault::Status(500)).on(Resource::Contacts).with_param("count").forever());
+    for (job, least) in [(Job::sync(), 1), (Job::resync(), 4)] {
+        let objects = mirror.forecast(&crm, &job).await.objects;
+        assert_eq!((objects[0].rows, objects[1].rows.is_some()), (None, true), "{job:?}");
+        assert!(objects[0].lists.get() >= least, "{job:?}: {:?}", objects[0]);
+    }
+}
+
 /// What the last walk has read, and the next one would list again, is no change.
 #[tokio::test]
 async fn forecast_after_changes_is_what_the_next_run_spends() {
     for (changed, later) in [(180, 0), (60, 0), (180, 30)] {
-        let make = || async move {
-            let crm = Crm::serve(generate(61, 250, 20, noon())).await;
-            let mirror = Mirror::one_at_a_time();
-            mirror.sync(&crm).await;
-            crm.wait(900);
-            (crm, mirror)
-        };
-        let (crm, mirror) = prepared("ru_per_day".into(), make).await;
+        let (crm, mirror) = mirrored().await;
         let ids = crm.sandbox.world().ids(Resource::Contacts);
         let edit = |ids: &[String]| {
             crm.sandbox.with_world(|world| {
@@ -169,10 +237,7 @@ async fn forecast_after_changes_is_what_the_next_run_spends() {
         mirror.sync(&crm).await;
         crm.wait(10);
         edit(&ids[200..200 + later]);
-        let forecast = mirror.forecast(&crm, &Job::sync()).await.total().get();
-        crm.sandbox.clear_log();
-        mirror.sync(&crm).await;
-        let spent = crm.charged();
+        let (forecast, spent) = estimated_and_spent(&crm, &mirror, &Job::sync()).await;
         assert!(spent.abs_diff(forecast) <= 2, "{changed}, {later}: {spent} of {forecast}");
     }
 }

@@ -17,7 +17,7 @@ pub fn of_run(forecast: &Forecast, left: Ru, limit: Ru) -> (Value, String) {
         text.push_str(&format!(
             "{}: {} {what}, {} for lists, {} for details\n",
             of.object,
-            format::counted(of.rows, "row", "rows"),
+            of.rows.map_or("an unknown number of rows".into(), |rows| format::counted(rows, "row", "rows")),
             format::ru(of.lists),
             format::ru(of.details),
         ));

@@ -16,7 +16,9 @@ use serde::Deserialize;
 
 use crate::model::answer_time::MOMENTS_APART;
 use crate::model::ids::MAX_PREDICATE;
-use crate::model::{AnswerTime, Instant, Object, RecordId, growing};
+use crate::model::{AnswerTime, CustomField, Instant, Object, RecordId, growing};
+use crate::store::custom::rows::layout;
+use crate::store::records::shape::with_details;
 use crate::store::{KnowledgeTx, ReadTx, Result, Statements, StoredTime, Version, fits_a_list, json_list};
 
 /// The first and the longest delay of a lookup.
@@ -66,15 +68,35 @@ pub(super) fn key_type(object: Object) -> String {
     format!("{object}_key")
 }
 
+/// A query for the records with a value in a custom column that their last detail should have shown and did not: nothing else
+/// shows whether it was cleared.
+fn with_unshown_values(tx: &ReadTx<'_>, object: Object) -> Result<String> {
+    let layout = layout(&tx.conn)?;
+    let value = |field: &CustomField| {
+        let table = if field.data_type.detail_only() { "d" } else { "r" };
+        format!(" WHEN '{0}' THEN {table}.{0}", field.column)
+    };
+    let values: String = layout.of(object).fields().iter().map(value).collect();
+    // Read in this order: most mirrors have no unshown columns.
+    Ok(format!(
+        "SELECT u.record_id FROM unshown_columns AS u CROSS JOIN {}, json_each(u.columns) AS c
+         WHERE u.object_type = ?1 AND r.id = u.record_id AND CASE c.value WHEN '' THEN NULL{values} END IS NOT NULL",
+        with_details(object)
+    ))
+}
+
 impl ReadTx<'_> {
     pub fn count_nominated(&self, object: Object) -> Result<u64> {
         self.count_doubts(object, "why = 'missed'")
     }
 
     /// The records in doubt, all or without those of which a list omitted something: where `details` are read, they decide.
+    /// So is one with a custom value whose key its last detail lacked.
     pub fn count_open(&self, object: Object, details: bool) -> Result<u64> {
         let but = if details { "why <> 'omitted'" } else { "true" };
-        self.count_doubts(object, &format!("{IN_DOUBT} AND {but}"))
+        let lacking = with_unshown_values(self, object)?;
+        let doubts = format!("SELECT record_id FROM doubts WHERE object_type = ?1 AND {IN_DOUBT} AND {but}");
+        self.count(&format!("SELECT count(*) FROM ({doubts} UNION {lacking})"), [object])
     }
 
     /// Whether a lookup has left nominations of an object undecided.
@@ -276,9 +298,10 @@ impl KnowledgeTx<'_> {
         let is_as_new = answer.is_as_new_as(here);
         if is_as_new || self.is_older_again(object, id, seen, answer)? {
             self.delete_doubts("object_type = ?1 AND record_id = ?2 AND why = 'older'", (object, id))?;
-            let accepted = seen.updated_at.and_then(|at| at.parse().ok()).unwrap_or(Instant::MIN);
+            // No list of changes shows a version without a date.
+            let accepted = seen.updated_at.and_then(|at| at.parse().ok()).or(here);
             let lowest = &self.tx.pending.accepted_older[object as usize];
-            lowest.set(lowest.get().into_iter().chain([(accepted, is_as_new)]).min());
+            lowest.set(lowest.get().into_iter().chain(accepted.map(|at| (at, is_as_new))).min());
             return Ok(true);
         }
         Ok(false)

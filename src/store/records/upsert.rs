@@ -294,7 +294,9 @@ impl RecordsTx<'_> {
         let (mut extra, mut detail_extra) = (record.extra.clone(), record.detail_extra.clone());
         let Some((old, etag, updated_at)) = row else { return Ok((extra, detail_extra, VersionFit::Other)) };
         let here = Version { etag: etag.as_deref(), updated_at: updated_at.as_deref() };
-        let fit = Version::of_answer(list, &list.values(record, None)).fit(&here);
+        let values = list.values(record, None);
+        let version = Version::of_answer(list, &values);
+        let fit = version.fit(&here, version.is_other(&here) && self.has_fractions(object)?);
         let Some(old) = old.filter(|_| fit != VersionFit::Doubtful) else { return Ok((extra, detail_extra, fit)) };
         let is_listed = |wire: &str| object.list_fields().any(|field| field.wire == wire);
         for (key, source) in Extra::from_json(object, &old).sources {

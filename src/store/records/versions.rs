@@ -11,7 +11,7 @@ use rusqlite::types::ValueRef;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{AnswerTime, DataType, Instant, Object, RequestStamp, ServiceTime, SqlValue};
-use crate::store::{Column, RecordsTx, Result, Shape, StateKey};
+use crate::store::{Column, RecordsTx, Result, Shape, StateKey, Statements as _};
 
 /// The shortest time between two timestamps.
 const JUST_LATER: Duration = Duration::from_micros(1);
@@ -40,11 +40,11 @@ impl<'a> Version<'a> {
     /// An earlier one may come from a lagging replica, also if the row is dated in the future; or the service has dated
     /// the record back, which is a doubt. So is another version if only one of the two is dated: nothing says which is
     /// later. Lists may show etags of their own: weak ones, or of what they contain. The version is the same one then
-    /// if the `updatedAt` is equal to a fraction of a second, in which nobody changes a record twice.
-    pub(in crate::store) fn fit(&self, row: &Version<'_>) -> VersionFit {
+    /// if the `updatedAt` is equal and shows fractions of a second, or others do: nobody changes a record twice in one.
+    pub(in crate::store) fn fit(&self, row: &Version<'_>, others_do: bool) -> VersionFit {
         let is_earlier = self.order(row) == Some(Ordering::Less);
         let times = self.updated_at.zip(row.updated_at);
-        let is_one_moment = times.is_some_and(|(new, old)| new == old && precision(new) > PRECISIONS[0]);
+        let is_one_moment = times.is_some_and(|(new, old)| new == old && (others_do || has_fraction(new)));
         let is_one_dated = self.updated_at.is_some() != row.updated_at.is_some();
         let is_weakly_equal =
             self.etag.map(strong) == row.etag.map(strong) && times.is_none_or(|(new, old)| are_same_time(new, old));
@@ -57,12 +57,16 @@ impl<'a> Version<'a> {
         }
     }
 
+    /// Whether the etags say that it is another version.
+    pub(in crate::store) fn is_other(&self, other: &Version<'_>) -> bool {
+        self.etag.zip(other.etag).is_some_and(|(new, old)| new != old)
+    }
+
     /// Whether this version is later than another one; `None` if that cannot be compared. Two answers with the same
     /// etag, or without one, may show times in different precisions, which are compared at the coarser one.
     pub(in crate::store) fn order(&self, other: &Version<'_>) -> Option<Ordering> {
         let (new, old) = (self.updated_at?, other.updated_at?);
-        let is_other_version = self.etag.zip(other.etag).is_some_and(|(new, old)| new != old);
-        Some(if !is_other_version && are_same_time(new, old) { Ordering::Equal } else { new.cmp(old) })
+        Some(if !self.is_other(other) && are_same_time(new, old) { Ordering::Equal } else { new.cmp(old) })
     }
 }
 
@@ -95,6 +99,10 @@ fn precision(text: &str) -> usize {
     PRECISIONS.into_iter().find(|length| digits <= *length).unwrap_or(digits)
 }
 
+fn has_fraction(text: &str) -> bool {
+    precision(text) > PRECISIONS[0]
+}
+
 /// Whether an answer shows a timestamp of the row in a coarser precision, within the same version: the row keeps its
 /// own.
 pub(in crate::store) fn is_coarser(new: &str, old: &str, of: DataType) -> bool {
@@ -102,6 +110,14 @@ pub(in crate::store) fn is_coarser(new: &str, old: &str, of: DataType) -> bool {
 }
 
 impl RecordsTx<'_> {
+    /// Whether the service stamps changes with fractions of a second: its last ones show that, though each may have none by
+    /// chance.
+    pub(in crate::store) fn has_fractions(&self, object: Object) -> Result<bool> {
+        let sql = format!("SELECT updated_at FROM {} ORDER BY updated_at DESC LIMIT 8", object.table());
+        let last: Vec<Option<String>> = self.column(&sql, [])?;
+        Ok(last.iter().flatten().any(|text| has_fraction(text)))
+    }
+
     /// Whether an answer may replace a row with other values.
     pub(in crate::store) fn is_accepted(
         &self,
@@ -120,18 +136,21 @@ impl RecordsTx<'_> {
             }
             return Ok(true);
         }
+        // Details have no date of their own.
+        let is_undated = shape.place("updated_at").is_some() && new.is_other(&row) && new.updated_at.is_none();
         let is_replaced = order != Some(Ordering::Less) && self.tx.knowledge().is_replaced(object, id, new.etag)?;
         Ok(match order {
             Some(Ordering::Greater) if !is_replaced => true,
             _ if overtaken => false,
-            // With equal or missing versions the later request is right.
-            Some(Ordering::Equal) | None if !is_replaced => true,
+            // With equal or missing versions the later request is right; so is a version with a date in place of one without.
+            Some(Ordering::Equal) | None if !is_replaced && !is_undated => true,
             _ => {
                 let time = |name| old[shape.place(name)?].as_text()?.parse::<Instant>().ok();
                 let here = ["updated_at", "created_at"].map(time);
                 // That it shows a replaced version does not make an answer as new as what has replaced it.
                 let replaced = new.updated_at.filter(|_| is_replaced).and_then(|at| at.parse::<Instant>().ok());
-                let newest = here.into_iter().flatten().chain(replaced.map(|at| at.plus(JUST_LATER))).max();
+                // Its creation does not say how late a version without a date is.
+                let newest = here[0].and(here[0].max(here[1]).max(replaced.map(|at| at.plus(JUST_LATER))));
                 self.dated_in_the_future(here[0], asked)?
                     || self.tx.knowledge().decide_older(object, id, new, newest)?
             }

@@ -244,7 +244,9 @@ impl Confirmation<'_> {
         let accepted = self.run.job.accept_removals && (self.run.by_person || sweeps);
         // Without a count nothing shows that the answer is whole.
         let is_counted = found.pages.first().is_some_and(|fetched| fetched.page.total.is_some());
-        let is_as_new = |id: &RecordId| accepted || is_counted && answer.is_as_new_as(times.get(id).copied().flatten());
+        // One that is not here needs no proof.
+        let is_here_later = |id: &RecordId| times.get(id).is_some_and(|time| !answer.is_as_new_as(*time));
+        let is_as_new = |id: &RecordId| accepted || is_counted && !is_here_later(id);
         let (mut gone, newer): (Vec<RecordId>, Vec<RecordId>) = missing.into_iter().partition(is_as_new);
         let mut again = Vec::new();
         if !newer.is_empty() && self.repairs() {

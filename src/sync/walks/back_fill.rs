@@ -32,19 +32,10 @@ const BATCH: usize = 500;
 /// Fills the columns of an object that are not complete, as far as filters can tell who has a value: from `extra`
 /// first, then by a back-fill of each, or by one sweep where that costs less.
 pub(in crate::sync) async fn fill_columns(run: &Run<'_>, object: Object) -> Result<(), SyncError> {
-    let (layout, details) = (run.store().layout(), run.engine.reads_details(object));
+    let details = run.engine.reads_details(object);
     // Without details they stay unfilled: what is here is looked for when fields may have become known.
     let takes_long = details || *run.definitions_read.lock().await;
-    let reading = run.read(move |tx| {
-        let (goals, sweeping) = (tx.goals(), tx.goals().is_set(Goal::Sweeping(object))?);
-        let wanted = goals.is_set(Goal::WantedSweep(object))? || goals.is_set(Goal::AskedSweep(object))?;
-        let being_filled = if sweeping { goals.being_filled(object)? } else { BTreeSet::new() };
-        let mut missing = goals.unfilled(&layout, object, takes_long)?;
-        // What the sweep under way completes, or one that is wanted, is not filled by itself.
-        missing.retain(|field| field.data_type.detail_only() || !wanted && !being_filled.contains(&field.definition));
-        Ok((missing, tx.count_rows(object)?, tx.definitions(object)?))
-    });
-    let (mut missing, rows, definitions) = reading.await?;
+    let (mut missing, rows, definitions) = to_fill(run, object, takes_long).await?;
     if missing.is_empty() {
         return Ok(());
     }
@@ -73,6 +64,25 @@ pub(in crate::sync) async fn fill_columns(run: &Run<'_>, object: Object) -> Resu
         run.write(move |tx| tx.claims().set(Goal::WantedSweep(object))).await?;
     }
     Ok(())
+}
+
+/// The fields whose columns are filled by themselves, the rows, and all definitions.
+pub(in crate::sync) async fn to_fill(
+    run: &Run<'_>,
+    object: Object,
+    takes_long: bool,
+) -> Result<(Vec<CustomField>, u64, Vec<Definition>), SyncError> {
+    let layout = run.store().layout();
+    let reading = run.read(move |tx| {
+        let (goals, sweeping) = (tx.goals(), tx.goals().is_set(Goal::Sweeping(object))?);
+        let wanted = goals.is_set(Goal::WantedSweep(object))? || goals.is_set(Goal::AskedSweep(object))?;
+        let being_filled = if sweeping { goals.being_filled(object)? } else { BTreeSet::new() };
+        let mut missing = goals.unfilled(&layout, object, takes_long)?;
+        // What the sweep under way completes, or one that is wanted, is not filled by itself.
+        missing.retain(|field| field.data_type.detail_only() || !wanted && !being_filled.contains(&field.definition));
+        Ok((missing, tx.count_rows(object)?, tx.definitions(object)?))
+    });
+    reading.await
 }
 
 /// Whether a column that was made empty holds as many values as the service has, for 1 RU. Then none is missing: what

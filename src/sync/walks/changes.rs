@@ -89,7 +89,7 @@ pub(in crate::sync) async fn next_walk(run: &Run<'_>, object: Object) -> Result<
     let as_of = Some(run.now());
     let served_at = service_clock::boundary(run, object).await?;
     let (mut position, unread) = match lower_bound(&known, served_at, run.engine.settings.overlap) {
-        Some(low) => behind_unsettled(run, object, low, &known).await?,
+        Some(low) => behind_unsettled(run, object, low, &known, served_at).await?,
         None => (Walk::of_changes(None), None),
     };
     position.seen.served_at = served_at;
@@ -97,17 +97,20 @@ pub(in crate::sync) async fn next_walk(run: &Run<'_>, object: Object) -> Result<
 }
 
 /// The walk: after `low`, but behind what that would read again if nothing is committed there any more, or if it is more
-/// than a page.
+/// than a page. `now` is the service's time now, at least.
 async fn behind_unsettled(
     run: &Run<'_>,
     object: Object,
     low: Instant,
     known: &KnownChanges,
+    now: Option<Instant>,
 ) -> Result<(Walk, Unread), SyncError> {
     let after = Walk::of_changes(Some(low));
     let (Some(watermark), Some(served_at)) = (known.watermark, known.served_at) else { return Ok((after, None)) };
     // What has changed again since leaves what is left out only if that is not dated later than now.
-    let (high, next) = (watermark.min(served_at), watermark.whole_second().plus(SECOND));
+    let is_past = now.is_some_and(|now| watermark <= now);
+    let high = if is_past { watermark } else { watermark.min(served_at) };
+    let next = watermark.whole_second().plus(SECOND);
     if next <= served_at.minus(run.engine.settings.overlap) {
         return Ok((Walk::of_changes(Some(next.minus(Duration::from_millis(1)))), None));
     }
@@ -120,8 +123,10 @@ async fn behind_unsettled(
         walk.range = walk.range.starting_at(next);
         next
     } else {
-        walk = Walk::of_changes(Some(high));
-        high
+        // What was read in the same second may have changed again in the same millisecond.
+        let behind = if high > served_at { high.minus(Duration::from_millis(1)) } else { high };
+        walk = Walk::of_changes(Some(behind));
+        behind
     };
     Ok((walk, (behind > served_at.minus(run.engine.settings.overlap)).then_some((low, high))))
 }
