@@ -95,7 +95,7 @@ pub(in crate::sync) async fn count_between_audits(run: &Run<'_>, object: Object)
     let is_over = compared.as_ref().is_err_and(|error| matches!(error.suspension(), Some(Suspension::Budget(_))));
     if is_over && run.cost().since(before).spent >= Ru::new(limits.limit.get() / 2) {
         note(left != wrong).await?;
-    } else if compared.is_ok() && is_swept {
+    } else if compared.is_ok() && is_swept && run.may_count(object) {
         let noting = run.write(move |tx| {
             // What the comparison has repaired, or what arrived meanwhile, is no wrong total.
             let open = tx.goals().last_read(Goal::Total(object))?.map_or(0, |read| read.open);
@@ -324,6 +324,12 @@ impl Audit<'_> {
             }
         }
         match self.compare(vec![range]).await {
+            // Its count differs, and no cursor leads through it.
+            Err(error) if error.is_refused() && matches!(error, SyncError::Api { doing: "audit", .. }) => {
+                self.entered = self.findings.clone();
+                self.unlisted += 1;
+                Ok(())
+            }
             Err(error) if error.allows_another() => {
                 self.run.mark_uncounted(object, &error);
                 self.entered = self.findings.clone();

@@ -38,6 +38,9 @@ pub(in crate::sync) struct Audit<'r> {
     pub(super) older: BTreeSet<RecordId>,
     /// Ranges of records that share both timestamps and that it has met.
     pub(super) ties: Vec<TimeRange>,
+    /// How many ranges in a row could not be listed, and how many pages were not read in all.
+    pub(super) failed: u32,
+    pub(super) unread: u32,
     /// How many ranges could not be listed, and by how many records those differ that are not listed again today.
     pub(super) unlisted: u64,
     /// How many rows lists announced and did not show, read twice, or showed without an id, or lacked although a lookup shows
@@ -62,6 +65,8 @@ impl<'r> Audit<'r> {
             unseen: BTreeSet::new(),
             older: BTreeSet::new(),
             ties: Vec::new(),
+            failed: 0,
+            unread: 0,
             unlisted: 0,
             not_shown: 0,
             total: None,
@@ -250,8 +255,8 @@ pub(in crate::sync) async fn count_there(run: &Run<'_>, object: Object, range: T
 }
 
 /// What the requests of a comparison are for: what reads everything leaves the reserve to the schedule.
-pub(super) const fn purpose(run: &Run<'_>) -> Purpose {
-    if run.job.full { Purpose::Sweep } else { Purpose::Audit }
+pub(super) fn purpose(run: &Run<'_>) -> Purpose {
+    if run.job.full || run.by_person && !run.results().uncounted.is_empty() { Purpose::Sweep } else { Purpose::Audit }
 }
 
 impl Audit<'_> {

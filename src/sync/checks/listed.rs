@@ -7,6 +7,7 @@ use std::collections::HashSet;
 
 use super::audit::LEAF;
 use super::compare::{self, Audit};
+use crate::error_chain::error_chain;
 use crate::model::{Instant, RecordId, TimeField, TimeRange};
 use crate::sync::checks::lookup_by_id;
 use crate::sync::error::SyncError;
@@ -14,8 +15,12 @@ use crate::sync::walks::anomaly::Anomaly;
 use crate::sync::walks::service_clock;
 use crate::sync::walks::short_list::{FetchedPage, ShortList};
 
-/// So many ranges in a row that cannot be listed are no matter of a few records: the rest of them are not cut.
+/// So many ranges in a row that cannot be listed are no matter of a few records: the next ones are not cut, and after twice as
+/// many nothing else is listed.
 const MAX_FAILED: u32 = 24;
+
+/// So many pages that cannot be read a comparison of the schedule cuts at most: the next one meets them again.
+const MAX_UNREAD: u32 = 60;
 
 /// The number of records that are listed at once: their ids are kept in memory, and the last page is partly empty.
 const STRIDE: u64 = 10_000;
@@ -29,6 +34,10 @@ impl Audit<'_> {
         let ranges =
             if is_one { vec![TimeRange::WHOLE] } else { self.ranges(TimeField::CreatedAt, parts, 0.0).await? };
         for range in ranges {
+            if self.failed > 2 * MAX_FAILED {
+                self.unlisted += 1;
+                break;
+            }
             self.compare_listed(range).await?;
         }
         Ok(())
@@ -56,11 +65,15 @@ impl Audit<'_> {
     /// or down to the record that is in the way; what cannot be cut stays open. Returns the service's number of records in what
     /// was listed.
     pub(super) async fn list(&mut self, range: TimeRange) -> Result<u64, SyncError> {
-        let (object, mut open, mut all, mut failed) = (self.object, vec![range], 0, 0);
+        let (object, mut open, mut all) = (self.object, vec![range], 0);
         while let Some(part) = open.pop() {
+            if self.failed > 2 * MAX_FAILED {
+                self.unlisted += 1 + open.len() as u64;
+                break;
+            }
             let error = match self.list_part(part, part != range).await {
                 Ok(there) => {
-                    (all, failed) = (all + there, if there > 0 { 0 } else { failed });
+                    (all, self.failed) = (all + there, if there > 0 { 0 } else { self.failed });
                     continue;
                 }
                 Err(error) if error.is_unreadable() && !error.is_too_large() || self.cuts && error.is_of_a_range() => {
@@ -68,16 +81,18 @@ impl Audit<'_> {
                 }
                 Err(error) => return Err(error),
             };
-            failed += 1;
+            (self.failed, self.unread) = (self.failed + 1, self.unread + u32::from(!error.is_refused()));
+            let gives_up = self.failed > MAX_FAILED || self.unread > MAX_UNREAD && !self.run.by_person;
             let here = compare::count_here(self.run, object, part).await?;
             let parts = match part {
-                _ if !self.cuts || failed > MAX_FAILED => Vec::new(),
+                _ if !self.cuts || gives_up => Vec::new(),
                 TimeRange::WHOLE => self.ranges(TimeField::CreatedAt, here.div_ceil(LEAF).max(1), 0.0).await?,
                 _ => self.halves(part, here).await?.map_or_else(Vec::new, |(low, high)| vec![high, low]),
             };
             let behind_all = TimeRange::dated(TimeField::CreatedAt, Some(Instant::MAX), None);
             if self.cuts && part == range {
                 match self.list_part(behind_all, true).await {
+                    Err(other) if other.is_refused() => 0,
                     // Nothing can be read at all: that is no matter of a range.
                     Err(other) if other.allows_another() => return Err(error),
                     listed => listed?,
@@ -85,6 +100,13 @@ impl Audit<'_> {
             }
             if parts.is_empty() {
                 self.unlisted += 1;
+                if self.cuts {
+                    let why = error_chain(&error);
+                    self.run.warn(format!(
+                        "some {} can be neither listed nor cut, and stay undecided: {why}",
+                        object.resource()
+                    ));
+                }
                 if error.is_unreadable() {
                     self.run.note_anomaly(Anomaly::UnreadablePage, object.resource()).await?;
                 }
@@ -132,7 +154,10 @@ impl Audit<'_> {
                 Err(error) if counts && list.place.pages == 0 && error.allows_another() && !error.is_unreadable() => {
                     list = list_of(query.clone());
                     let page = list.page().await?;
-                    run.mark_uncounted(object, &error);
+                    // Of a request that was made once, the moment may be the reason.
+                    if !once || !error.is_no_answer() {
+                        run.mark_uncounted(object, &error);
+                    }
                     page
                 }
                 fetched => fetched?,

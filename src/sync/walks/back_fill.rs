@@ -125,7 +125,9 @@ async fn back_fill(run: &Run<'_>, object: Object, definition: Definition) -> Res
         }
         let has_failed = run.read(move |tx| Ok(StepFailures::load(tx)?.of(Step::Fill(object)).is_some())).await?;
         // What may pass is tried twice, and the details of all records cost a hundred times as much.
-        let may_give_up = |error: &SyncError| has_failed && !long && error.allows_another();
+        let may_give_up = |error: &SyncError| {
+            has_failed && (!long || matches!(error, SyncError::NotAdvancing { .. })) && error.allows_another()
+        };
         let is_refused = |error: &SyncError| {
             let at_once = [ErrorClass::SkipObject, ErrorClass::BadRequest];
             error.class().is_some_and(|class| at_once.contains(&class)) || (has_failed || !long) && error.is_refused()

@@ -60,17 +60,20 @@ impl WholeLists {
     /// the list proves nothing of what it lacks.
     async fn read(&mut self, run: &Run<'_>, query: ListQuery) -> Result<(), SyncError> {
         let (resource, newest) = (query.resource, query.clone().sort(SortBy::CreatedDesc).once());
+        let (before, pages) = (run.cost(), self.pages);
         match self.read_in_order(run, query.sort(SortBy::CreatedAsc)).await {
             Err(error) if error.is_unreadable() => {}
             read => return read,
         }
-        if self.pages == 0 {
+        if self.pages == pages {
             // Where nothing can be read at all, it is no matter of one item.
             run.engine.page(&newest.clone().limit(PageSize::ONE), Purpose::Definitions, "list").await?;
         }
         match self.read_in_order(run, newest).await {
-            Err(error) if error.is_unreadable() => {
+            // What the first one has shown is worth having, whatever fails now.
+            Err(error) if error.allows_another() => {
                 self.complete = false;
+                self.pages = self.pages.max(pages + run.cost().since(before).spent.get());
                 run.warn(format!("items of {resource} could not be read and are left out: {error}"));
                 run.note_anomaly(Anomaly::UnreadableRecord, resource).await
             }

@@ -217,6 +217,8 @@ impl DetailBatch<'_> {
         }
         // The others show soon whether more may be asked for.
         if others == 0 {
+            let resource = self.object.resource();
+            self.run.warn(format!("details of {resource} wait: too many attempts failed lately"));
             self.give_up();
         }
         None

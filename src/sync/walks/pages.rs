@@ -240,7 +240,9 @@ impl Walker<'_> {
             return match self.restart(walk, Some(Anomaly::RefusedCursor)).await {
                 // By value it came to the same page again and again: what lies behind the frontier's moment can be read, and
                 // counts show what does not. Nothing counts what a back-fill reads.
-                Err(SyncError::NotAdvancing { .. }) if walk.orderly && !matches!(self.job, WalkPurpose::Fill(..)) => {
+                Err(SyncError::NotAdvancing { .. })
+                    if walk.orderly && walk.had_rows() && !matches!(self.job, WalkPurpose::Fill(..)) =>
+                {
                     self.pass_over_record(error).await
                 }
                 restarted => restarted,

@@ -123,7 +123,7 @@ impl<'r> ShortList<'r> {
                 Err(error) => error,
             };
             if next.is_some()
-                && error.is_refused()
+                && (error.is_refused() || error.may_be_of_a_record() && !error.is_unreadable())
                 && let Some(unread) = self.unread.take()
             {
                 // The cursor is bound to the size of its page.

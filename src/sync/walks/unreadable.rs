@@ -103,11 +103,15 @@ impl Walker<'_> {
             return self.go_on(walk.tied_in(at), None).await;
         }
         let mut search = unread(&walk);
-        let from = search.low;
+        let (from, is_tie) = (search.low, error.is_refused());
+        if is_tie {
+            search.end = search.end.min(from.whole_second().plus(2 * SECOND));
+        }
         let at = match self.search(&mut search).await {
             Ok(at) => at,
             Err(stopped) => {
-                if search.low > from
+                if !is_tie
+                    && search.low > from
                     && let Next::Restart(walk) = walk.passing_to(search.low).restart()
                 {
                     (self.read.position, self.unsaved) = (*walk, 1);
@@ -127,13 +131,14 @@ impl Walker<'_> {
             }
         }
         run.note_anomaly(Anomaly::UnreadableRecord, resource).await?;
-        run.warn(format!("records of {resource} before {at} could not be read and are left out: {error}"));
-        let time = run.results().service_time;
-        let mut walk = walk.passing_to(at);
         let changed = match walk.range.field {
             TimeField::UpdatedAt => Some(at),
             TimeField::CreatedAt => walk.range.within.and_then(|second| second.dates().1),
         };
+        let until = changed.unwrap_or(at);
+        run.warn(format!("records of {resource} before {until} could not be read and are left out: {error}"));
+        let time = run.results().service_time;
+        let mut walk = walk.passing_to(at);
         match self.job {
             WalkPurpose::Slice(_) => run.write(move |tx| tx.claims().leave_records_out(object, 1)).await?,
             // One that changes again and again is not searched for each time.

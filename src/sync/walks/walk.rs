@@ -201,6 +201,11 @@ impl Walk {
         self.next.as_ref()?.cursor.as_ref()
     }
 
+    /// Whether the page that its cursor came with had rows: otherwise nothing may follow.
+    pub(super) fn had_rows(&self) -> bool {
+        self.next.as_ref().is_some_and(|page| page.last.is_some())
+    }
+
     /// This walk with fewer rows per page; `None` if a page has only one row. The cursor is followed all the same: a service that
     /// binds it to the page size refuses it, or shows earlier rows, and what is read by cursor is counted.
     #[must_use]
