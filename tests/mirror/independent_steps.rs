@@ -417,7 +417,7 @@ async fn import_that_no_cursor_leads_through_hides_nothing_behind_it() {
         }
     });
     let before = crm.clock.now();
-    let jobs = [(Job::sync(), 60), (Job::sync(), 18), (Job::resync(), 70), (Job::sync(), 18)];
+    let jobs = [(Job::sync(), 60), (Job::sync(), 22), (Job::resync(), 70), (Job::sync(), 22)];
     for (hour, (job, most)) in jobs.into_iter().enumerate() {
         crm.wait(600);
         create(format!("new{hour}"));

@@ -113,7 +113,7 @@ async fn record_created_before_the_newest_are_counted_hides_none_without_a_date(
     mirror.assert_exact_lists(&crm);
 }
 
-/// The slices have fewer rows than were announced, day by day: they are counted, and only pages beside the record are listed.
+/// The slices have fewer rows than were announced, day by day: they are counted, and only what is beside the record is cut and listed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn record_that_cannot_be_read_has_no_copy_in_slices_listed_again() {
     let mut world = world(even(2_000, 2 * YEAR));
@@ -131,7 +131,7 @@ async fn record_that_cannot_be_read_has_no_copy_in_slices_listed_again() {
         crm.sandbox.clear_log();
         _ = mirror.try_scheduled(&crm, &job).await;
         let (pages, ru) = slices(&crm);
-        assert!(pages.values().sum::<u64>() < 5 && ru < 40, "{pages:?}, {ru} RU");
+        assert!(pages.values().all(|pages| *pages < 8) && ru < 70, "{pages:?}, {ru} RU");
     }
 }
 
