@@ -43,8 +43,7 @@ impl Limits {
         Duration::from_secs(seconds / self.limit.get().max(1))
     }
 
-    /// The first aligned beginning at or after `at`, so that no window is cut short; `at` itself if it is close enough
-    /// to a beginning.
+    /// The first aligned beginning at or after `at`, or `at` itself if it is close to one: no window is cut short.
     fn aligned(&self, at: Instant) -> Instant {
         let window = i64::try_from(self.window().as_secs()).unwrap_or(i64::MAX);
         let into = Duration::from_secs(at.as_secs().rem_euclid(window).unsigned_abs()) + at.since(at.whole_second());
@@ -128,8 +127,7 @@ impl Ledger {
         wall.plus(self.refills_at(limits).since(last))
     }
 
-    /// What a purpose may still spend in this window. `reserve` is what later runs will need; edits, sweeps and details do
-    /// not use it.
+    /// What a purpose may still spend in this window. Edits, sweeps and details leave the `reserve` to later runs.
     pub fn left_for(&self, purpose: Purpose, limits: &Limits, reserve: Ru) -> Ru {
         let left = limits.limit.saturating_sub(self.used);
         let uses_reserve = (Purpose::Changes..Purpose::Sweep).contains(&purpose);
@@ -160,8 +158,7 @@ impl Ledger {
         Ledger { under_way: self.under_way.saturating_sub(cost), ..self }
     }
 
-    /// Refunds the charge of a request that ended just now and cost nothing. If its window is over, it counts in the
-    /// current one as well, which therefore gets the refund.
+    /// Refunds the charge of a request that ended just now at no cost. It counts in the current window in any case.
     #[must_use]
     pub fn refund(self, cost: Ru) -> Ledger {
         Ledger { used: self.used.saturating_sub(cost), total: self.total.saturating_sub(cost), ..self }

@@ -1,8 +1,7 @@
 //! What the mirror may spend, and when it must wait: pure arithmetic on request units and time.
 //!
-//! A [`Ledger`] counts request units per window and reserves what later runs will need; a [`Hold`] records how long the
-//! service asked to wait. Both are small values that the caller stores before it sends a request, so a killed process
-//! never under-counts and the next process keeps the hold.
+//! A [`Ledger`] counts request units per window; a [`Hold`] records how long the service asked to wait. The caller
+//! stores both before each request, so a killed process never under-counts and the next one keeps the hold.
 
 mod ledger;
 mod poll_interval;

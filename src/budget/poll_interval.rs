@@ -1,5 +1,4 @@
-//! How soon to ask for changes again, where `sync.schedule` is "auto": as often as the budget allows, and most often when
-//! something changes. Pure.
+//! How soon to ask for changes again, where `sync.schedule` is "auto". Pure.
 //!
 //! What polling may still spend in the window is spread over what is left of the window. Soon after a change polls come more
 //! often than that, and the longer nothing changes the less often: what a night saves is there for the day.
@@ -7,8 +6,7 @@
 //! # Always true
 //! - Polling never uses up the window: each decision spreads what is left at that moment, and what polling may spend is at
 //!   most its share of the budget, less what is kept for other work.
-//! - An interval is never shorter than `sync.min_interval`, and longer than [`MAX_POLL`] only where that
-//!   or the budget requires it.
+//! - An interval is at least `sync.min_interval`, and above [`MAX_POLL`] only where that or the budget requires it.
 
 use std::time::Duration;
 

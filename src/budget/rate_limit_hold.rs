@@ -1,7 +1,6 @@
 //! The hold: how long the service asked to wait. It binds every request of this process, and of the next one.
 //!
-//! It ends at an instant of the [`ElapsedClock`](crate::model::ElapsedClock): setting the wall clock neither ends it nor
-//! prolongs it.
+//! It ends at an instant of the [`ElapsedClock`](crate::model::ElapsedClock): setting the wall clock does not move it.
 
 use std::time::Duration;
 
@@ -26,8 +25,7 @@ pub struct Hold {
 }
 
 impl Hold {
-    /// The hold after an answer at `now`, by the elapsed clock, that asked for `wait`, or a 429 without a wait. It never ends
-    /// earlier than the previous hold.
+    /// The hold after an answer at `now` that asked for `wait`, or a 429 without. It never ends before the last one.
     #[must_use]
     pub fn after(before: Option<Hold>, now: Instant, wait: Option<Duration>) -> Hold {
         let streak = before.map_or(0, |hold| hold.streak);

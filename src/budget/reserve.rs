@@ -9,8 +9,7 @@ use crate::model::{Instant, Ru};
 /// The cost of a run that finds nothing: one request per object.
 const IDLE_RUN: Ru = Ru::new(2);
 
-/// The likely cost of a scheduled run: the median of the last runs, because one full copy among them is not representative of
-/// the next run; and at least the cost of a run that finds nothing.
+/// The likely cost of a scheduled run: the median, as one full copy is not representative, and at least `IDLE_RUN`.
 pub fn forecast(last_runs: &[Ru]) -> Ru {
     let mut costs = last_runs.to_vec();
     costs.sort_unstable();

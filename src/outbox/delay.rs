@@ -51,8 +51,7 @@ pub fn after_progress(delay: RetryDelay, following: u32, now: Instant) -> RetryD
     }
 }
 
-/// The delay after a record was read: the request that follows belongs to the same attempt, which the preceding wait
-/// accounts for.
+/// The delay after a record was read: the request that follows belongs to the same attempt, and waits no more.
 #[must_use]
 pub fn after_read(delay: RetryDelay, now: Instant) -> RetryDelay {
     RetryDelay { not_before: now, ..delay }

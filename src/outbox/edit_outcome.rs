@@ -16,8 +16,7 @@ impl EditTx<'_, '_> {
         edits.iter().try_for_each(|edit| self.end(edit.id, step))
     }
 
-    /// Processes a missing answer, or one that is not a confirmation. Returns what it means. Whether the record's next
-    /// request follows at once is a matter of its delay.
+    /// Processes a missing answer, or one that does not confirm. Returns what it means; the delay says what follows.
     pub(super) fn refused(
         &mut self,
         request: &StoredRequest,

@@ -95,8 +95,7 @@ impl<'a, 'b> EditTx<'a, 'b> {
         self.tx.edits().mirrored(self.object, self.record, &columns)
     }
 
-    /// Takes every step that needs no request, then claims and stores the next request.
-    /// `just_read`: the record was read for this decision.
+    /// Takes steps that need no request, then claims and stores the next. `just_read`: the record was read for this.
     pub(super) fn next_request(&mut self, just_read: bool) -> Result<NextStep, StoreError> {
         if !self.is_due(DelayScope::Record)? || !self.is_due(DelayScope::Object)? {
             return Ok(NextStep::Wait);

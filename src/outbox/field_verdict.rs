@@ -93,8 +93,7 @@ pub fn after_doubt(
     })
 }
 
-/// The state of each field of an edit. What a column holds that the record does not have is unknown, so it counts as
-/// changed.
+/// The state of each field of an edit. What the record does not have of a column is unknown, and counts as changed.
 pub fn field_states(
     fields: &EditedFields,
     editable: &BTreeMap<String, Editable>,

@@ -1,9 +1,8 @@
 //! The effect of an answer on the edits of its request: one table.
 //!
 //! # Why an update is never applied twice
-//! - Body, `If-Match` and `Idempotency-Key` are stored before the first byte is sent, and a retry repeats all three. A
-//!   request names the version that it replaces: an update that was applied changed it, so the same request cannot be
-//!   applied twice, whether the service still keeps its answer or not.
+//! - A retry repeats body, `If-Match` and `Idempotency-Key`, stored before the first byte. An update changes the
+//!   version that it replaces, so it cannot be applied twice, whether the service still keeps its answer or not.
 //! - A new key is made only once an answer shows that the old request was not applied, never because time has passed.
 //!
 //! # Confirmation
@@ -81,8 +80,7 @@ pub enum AfterAnswer {
     /// The request is kept: the record is read back at once.
     ReadBack,
     Rejected,
-    /// The service answered that the record does not exist. One answer proves nothing: the edits wait until the removal is
-    /// confirmed or refuted.
+    /// One answer says that the record does not exist: the edits wait until that is confirmed or refuted.
     NotFound,
     /// One of several edits is refused, and it is not certain which: each is sent by itself.
     SendAlone,
@@ -102,9 +100,8 @@ pub(super) fn classify(answered: PatchOutcome, sent: &StoredRequest) -> AfterAns
             404 => AfterAnswer::NotFound,
             412 if sent.doubt => AfterAnswer::ReadBack,
             412 => AfterAnswer::Reread,
-            // The key was used with a different request (reference, *Errors*). With a key of 128 random bits that is
-            // not a coincidence, but a request that was altered in transit may have been applied: read the record
-            // first. A second 409 under a new key means that the service uses the status for something else.
+            // The key was used with a different request (reference, *Errors*): one that was altered in transit, which
+            // may have been applied. A second 409 under a new key: the service uses the status for something else.
             409 if sent.last_status == Some(409) && !sent.doubt => AfterAnswer::Rejected,
             409 => AfterAnswer::Reread,
             300..=399 | 401 | 403 | 425 | 429 => again_or_back,

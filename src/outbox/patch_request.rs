@@ -131,8 +131,7 @@ pub fn next(
     RecordStep::Send(PatchRequest { carried, body, if_match: etag.clone() })
 }
 
-/// Merges several edits: each column from its value before the first to the value of the last. `None` if an edit was
-/// made on other values than the preceding ones leave.
+/// Merges edits, each column from first to last; `None` if one was made on other values than those before leave.
 fn joined(
     wanted: &EditedFields,
     more: &EditedFields,

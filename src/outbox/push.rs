@@ -1,5 +1,4 @@
-//! Sends the waiting edits: the dependencies, the transaction of each step, the requests, and the workers. Other modules
-//! decide what to send and what an answer means.
+//! Sends the waiting edits. Other modules decide what to send and what an answer means.
 //!
 //! Records are processed concurrently, as the client's pace allows; the edits of one record are sent in order. An answer
 //! and the resulting changes of the mirror are one transaction.
@@ -249,8 +248,7 @@ impl RecordPush<'_> {
         Ok(NextStep::Decide)
     }
 
-    /// Finishes the edits of an applied request, and stores the answer in the mirror. An answer that does not show the
-    /// update finishes nothing.
+    /// Stores the answer to an update, and finishes its edits; one that does not show the update finishes nothing.
     async fn confirm(&self, request: StoredRequest, answer: ServiceAnswer) -> Result<NextStep, OutboxError> {
         let RecordPush { pass, object, id, .. } = *self;
         let (status, replayed) = (answer.status, answer.replayed);

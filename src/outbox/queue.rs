@@ -1,7 +1,5 @@
 //! Puts an edit into the outbox, for `crm-mirror edit`, and those that a program proposes. The triggers of the views queue
 //! edits made with SQL.
-//!
-//! An edit is validated in the transaction that queues it, against the current record and definitions.
 
 use std::collections::BTreeMap;
 

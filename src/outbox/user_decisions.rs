@@ -1,8 +1,7 @@
 //! A person's decisions about an edit: retry it, drop it, release it, undo it, or resolve a conflict.
 //!
 //! # Invariants
-//! - A request that may have been applied is never dropped silently: a person who drops one of its edits is informed, and
-//!   the outcome of the others is determined by reading the record.
+//! - A request that may have been applied is never dropped silently: a person who drops one of its edits is informed.
 //! - Resolving a conflict in favour of the edit applies only to the values that the person saw. If the record has
 //!   changed again since, it is a conflict again.
 //! - An undo is sent only if the record still has the values of the edit, and to the workspace that the edit was applied
@@ -136,8 +135,7 @@ impl DecidedEdit<'_, '_> {
         Ok(Decided { in_doubt, ..self.step(EditState::Dropped, why, EditedFields::new())? })
     }
 
-    /// Releases it. One that the original of this copy sent, or may send, resumes with all of its request: it never begins
-    /// anew.
+    /// Releases it. What the original of this copy sent, or may send, resumes with its whole request, never anew.
     fn release(&self) -> Result<Decided, StoreError> {
         let (edits, fields) = (self.tx.edits(), self.line.fields.clone());
         let request = self.request()?;

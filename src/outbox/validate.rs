@@ -1,5 +1,4 @@
-//! Validates edits by every limit of the reference (*Custom values*, *Limits*, the PATCH sections). Pure. A refusal says what
-//! is wrong.
+//! Validates edits by every limit of the reference (*Custom values*, *Limits*, the PATCH sections). Pure.
 //!
 //! An edit is validated twice: before it is queued, so that errors are reported at once, and before it is sent, because
 //! a definition may have changed meanwhile, and the triggers validate an edit made with SQL only partly.
@@ -116,8 +115,7 @@ pub fn request<'a>(
     Ok(standard)
 }
 
-/// The form that a valid value will have in the column: cleared values are null, timestamps and lists have one
-/// spelling. Invalid values are returned unchanged.
+/// The form that a valid value has in the column: null if cleared, in one spelling. Invalid values stay unchanged.
 pub fn settled(field: &Editable, value: &Value) -> Value {
     let Value::String(text) = value else {
         return value.clone();

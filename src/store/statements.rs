@@ -1,5 +1,4 @@
-//! Statements: one call prepares and runs one. And the forms of the model's values as their parameters and
-//! in rows.
+//! Statements: one call prepares and runs one. And the forms of the model's values in parameters and rows.
 
 use rusqlite::types::{FromSql, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Params, Row, Statement};
@@ -71,8 +70,7 @@ pub(in crate::store) trait Statements {
         Ok(stmt.query_map(values, read)?.collect::<rusqlite::Result<_>>()?)
     }
 
-    /// Rows whose columns are the members of a type. One that is none is left out: anybody can write it, and it must not
-    /// hide the others.
+    /// Rows as values of a type. One that is none is left out: anybody can write it, and it must not hide the others.
     fn parsed<T: DeserializeOwned>(&self, sql: &str, values: impl Params) -> Result<Vec<T>> {
         let rows = self.objects(sql, values)?.into_iter();
         Ok(rows.filter_map(|row| serde_json::from_value(row.into()).ok()).collect())

@@ -195,8 +195,7 @@ pub(in crate::store) struct Pending {
     pub(in crate::store) unshown: Cell<Option<bool>>,
     /// Whether any record of each object is in doubt, once that was looked up.
     pub(in crate::store) doubts: [Cell<Option<bool>>; 2],
-    /// The earliest `updatedAt` that was accepted although the row had a later one, and whether the answer was as new as
-    /// the row.
+    /// The earliest `updatedAt` accepted although the row had a later one; whether the answer was as new as the row.
     pub(in crate::store) accepted_older: [Cell<Option<(Instant, bool)>>; 2],
     /// New records that are counted without having been looked up.
     pub(in crate::store) new: [Cell<u64>; 2],

@@ -53,8 +53,7 @@ struct Writer {
     is_replaced: Arc<AtomicBool>,
 }
 
-/// Called before each commit; if it returns false, the writer ends there as by a kill: nothing is committed or cleaned
-/// up.
+/// Called before each commit; if it returns false, the writer ends as by a kill: nothing is committed or cleaned up.
 pub type CommitHook = Box<dyn FnMut() -> bool + Send>;
 
 #[derive(Default)]

@@ -32,9 +32,7 @@ pub enum SyncError {
         .unread.join(", ")
     )]
     NotRecognised {
-        /// The number of requested known records.
         asked: usize,
-        /// The number of those that exist with unchanged creation times.
         met: usize,
         /// The scopes that the key lacks for the other known records.
         unread: Vec<&'static str>,
@@ -141,8 +139,7 @@ impl SyncError {
         matches!(self, SyncError::Api { source: ApiError::TooLarge { .. }, .. })
     }
 
-    /// Whether the service refuses the request as such, neither the key nor the moment: a cursor in it is of no use any
-    /// more.
+    /// Whether the service refuses the request itself, not the key or the moment: a cursor in it is of no use any more.
     pub fn is_refused(&self) -> bool {
         let SyncError::Api { source, .. } = self else { return false };
         let refuses = [ErrorClass::BadRequest, ErrorClass::Gone, ErrorClass::Failed].contains(&source.class());

@@ -167,8 +167,7 @@ impl<'a> Run<'a> {
         self.results().skipped.contains_key(&resource)
     }
 
-    /// Fails if the key cannot read any of the requested resources. Resources that were not due, and not tried, do not
-    /// count.
+    /// Fails if the key cannot read any of the requested resources; those that were not due and not tried are left out.
     pub(super) fn expect_a_scope(&self) -> Result<(), SyncError> {
         let results = self.results();
         let (skipped, served) = (&results.skipped, &results.served);
@@ -225,8 +224,7 @@ impl<'a> Run<'a> {
         !self.results().uncounted.contains(&object) && self.not_due(Step::Total(object)).is_none()
     }
 
-    /// Notes that the service does not count an object. What a count would have shown is not known, and nothing else
-    /// fails.
+    /// Notes that the service does not count an object: what counts would have shown is unknown; nothing else fails.
     pub(super) fn mark_uncounted(&self, object: Object, error: &SyncError) {
         if self.results().uncounted.insert(object) {
             let why = error_chain(error);

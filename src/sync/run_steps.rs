@@ -1,5 +1,4 @@
-//! Executes a run: asks [`plan`](super::plan) for the next step until there is none, and records the run in
-//! `sync_runs`. It decides nothing.
+//! Executes a run: asks [`plan`](super::plan) for each step, and records the run in `sync_runs`. It decides nothing.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

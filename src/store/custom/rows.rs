@@ -170,8 +170,7 @@ impl DefinitionChanges {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldToBackFill {
     pub definition: RecordId,
-    /// Whether the column is new and empty; otherwise it was restored from the archive with its last values, or its
-    /// type changed.
+    /// Whether the column is new and empty; else it was restored with its last values, or its type changed.
     pub is_new: bool,
 }
 

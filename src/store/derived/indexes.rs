@@ -26,8 +26,7 @@ fn name_in_view(table: &str, column: &str) -> String {
     format!("ix_full_{table}_{column}")
 }
 
-/// The table and column of an entry of `database.indexes`, such as `contacts.cf_tier`; `None` if there is no such
-/// column.
+/// The table and column of an entry of `database.indexes`, such as `contacts.cf_tier`; `None` if there is none.
 pub(in crate::store) fn configured(conn: &Connection, entry: &str) -> Result<Option<(&'static str, String)>> {
     let Some((of, column)) = entry.split_once('.') else { return Ok(None) };
     let Some(object) = object_of(of) else { return Ok(None) };
@@ -80,8 +79,7 @@ impl DerivedTx<'_> {
         Ok(())
     }
 
-    /// The columns that should have an index: for a decimal its companion, which sorts as numbers. The values of
-    /// multi-selects have their own table.
+    /// The columns to index: of a decimal its companion, which sorts as numbers; multi-selects have their own table.
     fn indexed_columns(&self, object: Object) -> Result<Vec<String>> {
         let columns = rows(&self.tx.conn, object)?.into_iter().filter_map(|row| {
             let (column, data_type) = (row.column.as_ref()?, row.definition.data_type);

@@ -19,8 +19,7 @@ fn is_company(object: Object) -> i64 {
     i64::from(object == Object::Company)
 }
 
-/// What is wrong with the index of an object, as far as a few counts and one search show it; `None` also if there is
-/// none yet.
+/// What a few counts and one search show to be wrong with the index of an object; `None` also if there is none yet.
 pub(in crate::store) fn search_damage(tx: &ReadTx<'_>, object: Object) -> Result<Option<String>> {
     if tx.state::<Vec<String>>(&StateKey::searched(object))?.is_none() {
         return Ok(None);

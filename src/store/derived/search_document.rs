@@ -1,5 +1,4 @@
-//! The full-text search document of a record: which texts belong to which column of the search table, and the resulting
-//! statements.
+//! The search document of a record: which texts belong to which column of the search table, and the statements.
 
 use crate::model::{CustomFields, DataType, Object};
 use crate::store::records::shape::with_details;

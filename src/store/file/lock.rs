@@ -18,8 +18,7 @@ use crate::store::{Result, StoreError, beside, json};
 /// write, they would leave files that the writer cannot open.
 pub(super) const MODE: u32 = 0o640;
 
-/// The file also contains a note of one line, which needs no transaction: data that must survive a kill and changes
-/// with every request.
+/// The file has a one-line note, which needs no transaction: data that changes with each request and survives a kill.
 #[derive(Debug)]
 pub struct Lock {
     file: File,
@@ -28,8 +27,7 @@ pub struct Lock {
     writer: Mutex<Option<LockedBy>>,
 }
 
-/// The widths of the three lines of a lock file: the process, its note, and the file that it writes. Fixed, so that one
-/// small write replaces a line.
+/// The widths of a lock file's lines: process, note, and the file it writes. Fixed: one small write replaces a line.
 const PID_WIDTH: usize = 20;
 const NOTE_WIDTH: usize = 330;
 const WRITER_WIDTH: usize = 600;
@@ -90,8 +88,7 @@ impl Lock {
         Ok(())
     }
 
-    /// Records, outside the file, that the request with this number is about to be sent: a copy of the file from before it
-    /// is recognised.
+    /// Records outside the file that this request is about to be sent: a copy from before it is recognised.
     pub fn note_request(&self, number: u64) -> Result<()> {
         let mut known = self.known_writer();
         match known.clone() {

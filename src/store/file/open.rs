@@ -40,8 +40,7 @@ fn is_mirror(path: &Path) -> Result<bool> {
             return Err(StoreError::using(&file)(std::io::Error::other("it is not a regular file")));
         }
     }
-    // This check creates no file. If it fails, for example because another process starts to write, the file is opened
-    // normally.
+    // Creates no file. If it fails, such as when another process starts to write, the file is opened normally.
     let found = match peek(path).map(ask) {
         Ok(Ok(found)) => Ok(found),
         Err(error @ StoreError::NotRecovered { .. }) => return Err(error),

@@ -14,8 +14,7 @@ use rusqlite::Connection;
 
 use crate::store::{Result, Statements};
 
-/// The growth after which the writer tries to empty the WAL. SQLite also truncates a WAL to this size when it restarts
-/// it.
+/// The growth after which the writer tries to empty the WAL. SQLite truncates a WAL to this size when it restarts it.
 pub(in crate::store) const STEP: u64 = 64 * 1024 * 1024;
 
 const CHECKPOINT_WAIT: Duration = Duration::from_millis(250);

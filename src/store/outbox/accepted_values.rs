@@ -24,8 +24,7 @@ pub(in crate::store) fn could_be_rounded(field: &Editable) -> bool {
     matches!(field.data_type, None | Some(DataType::ShortText | DataType::LongText | DataType::Decimal))
 }
 
-/// The condition that a number may have been rounded, and the hint for the error; `None` if every value arrives
-/// exactly.
+/// The condition that a number may have been rounded, and the error's hint; `None` if every value arrives exactly.
 pub(super) fn rounded(field: &Editable) -> Option<(String, String)> {
     let new = format!("NEW.{}", field.column);
     if could_be_rounded(field) {

@@ -37,8 +37,7 @@ pub(in crate::store) fn columns(
         columns.push((shown.name, editability));
     }
     columns.push(("details_current".into(), computed()));
-    // Archived fields are in no view unless they are kept, excluded ones are in none: an edit that names one gets an
-    // explanation.
+    // Views have no excluded fields, and archived ones only if kept: an edit that names one gets an explanation.
     let exclusions = &shapes.layout.exclusions;
     let excluded = || Err("is unknown and cannot be changed: `sync.exclude` keeps it out of the mirror".to_string());
     let standard = object.fields().iter().filter(|field| exclusions.takes(object.table(), field.column));

@@ -211,8 +211,7 @@ pub fn applied_since(tx: &ReadTx<'_>, since: Instant) -> Result<Vec<i64>> {
     tx.column(sql, params![since, tx.goals().accepted_after()?, SHOWN])
 }
 
-/// An edit; `None` for a row that is not one, because its object or state does not exist. Anybody can write such a row,
-/// and it must not hide the others.
+/// An edit; `None` for a row that is none: anybody can write one, and it must not hide the others.
 fn parse(row: &Row<'_>) -> rusqlite::Result<Option<Edit>> {
     let (text, optional) = (|place| text(row, place), |place| optional_text(row, place));
     let (Ok(object), Ok(state)) = (text(1)?.parse(), text(4)?.parse::<EditState>()) else { return Ok(None) };

@@ -18,9 +18,6 @@
 //! triggers of a view in the reverse order of their creation, but does not promise it: in another order, the last
 //! trigger would find a change that is not in `outbox_values`, and refuse it.
 //!
-//! A column whose text could hide a rounded number is an expression in its view, so that it has no affinity and the
-//! trigger sees what was written: see [`accepted_values::could_be_rounded`].
-//!
 //! Two expressions look redundant but are not: `'+0 days'` makes an older SQLite validate the calendar date, and `||
 //! ''` turns the result of a JSON function into a plain text.
 

@@ -17,8 +17,7 @@ pub struct PublishProgress {
     /// The database and schema that this is about; `None` while the URL is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
-    /// The newest entry of the feed and the number of the newest changed record that were published; `None` before the
-    /// first load.
+    /// The newest entry of the feed and the newest changed record that were published; `None` before the first load.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub position: Option<(i64, i64)>,
     pub published_at: Option<Instant>,

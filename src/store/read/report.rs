@@ -49,8 +49,7 @@ pub struct OddityLine {
     pub last_seen_at: String,
 }
 
-/// What the last runs for changes cost. The first one that completed is omitted: it made the copy, and says nothing about the
-/// next one.
+/// What the last runs for changes cost, without the first that completed: it made the copy.
 pub fn cost_of_changes(tx: &ReadTx<'_>) -> Result<Vec<Ru>> {
     tx.rows(
         "SELECT ru FROM sync_runs WHERE kind = 'sync' AND outcome = 'done'

@@ -31,8 +31,7 @@ pub(super) const MAX_WAIT: Duration = DAY;
 const LOOKUPS_APART: Duration = Duration::from_secs(60);
 /// How new a row is.
 const TIME: &str = "max(coalesce(updated_at, ''), coalesce(created_at, ''))";
-/// Why a record is in doubt until it is removed. Rows are found by their reason first: a removal does not look through
-/// all.
+/// Why a record is in doubt until it is removed. Rows are found by reason first: no removal looks through all.
 const OF_RECORD: &str = "why IN ('missed', 'older', 'omitted', 'null group', 'failed')";
 /// What an answer may end or raise: a removal without a version only counts.
 const OF_VERSION: &str = "(why IN ('missed', 'older') OR why = 'gone' AND version IS NOT NULL)";
@@ -165,8 +164,7 @@ impl ReadTx<'_> {
         self.rows(&sql, [json_list(ids)], |row| Ok((row.get(0)?, row.get::<_, StoredTime>(1)?.0)))
     }
 
-    /// The witness of a lookup by id: the newest record that is not in doubt and not dated after `latest`, and that a
-    /// list can be asked for.
+    /// The witness of a lookup by id: the newest record that fits a list, is not in doubt and not dated after `latest`.
     pub fn witness(&self, object: Object, latest: Option<Instant>) -> Result<Option<RecordId>> {
         let (table, latest) = (object.table(), latest.unwrap_or(Instant::MAX));
         // A witness with a comma costs a request of its own.
@@ -289,8 +287,7 @@ impl KnowledgeTx<'_> {
         Ok(known.is_some_and(|known| known.etag.as_deref() == etag))
     }
 
-    /// Whether this transaction's answer decides that a record has an earlier version than its row, whose time is
-    /// `here`. Otherwise that is a doubt.
+    /// Whether this answer decides that a record is earlier than its row, of the time `here`. If not, that is a doubt.
     pub(in crate::store) fn decide_older(
         &self,
         object: Object,
@@ -350,8 +347,7 @@ impl KnowledgeTx<'_> {
         self.tx.pending.accepted_older[object as usize].take()
     }
 
-    /// Notes that a lookup did not find these records, while the service lists others. Returns those that were not found at
-    /// two moments.
+    /// Notes that a lookup lacked these records while the service lists others. Returns those lacked at two moments.
     pub fn doubt_not_found(&self, object: Object, ids: &[RecordId], answer: AnswerTime) -> Result<Vec<RecordId>> {
         let mut again = Vec::new();
         for id in ids {

@@ -24,8 +24,7 @@ pub(in crate::store) enum ColumnChange {
     Removed,
 }
 
-/// A difference of a detail's row in the form of the feed: without its own etag, and with its `extra` under the name of
-/// the `_full` views.
+/// A detail's differences in the form of the feed: without its own etag, and with its `extra` as in the `_full` views.
 pub(in crate::store) fn of_detail(differences: Vec<FieldDifference>) -> Vec<FieldDifference> {
     let named = |difference: FieldDifference| match difference.column.as_str() {
         "extra" => FieldDifference { column: "detail_extra".into(), ..difference },

@@ -66,8 +66,7 @@ impl RecordsTx<'_> {
         Ok(true)
     }
 
-    /// Empties the tables of an object, with its history: the mirror becomes that of another workspace. Who follows it
-    /// starts again.
+    /// Empties an object's tables and history: the mirror becomes another workspace's. Who follows it starts again.
     pub fn forget_all(&self, object: Object) -> Result<()> {
         self.tx.derived().recreate_search(object)?;
         for table in [object.table(), object.detail_table()] {
@@ -97,8 +96,7 @@ pub struct ErasedCounts {
 }
 
 impl FeedTx<'_> {
-    /// Erases a record that is no longer mirrored from all tables, and overwrites its contents. Published copies
-    /// follow.
+    /// Erases a record that is not mirrored any more from all tables, and overwrites it. Published copies follow.
     pub fn erase_removed(&self, object: Object, id: &str) -> Result<Erasure> {
         let exists = format!("SELECT EXISTS (SELECT 1 FROM {} WHERE id = ?1)", object.table());
         if self.value(&exists, [id])? {

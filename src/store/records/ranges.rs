@@ -74,8 +74,7 @@ impl ReadTx<'_> {
         Ok(edges)
     }
 
-    /// What a kind of walk has read and nothing has proven; `None` if everything is. A range that cannot be parsed may
-    /// be any.
+    /// What a kind of walk has read and nothing has proven; `None` if all is. A range that cannot be parsed may be any.
     pub fn unproven(&self, object: Object, by: TimeField) -> Result<Option<UnprovenRanges>> {
         let rows: Vec<(String, bool, StoredTime)> = self.tuples(
             "SELECT record_id, tries > 0, not_before FROM doubts WHERE object_type = ?1 AND why = ?2",

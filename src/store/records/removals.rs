@@ -8,8 +8,7 @@
 //! - The limit counts unconfirmed removals within the last day, so that many small removals are treated like one large
 //!   one. A day is measured by the ledger's steady clock, which no jump of the wall clock can shorten.
 //!
-//! What an answer lacked is nominated, and only the service can confirm its removal. What was removed within the last
-//! day stays a row of `doubts`: an answer that shows it may be of a moment before.
+//! What was removed within the last day stays a row of `doubts`: an answer that shows it may be of a moment before.
 
 use std::collections::HashSet;
 
@@ -97,8 +96,7 @@ pub struct RemovalShare {
 }
 
 impl ReadTx<'_> {
-    /// The share that removing so many more records would reach, with the removals of the last day that nobody
-    /// accepted.
+    /// The share that removing so many more would reach, with the last day's removals that nobody accepted.
     pub fn removal_share(&self, object: Object, more: u64, steady: Instant) -> Result<RemovalShare> {
         let recent = count_removed(self, object.as_str(), steady)?;
         Ok(RemovalShare { going: recent.saturating_add(more), of: self.count_rows(object)?.saturating_add(recent) })

@@ -1,5 +1,4 @@
-//! The shape of the record tables: which column has which part of a record, by the catalogue and the layout, and the
-//! resulting statements.
+//! The shape of the record tables: which column has which part of a record, and the resulting statements.
 
 use rusqlite::types::ValueRef;
 

@@ -159,8 +159,7 @@ impl UnreadTx<'_> {
         self.tx.knowledge().set_doubt((object.as_str(), "", "failed"), &owed)
     }
 
-    /// Notes custom keys without a definition. Returns whether the definitions were not read since one of them was
-    /// seen.
+    /// Notes custom keys without a definition. Returns whether the definitions were not read since one was seen.
     pub fn mark_unknown_keys<'k>(&self, object: Object, keys: impl IntoIterator<Item = &'k FieldKey>) -> Result<bool> {
         let keys: BTreeSet<&str> = keys.into_iter().map(FieldKey::as_str).collect();
         if keys.is_empty() {

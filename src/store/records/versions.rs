@@ -103,8 +103,7 @@ fn has_fraction(text: &str) -> bool {
     precision(text) > PRECISIONS[0]
 }
 
-/// Whether an answer shows a timestamp of the row in a coarser precision, within the same version: the row keeps its
-/// own.
+/// Whether an answer shows the row's timestamp in a coarser precision, within one version: the row keeps its own.
 pub(in crate::store) fn is_coarser(new: &str, old: &str, of: DataType) -> bool {
     of == DataType::DateTime && precision(new) < precision(old) && are_same_time(new, old)
 }

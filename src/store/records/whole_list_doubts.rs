@@ -43,8 +43,7 @@ impl ReadTx<'_> {
         self.column("SELECT id FROM team_members", [])
     }
 
-    /// Whether a list must be read again because an hour has passed since it lacked an item, or because a person
-    /// `accepted` removals.
+    /// Whether a list must be read again: an hour has passed since it lacked an item, or a person `accepted` removals.
     pub fn needs_list(&self, list: WholeListKind, steady: Instant, accepted: bool) -> Result<bool> {
         if accepted && self.count_unlisted(list)? > 0 {
             return Ok(true);
@@ -67,8 +66,7 @@ impl KnowledgeTx<'_> {
         self.run("DELETE FROM doubts WHERE object_type IN ('team_member', 'contact_field', 'company_field')", [])
     }
 
-    /// Takes in a list, of which the mirror has the `known` items, and says which of them are removed: none, if nothing is
-    /// proven yet.
+    /// Takes in a list of which the mirror has the `known` items. Says which of them are removed: none without proof.
     pub fn decide_unlisted(
         &self,
         list: WholeListKind,

@@ -107,8 +107,7 @@ impl Audit<'_> {
         let (mut rest, mut ended) = (&due.missed[..], Ok(()));
         let allowed = guard.allows(share.going, share.of);
         if !allowed {
-            // A service with unordered lists causes nominations of existing records: a sample distinguishes that from
-            // an outage.
+            // A sample distinguishes an outage from unordered lists, which nominate existing records.
             let (few, others) = split_lookup(rest);
             ended = confirmation.confirm(few).await;
             let is_found = |found: &FoundRecords| found.records().any(|record| few.contains(&record.id));

@@ -149,8 +149,7 @@ async fn recognise(run: &Run<'_>) -> Result<(), SyncError> {
     }
 }
 
-/// Requests known records of an object: how many were asked for, how many exist with the known creation time, and how many with
-/// another one.
+/// Looks up known records of an object: how many were asked for, exist as known, and exist with another creation time.
 async fn look_for(
     run: &Run<'_>,
     object: Object,

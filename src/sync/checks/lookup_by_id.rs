@@ -165,8 +165,7 @@ impl Confirmation<'_> {
             let counts =
                 self.run.may_count(self.object) && !self.run.results().uncounted_lookups.contains(&self.object);
             let found = match self.look_up(&ids, witness.as_ref(), counts).await {
-                // The service limits the length of the whole list, not only of each value; or one of the records cannot be
-                // read.
+                // The service limits the length of the whole list, or one of the records cannot be read.
                 Err(error) if is_of_ids(&error) && ids.len() > 1 => {
                     let high = ids.split_off(ids.len() / 2);
                     open.extend([high, ids]);
@@ -271,8 +270,7 @@ impl Confirmation<'_> {
         let query = if counts { query.count_exact() } else { query };
         // A witness that the service lists may be one of the records: no id occurs twice in a list.
         let witness = by.filter(|witness| !ids.contains(witness));
-        // A comma cannot be escaped in a list (rule 2): a record or a witness with one is looked up on its own, the
-        // witness after the records.
+        // No comma can be escaped in a list (rule 2): an id with one is looked up alone, a witness after the records.
         let (mut found, then) = match ids {
             [id] if !id.fits_a_list() => (list_by(self.run, query.clone().id(id), 1, None).await?, witness),
             ids => {
@@ -311,8 +309,7 @@ impl Confirmation<'_> {
         Ok(witness)
     }
 
-    /// The newest record that the service lists now, for 1 RU, if possible one that a list can be asked for; `None` if it
-    /// lists none.
+    /// The newest record that the service lists now, for 1 RU, if possible one that fits a list; `None` if none.
     async fn listed_record(&self) -> Result<Option<RecordId>, SyncError> {
         let query = ListQuery::new(self.object.resource()).sort(SortBy::UpdatedDesc);
         let FetchedPage { answer, mut page, .. } = self.run.engine.page(&query, Purpose::Audit, "list").await?;
@@ -328,8 +325,7 @@ impl Confirmation<'_> {
         Ok(page.records.drain(..).nth(newest).map(|record| record.id))
     }
 
-    /// Takes another witness because an answer lacked this one: one that the service lists. Returns whether that is another
-    /// record.
+    /// Takes a witness that the service lists, because an answer lacked this one. Returns whether it is another record.
     async fn replace_witness(&self, lacked: &RecordId) -> Result<bool, SyncError> {
         let object = self.object;
         if std::mem::replace(&mut self.run.results().withdrawn_witness[object as usize], true) {

@@ -107,8 +107,7 @@ pub(in crate::sync) async fn finish_sweep(run: &Run<'_>, object: Object) -> Resu
     Ok(())
 }
 
-/// Decides on an object's nominations outside of a verification, and reads the values that the answers omitted. Returns
-/// whether no nomination is left.
+/// Decides on nominations outside of a verification, and reads omitted values. Returns whether no nomination is left.
 pub(in crate::sync) async fn decide_nominations(run: &Run<'_>, object: Object) -> Result<bool, SyncError> {
     let settled = Audit::new(run, object).decide_doubts().await?;
     if !run.job.is_push() {

@@ -202,8 +202,7 @@ async fn refresh_definitions_of(run: &Run<'_>, object: Object) -> Result<(u64, b
     Ok((list.pages, proves))
 }
 
-/// Reads the definitions again in a run in which a record had an unknown key. If that fails, the run goes on: the
-/// values are in `extra` until the definitions are read.
+/// Reads the definitions again after an unknown key was seen. If that fails, the run goes on: `extra` has the values.
 pub(in crate::sync) async fn refresh_definitions_for_unknown_keys(run: &Run<'_>) -> Result<(), SyncError> {
     let mut refreshed = run.definitions_read.lock().await;
     if *refreshed || run.is_skipped(Resource::CustomFields) {

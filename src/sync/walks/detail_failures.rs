@@ -56,8 +56,7 @@ impl FailedDetails {
         (self.paid_at.minus(self.per_request.saturating_mul(requests)), requests)
     }
 
-    /// Whether the debt would be too long if so many requests fail. What is not in debt may make one attempt, however small
-    /// the budget is.
+    /// Whether the debt would be too long if so many fail. Without debt one attempt is made, however small the budget.
     pub(super) fn exhausted(&self, most: u32, is_first: bool, now: Instant) -> bool {
         let debt = self.paid_at.since(now);
         let is_free = is_first && debt.is_zero();

@@ -143,7 +143,6 @@ pub(in crate::sync) async fn old_details(
     Ok(aged.into_iter().filter(|id| !waiting.contains(id)).take(most).collect())
 }
 
-/// Reads these details.
 async fn read_batch<'r>(
     run: &'r Run<'r>,
     object: Object,
@@ -207,8 +206,7 @@ impl DetailBatch<'_> {
         self.ids.clear();
     }
 
-    /// The next detail to request, if more may fail beside so many others: every request under way may, as often as it is
-    /// repeated.
+    /// The next detail to request, if one more may fail beside so many: every request under way may, with its repeats.
     fn next(&mut self, others: usize) -> Option<RecordId> {
         let under_way = u32::try_from(others + 1).unwrap_or(u32::MAX);
         let most = under_way.saturating_mul(self.run.engine.client.settings().tries);

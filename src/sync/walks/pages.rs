@@ -1,7 +1,5 @@
-//! Executes walks: fetches pages, decodes them, and stores each with its checkpoint, while the next one is being
-//! fetched.
-//!
-//! [`super::walk`] makes the decisions. A page is stored on the writer's thread while the next is fetched and decoded.
+//! Executes walks: fetches and decodes a page, while the writer's thread stores the one before with its checkpoint.
+//! [`super::walk`] makes the decisions.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -350,8 +348,7 @@ impl Walker<'_> {
                 tx.set_state(&StateKey::ServiceTime, &service_time)?;
             }
             noted.tally.warnings += anomalies.len() as u64;
-            // The page is returned to the thread that created it: freeing it here would make both threads wait for the
-            // allocator's lock.
+            // Returned to the thread that created it: freed here, both threads would wait for the allocator's lock.
             Ok((saved, noted, page, answer))
         });
         let (saved, noted, ..) = stored.await?;

@@ -61,7 +61,6 @@ impl TimeRange {
     }
 }
 
-/// The query with these bounds of a timestamp.
 fn bounded(query: ListQuery, field: TimeField, bounds: TimeBounds) -> ListQuery {
     match bounds {
         TimeBounds::Whole => query,

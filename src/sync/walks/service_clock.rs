@@ -46,8 +46,7 @@ pub(in crate::sync) fn answer_time(run: &Run<'_>, answer: &ServiceAnswer, record
     AnswerTime { shows: times.flatten().filter(|at| time.is_past(*at)).max(), steady: run.steady_time() }
 }
 
-/// The service's time now, at least. Where nothing is known about it, the newest record tells, for 1 RU; `None` where
-/// there is none.
+/// The service's time now, at least. If nothing is known of it, the newest record tells, for 1 RU; `None` without one.
 pub(in crate::sync) async fn boundary(run: &Run<'_>, object: Object) -> Result<Option<Instant>, SyncError> {
     let (now, dated) = (run.engine.clock.reading(), run.engine.client.last_date());
     let known = {

@@ -106,8 +106,7 @@ pub fn is_stored(tx: &ReadTx<'_>, job: &Job) -> Result<bool, StoreError> {
     Ok(false)
 }
 
-/// Stores the sweeps that a person or the schedule requested: if this run ends early, the next one starts those that have
-/// not started.
+/// Stores the requested sweeps: if this run ends early, the next one starts those that have not started.
 pub(in crate::sync) async fn store_sweeps(run: &Run<'_>) -> Result<(), SyncError> {
     let (job, accepted, now) = (run.job.clone(), run.job.accept_removals, run.now());
     let writing = run.write(move |tx| {
@@ -224,9 +223,7 @@ fn slices(
     Ok(TimeRange::between(TimeField::CreatedAt, &edges).into_iter().map(|range| range.bounds).collect())
 }
 
-/// Stores that a sweep is finished, once the missed records have been decided on.
-///
-/// `open` is the number of remaining differences.
+/// Stores that a sweep is finished, once the missed records were decided on; `open` differences remain.
 pub(in crate::sync) fn end_sweep(
     tx: &MirrorTx<'_>,
     object: Object,
@@ -239,7 +236,6 @@ pub(in crate::sync) fn end_sweep(
     let is_first_copy = !tx.is_copied(object)?;
     if is_first_copy {
         tx.derived().finish_first_copy(object)?;
-        // The first changes walk starts where the copy started, minus the overlap.
         tx.claims().know_changes(object, sweep.known_changes())?;
     } else {
         tx.records().recount(object)?;
