@@ -1,8 +1,7 @@
 //! When a failed attempt is retried: bounded in number, in time, and in consecutive 429s.
 //!
-//! The delays are `backoff`'s exponential policy. The bounds are implemented here, because that policy does not count
-//! attempts and measures real time, not the time of the injected clock; so is the jitter, because that of the policy
-//! takes its random numbers from nobody.
+//! The delays are `backoff`'s exponential policy. The bounds and the jitter are implemented here: the policy counts no
+//! attempts, measures real time instead of the injected clock's, and takes its random numbers from nobody.
 
 use std::time::Duration;
 

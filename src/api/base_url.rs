@@ -19,8 +19,7 @@ impl BaseUrl {
         is_loopback(&self.0) == Some(true)
     }
 
-    /// The address of a path and a query that are already percent-encoded; `None` if it would be parsed as a different
-    /// address (`..` as a segment).
+    /// The address of an encoded path and query; `None` if it would be parsed as a different one (`..` as a segment).
     pub(crate) fn address(&self, path_and_query: &str) -> Option<Url> {
         let text = format!("{}{path_and_query}", self.0);
         Url::parse(&text).ok().filter(|url| url.as_str() == text)

@@ -1,8 +1,7 @@
 //! The client: one method per kind of request, and one loop that sends them all.
 //!
-//! The loop is the same for all requests: wait for a permit ([`super::pace`]), reserve the cost with the meter, send,
-//! report the outcome to the meter, and decide whether to retry. Dropping the future at any point is safe: an attempt
-//! that was admitted stays in the ledger as charged.
+//! The loop: wait for a permit ([`super::pace`]), reserve the cost with the meter, send, report the outcome, and decide
+//! whether to retry. Dropping the future is safe at any point: an admitted attempt stays in the ledger as charged.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -96,8 +95,7 @@ impl Client {
         Ru::new(self.0.answered.load(Ordering::Relaxed))
     }
 
-    /// The service's time now, from its last `Date` and the time since then; `None` without any answer. One wrong
-    /// `Date` makes it wrong.
+    /// The service's time now, by its last `Date`, right or wrong, and the time since; `None` without any answer.
     pub fn service_date(&self) -> Option<Instant> {
         let (date, seen) = self.last_date()?;
         Some(date.plus(self.0.clock.reading().since(&seen)))
@@ -107,8 +105,7 @@ impl Client {
         *self.0.last_date.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Fetches a page of a list, for 1 RU, and decodes it while its body is read for the first time: a body has to be
-    /// read completely to validate it, and reading it twice would take a good part of a walk's time.
+    /// Fetches a page of a list, for 1 RU, and decodes it as it is validated: reading its body twice would slow a walk.
     ///
     /// # Errors
     /// [`ApiError`]; [`ApiError::NotUnderstood`] if the body is a list that cannot be decoded.

@@ -1,5 +1,4 @@
-//! Decodes the bytes of an answer to records: lenient with a single invalid value, strict with a page that cannot be
-//! decoded.
+//! Decodes an answer's bytes to records: lenient with one invalid value, strict with a page that cannot be decoded.
 //!
 //! Every value is read from its source text, so nothing passes through a parsed number. A value that does not fit its
 //! column goes verbatim to `extra`; an excluded field (`sync.exclude`) ends here; an item without an identifier is counted
@@ -185,8 +184,7 @@ fn of_definition(mut definition: Record) -> Record {
     definition
 }
 
-/// Where a value is kept that fits no column exactly. What only a detail shows, as any unknown field of it, has a place of its
-/// own, because lists may not contain it.
+/// Where a value is kept that fits no column exactly: what only a detail shows is kept apart, as lists may lack it.
 fn inexact(out: &mut Record, of_detail: bool) -> &mut Extra {
     out.inexact += 1;
     if of_detail { &mut out.detail_extra } else { &mut out.extra }
@@ -215,8 +213,7 @@ fn standard(
     (object, name): (&str, &str),
 ) {
     let field = &resource.fields()[index];
-    // A list that contains a detail field violates its projection: the value is kept in `extra`, but not treated as a
-    // detail.
+    // A list with a detail field violates its projection: the value is kept in `extra`, not treated as a detail.
     let misplaced = field.projection == FieldProjection::Detail && !of_detail;
     let decoded = if misplaced { FieldValue::Unrepresentable } else { field_value::standard(field.kind, value) };
     if matches!(decoded, FieldValue::Unrepresentable | FieldValue::Truncated(_)) {

@@ -88,8 +88,7 @@ impl ApiError {
         }
     }
 
-    /// Whether a gateway answered instead of the service, so that the service may have applied and charged the request.
-    /// A gateway that limits the rate or redirects has not passed the request on.
+    /// Whether a gateway answered, so that the service may have applied the request: not if it limits or redirects.
     pub(crate) fn is_of_gateway(&self) -> bool {
         let ApiError::Status(rejection) = self else { return false };
         rejection.status != 429 && (!rejection.envelope || matches!(rejection.status, 408 | 502 | 504))

@@ -10,8 +10,7 @@ pub enum ErrorClass {
     Hold,
     /// The same request may succeed later; the client's own retries are exhausted.
     Retry,
-    /// The service cannot be reached as configured (unknown host, invalid certificate): an immediate retry would not
-    /// help.
+    /// The service cannot be reached as configured (unknown host, invalid certificate): an immediate retry is no help.
     Unavailable,
     /// The service reports that the record does not exist. That nominates it for removal, and proves nothing.
     Gone,
@@ -45,7 +44,6 @@ pub const fn classify(status: u16, envelope: bool) -> ErrorClass {
         400 | 414 | 431 => ErrorClass::BadRequest,
         429 => ErrorClass::Hold,
         500 | 502..=504 | 506..=599 => ErrorClass::Retry,
-        // It fails only its request.
         _ => ErrorClass::Failed,
     }
 }

@@ -2,8 +2,7 @@
 //!
 //! [`ListQuery`] cannot break a limit of the reference, so no RU is spent on a request that would be refused.
 //! [`Client`] sends it: every attempt, retries included, is admitted by a [`admission::Meter`] first, so nothing is sent
-//! that the budget or a hold forbids. [`error_class`] is the one table of statuses and their classes;
-//! [`ApiError::class`] applies it to every failure. [`decode`] makes records of a body.
+//! that the budget or a hold forbids. [`error_class`] is the one table of classes. [`decode`] makes records of a body.
 //!
 //! # Invariants
 //! - The key is in one sensitive header and nowhere else: not in `Debug`, not in an error, not behind a redirect.

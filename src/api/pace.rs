@@ -1,5 +1,4 @@
-//! How many requests are under way at once: more as long as the service answers, and one when it says 429 or lets one
-//! time out.
+//! How many requests are under way at once: more as long as the service answers, one after a 429 or a timeout.
 //!
 //! It begins with two requests, and grows by one for each round of good answers, which finds the pace that the service bears.
 //! Answers to requests that were sent before a step down find it done: four refusals of one moment are one refusal.

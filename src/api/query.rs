@@ -1,9 +1,7 @@
-//! List queries that cannot break a limit of the reference: a query that would be refused is never sent, and costs
-//! nothing.
+//! List queries that cannot break a limit of the reference: a query that would be refused is never sent.
 //!
-//! A [`ListQuery`] is built step by step; a step that breaks a rule makes it a query that is never sent
-//! ([`ListQuery::check`]). The operators come from the field catalogue, or from the definition of a custom field. Each
-//! parameter occurs once (*List query conventions*, rule 1).
+//! A step that breaks a rule makes the query one that is never sent ([`ListQuery::check`]). The operators come from the
+//! field catalogue or a custom field's definition. Each parameter occurs once (*List query conventions*, rule 1).
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use strum::IntoStaticStr;
@@ -20,8 +18,7 @@ pub(crate) const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.'
 const MAX_PREDICATES: usize = 10;
 const MAX_CUSTOM: usize = 3;
 const MAX_VALUES: usize = 50;
-/// The maximum size of an encoded `in` list in one address. The reference sets no limit; servers and proxies do, and 8
-/// KiB is the smallest common one.
+/// The maximum size of an encoded `in` list, in bytes: the smallest common limit of servers and proxies is 8 KiB.
 const MAX_LIST: usize = 6 * 1024;
 
 /// Items per page: 1 to 100.
@@ -173,8 +170,7 @@ impl ListQuery {
         self.standard("id", Op::In, list)
     }
 
-    /// How many of the first `ids` fit into one request: 50, or fewer if they are so long that some servers would
-    /// refuse the address. Zero if the first cannot be part of a list at all.
+    /// How many of the first `ids` fit into one request: at most 50, fewer if they are long, 0 if the first never fits.
     pub fn ids_that_fit(ids: &[RecordId]) -> usize {
         let mut bytes = 0;
         ids.iter()
@@ -187,10 +183,9 @@ impl ListQuery {
             .max(usize::from(ids.first().is_some_and(RecordId::fits_a_list)))
     }
 
-    /// Only records where a custom field is missing (`true`) or present (`false`).
-    ///
-    /// It is not sent if the definition does not allow it or belongs to another object, its key cannot be part of a
-    /// parameter's name, or the request has too many predicates.
+    /// Only records where a custom field is missing (`true`) or present (`false`). It is not sent if the definition
+    /// does not allow it or belongs to another object, its key cannot be part of a parameter's name, or the request has
+    /// too many predicates.
     pub fn custom_is_null(self, definition: &Definition, missing: bool) -> ListQuery {
         let key = definition.key.as_str();
         let name = format!("customFields.{key}");

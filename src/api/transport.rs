@@ -181,8 +181,7 @@ impl HttpTransport {
     }
 }
 
-/// Installs ring as the TLS provider of this process: without a provider, building a client panics, even for plain
-/// http.
+/// Installs ring as the TLS provider of this process: without one, building a client panics, even for plain http.
 pub(crate) fn install_tls() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
@@ -197,8 +196,7 @@ fn deepest(error: &(dyn Error + 'static)) -> String {
 }
 
 /// The class of a failure that an immediate retry would not change, and what to do about it: an unknown host name or an
-/// invalid certificate persists for minutes at least; a refused connection or a temporary resolver error may pass within
-/// seconds.
+/// invalid certificate persists for minutes; a refused connection or a resolver's temporary error may pass in seconds.
 fn connect_failure(error: &(dyn Error + 'static)) -> Option<(ErrorClass, &'static str)> {
     let has_text = |is_it: fn(&str) -> bool| causes(error).any(|error| is_it(&error.to_string()));
     match causes(error).find_map(|error| error.downcast_ref::<rustls::Error>()) {
@@ -215,8 +213,7 @@ fn connect_failure(error: &(dyn Error + 'static)) -> Option<(ErrorClass, &'stati
     (resolving && !temporary).then_some((ErrorClass::Unavailable, UNREACHABLE))
 }
 
-/// Whether HTTP/2 guarantees that the service has not processed the request: its stream was refused, or the connection was
-/// being closed before it.
+/// Whether HTTP/2 guarantees that the request was not processed: its stream was refused, or the connection was closing.
 fn is_unprocessed(error: &(dyn Error + 'static)) -> bool {
     causes(error).filter_map(|error| error.downcast_ref::<h2::Error>()).any(|error| {
         let refused = error.is_reset() && error.reason() == Some(h2::Reason::REFUSED_STREAM);

@@ -26,8 +26,7 @@ pub enum MirrorError {
     Api(#[from] ApiError),
 }
 
-/// An open mirror that runs one job at a time. It is shared by reference; stopping it and reading its state do not wait
-/// for the running job.
+/// An open mirror that runs one job at a time. Stopping it and reading its state do not wait for the running job.
 pub struct Mirror {
     clock: Arc<dyn Clock>,
     observer: Arc<dyn RunObserver>,
@@ -145,8 +144,7 @@ impl Mirror {
         Ok(RunResult { summary, findings: report.findings, empty_until: known.meter.empty_until() })
     }
 
-    /// When the schedule next attempts the steps at which the last run failed, and whether others were answered; `None` if
-    /// there are none.
+    /// When the schedule next attempts the steps that failed, if any did, and whether others were answered.
     pub async fn next_attempt_of_failed_steps(&self, job: &Job) -> Option<(Instant, bool)> {
         let known = self.parts();
         let failures = known.store.read(StepFailures::load).await.ok()?;

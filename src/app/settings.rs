@@ -60,8 +60,7 @@ impl MirrorSettings {
     }
 }
 
-/// The limits of the ledger. The service does not document whether it charges failed requests: that it does is the safe
-/// assumption.
+/// The limits of the ledger. Nothing says whether failed requests are charged: that they are is the safe assumption.
 pub fn limits(budget: &BudgetConfig) -> Limits {
     Limits { limit: budget.limit, window: budget.window, charge_failed: true }
 }

@@ -1,7 +1,6 @@
 //! The status of the mirror: contents, freshness, cost and pending work, as `status` shows it.
 //!
-//! Reading it sends no request. It opens the file read-only and sees one consistent snapshot, even while another
-//! process writes.
+//! Reading it sends no request, and sees one consistent snapshot of the file, even while another process writes.
 
 use std::time::Duration;
 

@@ -106,8 +106,7 @@ fn text(writer: impl for<'a> MakeWriter<'a> + Send + Sync + 'static) -> LogEvent
     Box::new(layer.fmt_fields(debug_fn(message_alone)))
 }
 
-/// Writes the message, and no other field. Line breaks and control characters are escaped, because a message may
-/// contain text of the service.
+/// Writes the message alone, with line breaks and control characters escaped: it may contain text of the service.
 fn message_alone(writer: &mut Writer<'_>, field: &Field, value: &dyn fmt::Debug) -> fmt::Result {
     if field.name() != "message" {
         return Ok(());

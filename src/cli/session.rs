@@ -147,8 +147,7 @@ pub async fn daemon_state(config: &Config) -> (Option<DaemonStatus>, DaemonState
     }
 }
 
-/// Requests a job and watches it until it ends; `None` if the person stops watching, or the job has to wait for long: the
-/// daemon goes on with it.
+/// Requests a job and watches it; `None` if the person stops, or it has to wait for long: the daemon goes on with it.
 async fn run_there(client: &DaemonClient, job: &Job, progress: &ProgressLines) -> Result<Option<Finished>, Failure> {
     let mut signals = StopSignals::listen()?;
     // Subscribed before the request, so that no event of the job is missed.

@@ -53,8 +53,7 @@ impl Secret {
         Secret { place, text }
     }
 
-    /// The API key: else in the systemd credential if there is one, else in the credential of the unit that reads this
-    /// configuration file.
+    /// The API key: else the systemd credential, else the credential of the unit that reads this configuration file.
     pub(super) fn find_key(env: &Environment, key_file: Option<PathBuf>, unit: Option<&ServiceUnit>) -> Secret {
         let credential = env.directory("CREDENTIALS_DIRECTORY").map(|folder| folder.join(CREDENTIAL));
         let mut key = Secret::find(env, API_KEY, key_file.or(credential.filter(|path| path.exists())));
@@ -66,8 +65,7 @@ impl Secret {
         key
     }
 
-    /// Reads it now, if that is possible: later the process may not be allowed to. What cannot be read is read when it is
-    /// needed, with its error.
+    /// Reads it now if it can: later the process may not be allowed to. An error is reported when the secret is needed.
     pub(super) fn hold(&mut self, as_unit: bool) {
         if !as_unit || matches!(self.place, SecretPlace::Unit(..)) {
             self.text = self.read(ConfigError::NoKey).ok();

@@ -122,8 +122,7 @@ pub struct WriteBackConfig {
     pub max_edits: u64,
 }
 
-/// `[publish]`: the database to publish to, and what is published. The URL contains a password: like the API key it passes
-/// through no layer and is read only when it is needed.
+/// `[publish]`: where to, and what. The URL contains a password: like the API key it passes through no layer.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PublishConfig {

@@ -16,8 +16,7 @@ pub const LOCAL_FILE: &str = "crm-mirror.toml";
 pub(super) const API_KEY: &str = "CRM_MIRROR_API__KEY";
 pub(super) const PUBLISH_URL: &str = "CRM_MIRROR_PUBLISH__URL";
 
-/// The secret settings: each key, which is not allowed in files, and its variable. They come from a file of their own or from
-/// the environment, and enter no layer.
+/// The secret settings: each key, which is not allowed in files, and its variable. They enter no layer.
 pub(super) const SECRETS: [(&str, &str); 2] = [("api.key", API_KEY), ("publish.url", PUBLISH_URL)];
 
 /// The environment, as an argument. It may contain secrets, so it does not implement `Debug`.

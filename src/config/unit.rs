@@ -1,5 +1,4 @@
-//! The systemd unit that reads a configuration file: its directories, the user that it runs as, and the credential that
-//! it loads.
+//! The systemd unit that reads a configuration file: its directories, its user, and the credential that it loads.
 //!
 //! The files of `/etc/crm-mirror` belong to units: `config.toml` to `crm-mirror.service`, `NAME.toml` to
 //! `crm-mirror@NAME.service`. So every verb finds the unit's mirror, and a check by root reports what the unit can access,

@@ -64,7 +64,6 @@ fn read<'de, D: Deserializer<'de>, T, R: Display>(
     reader(&text(value, expected)?).map_err(Error::custom)
 }
 
-/// Parses a scalar that must be what is expected.
 fn expect<'de, D: Deserializer<'de>, T>(
     value: D,
     expected: &'static str,

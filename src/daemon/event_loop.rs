@@ -1,9 +1,8 @@
 //! The daemon's loop: it receives inputs, passes them to [`super::state_machine`], and executes the resulting effects.
 //!
-//! The loop itself never waits for the mirror, a request or the disk: long work runs in tasks that send a message when
-//! they are done. So status, pauses and signals are answered at once, and systemd's watchdog detects a loop that is
-//! stuck. The loop reads the clock at least every ten seconds, which detects a clock that was set and a machine that
-//! slept.
+//! It never waits for the mirror, a request or the disk: long work runs in tasks that send a message when done.
+//! So requests and signals are answered at once, and systemd's watchdog detects a loop that is stuck. It reads the
+//! clock at least every ten seconds, which detects a clock that was set and a machine that slept.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -98,8 +97,7 @@ impl EventLoop {
             config.socket.display()
         );
         let mut stopped_at: Option<Monotonic> = None;
-        // Due jobs start before systemd is notified that the daemon is ready: the first status line shows the running
-        // job.
+        // Due jobs start before systemd is told that the daemon is ready: the first status line shows the running job.
         let mut continues = self.on(Input::Tick).await;
         systemd::tell("READY=1");
         while continues {

@@ -27,8 +27,7 @@ pub struct QueuedJob {
 }
 
 impl QueuedJob {
-    /// The rank in the queue: lower ranks run first, and jobs of the same rank in the order of arrival. Edits come
-    /// first, then manual jobs, then scheduled ones.
+    /// The rank in the queue, the lowest first: edits, manual jobs, scheduled ones; within a rank the order of arrival.
     pub(super) const fn rank(&self) -> u8 {
         match (self.job.kind, self.trigger) {
             (JobKind::Push, _) => 0,
@@ -113,8 +112,7 @@ pub enum FailureKind {
     Passing,
     /// The service, whatever it was asked for: the run itself delays the next attempt.
     Service { next_try: Instant },
-    /// A part of the mirror: the rest was updated, and the schedule continues. The run itself delays the attempts of
-    /// that part.
+    /// A part of the mirror: the schedule continues for the rest, and the run itself delays the attempts of that part.
     Partial {
         next_try: Instant,
         /// Whether this run made one.

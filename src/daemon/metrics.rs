@@ -1,5 +1,4 @@
-//! The monitoring endpoints: metrics in Prometheus' text format, liveness and readiness. The names of the metrics are part of
-//! the interface.
+//! The monitoring endpoints: liveness, readiness, and metrics in Prometheus' text format, whose names are an interface.
 
 use std::fmt::Write as _;
 

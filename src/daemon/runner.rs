@@ -74,8 +74,7 @@ impl Runner {
         });
     }
 
-    /// Reloads the configuration for the next run. An invalid one changes nothing; a different mirror or socket needs a
-    /// restart.
+    /// Reloads the configuration for the next run, if it is valid. Another mirror or socket needs a restart.
     pub(super) fn reload(&self) {
         let (control, sources) = (self.control.clone(), self.sources.clone());
         let panicked = Err(MirrorError::Store(StoreError::Closed).into());

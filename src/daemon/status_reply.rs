@@ -27,8 +27,7 @@ impl StatusReply {
         self.daemon.as_ref().map_or(now, |daemon| daemon.since)
     }
 
-    /// The form for every user of the machine: error texts of the service and of PostgreSQL may contain personal data, so
-    /// only the kind of failure is kept.
+    /// The form for every user of the machine: only kinds of failure, as error texts may contain personal data.
     #[must_use]
     pub fn without_service_messages(mut self) -> StatusReply {
         if let Some(trouble) = self.daemon.as_mut().and_then(|daemon| daemon.trouble.as_mut()) {

@@ -72,9 +72,8 @@ pub fn nearest_double(text: &str) -> Option<f64> {
     f64::from_str(text).ok().filter(|value| value.is_finite())
 }
 
-/// An exact sum. A DECIMAL has up to 20 integer and 10 fractional digits (reference, *Limits*), more than the 28 of
-/// `rust_decimal`. The integer parts and the fractions are therefore added separately: a hundred million of the largest
-/// values fit.
+/// An exact sum. A DECIMAL has up to 20 integer and 10 fractional digits (reference, *Limits*), `rust_decimal` 28 in
+/// all. So integer parts and fractions are added separately: a hundred million of the largest values fit.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DecimalSum {
     whole: Decimal,

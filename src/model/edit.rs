@@ -56,10 +56,8 @@ impl EditState {
 pub const HELD_COMMANDS: &str = "`crm-mirror outbox list` shows them, `crm-mirror outbox drop --all` discards them, \
      `crm-mirror outbox release --all` sends them";
 
-/// What an edit does to its columns: the value before the edit, as its author saw it, and the value wanted.
-///
-/// A column holds no objects: an object stands for a value that the mirror does not have in the column, see
-/// [`unknown_value`] and [`unfit_value`].
+/// What an edit does to its columns: the value before it, as its author saw it, and the value wanted. An object,
+/// which no column holds, stands for a value that the mirror does not have there: [`unknown_value`], [`unfit_value`].
 pub type EditedFields = BTreeMap<String, (Value, Value)>;
 
 /// The member that marks a value that does not fit its column.

@@ -15,10 +15,8 @@ use super::instant::Instant;
 /// If the wall clock and the passed time differ by less than this, the wall clock was not set.
 pub const SET_CLOCK: Duration = Duration::from_secs(60);
 
-/// The elapsed clock at its last reading. It is stored with the ledger before every request, so its form is short: all times
-/// are microseconds.
-///
-/// The default is a clock that was never read: its first reading shows the wall clock.
+/// The elapsed clock at its last reading, in microseconds: it is stored with the ledger before every request, so its
+/// form is short. The default is a clock that was never read: its first reading shows the wall clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ElapsedClock(i64, u64, i64, Option<(u32, u64)>);
 

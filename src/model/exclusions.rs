@@ -1,8 +1,7 @@
 //! Columns that are kept back: from the mirror (`sync.exclude`), from what is published (`publish.exclude`) and from
 //! assistants (`mcp.exclude`). What is made from such a column follows it.
 //!
-//! Fields of `sync.exclude` never reach the mirror. The decoding drops them, and the tables, views and documents are made
-//! without them, because all of these are made from one layout.
+//! `sync.exclude` keeps fields out of the mirror: decoding, tables, views and documents follow one layout without them.
 
 use std::collections::BTreeSet;
 

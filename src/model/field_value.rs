@@ -66,8 +66,7 @@ impl From<&str> for SqlValue {
     }
 }
 
-/// The text of a JSON string; `None` if the value is not a string or contains an escape that is not a character (a lone
-/// surrogate).
+/// The text of a JSON string; `None` if the value is none, or has an escape that is no character (a lone surrogate).
 pub fn string(raw: &RawValue) -> Option<Cow<'_, str>> {
     let source = raw.get();
     let [b'"', .., b'"'] = source.as_bytes() else { return None };

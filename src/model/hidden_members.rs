@@ -23,8 +23,7 @@ impl Layout {
         })
     }
 
-    /// A document by column: the last state of a removed record, or the fields of a change. `None` if it is not a JSON
-    /// object.
+    /// A document by column: a removed record's last state, or a change's fields. `None` if it is not a JSON object.
     pub fn document_without(&self, table: &str, text: &str) -> Option<String> {
         let in_text = |source: &str| {
             // `extra` is a text that contains JSON.

@@ -29,8 +29,7 @@ impl Instant {
     pub const MIN: Instant = Instant(DateTime::constant(1, 1, 1, 0, 0, 0, 0));
     pub const MAX: Instant = Instant(DateTime::constant(9999, 12, 31, 23, 59, 59, 999_999_999));
 
-    /// The time of the system clock, in microseconds. Only code at the edge calls this; everything else takes the time as an
-    /// argument.
+    /// The time of the system clock, in microseconds. Only code at the edge calls it; all else takes it as an argument.
     pub fn system_now() -> Instant {
         Instant::from_micros(Timestamp::now().as_microsecond()).unwrap_or(Instant::EPOCH)
     }
@@ -170,8 +169,7 @@ impl Instant {
         self.0
     }
 
-    /// The nearest timestamp of the calendar library, for time zones and schedules: it cannot represent the last day of
-    /// the year 9999.
+    /// The nearest timestamp of the calendar library, which cannot represent the last day of the year 9999.
     pub fn timestamp(self) -> Timestamp {
         Timestamp::UNIX_EPOCH.checked_add(self.since_epoch()).unwrap_or(Timestamp::MAX)
     }

@@ -33,8 +33,7 @@ pub struct Record {
     pub null_keys: Vec<FieldKey>,
 }
 
-/// Values that the columns cannot hold, verbatim, by wire name: `{"xNew": …, "customFields": {KEY: …}, "location":
-/// {…}}`.
+/// What the columns cannot hold, verbatim, by wire name: `{"xNew": …, "customFields": {KEY: …}, "location": {…}}`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Extra {
     /// The source texts by the wire name of the nested object, empty for a field of the record itself, and by that of the field.

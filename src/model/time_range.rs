@@ -63,8 +63,7 @@ impl TimeBounds {
 pub struct TimeRange {
     pub field: TimeField,
     pub bounds: TimeBounds,
-    /// The range by the other timestamp; `None` for all of it. Records that share a timestamp are distinguished by the
-    /// other one.
+    /// The range by the other timestamp, which tells apart records that share the first; `None` for all of it.
     #[serde(default)]
     pub within: Option<TimeBounds>,
 }

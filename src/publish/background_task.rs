@@ -26,8 +26,7 @@ const COMPARED_EVERY: Duration = Duration::from_secs(24 * 3600);
 /// Where to publish, and what; `None` if nothing is published.
 pub type PublishPlan = Option<(Result<PublishUrl, PublishError>, PublishSettings)>;
 
-/// Publishes the mirror of the settings that `plan` reads, for ever. If the task ends, a batch in progress is rolled
-/// back, and the next publish sends it.
+/// Publishes the mirror of the settings that `plan` reads, for ever. If it ends, the next publish sends what is left.
 pub async fn keep_published<P>(plan: P, clock: Arc<dyn Clock>)
 where
     P: Fn() -> PublishPlan,

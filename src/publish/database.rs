@@ -135,8 +135,7 @@ impl Database {
         Ok(TargetState::read(&cursor.unwrap_or_default(), generation, &details.unwrap_or_default()))
     }
 
-    /// Begins a transaction, and moves the cursor in it. If another publisher moved it first, or is in a transaction, this
-    /// fails.
+    /// Begins a transaction and moves the cursor in it; fails if another publisher moved it or is in a transaction.
     pub(super) async fn begin(&self, state: &mut TargetState) -> Result<(), PublishError> {
         self.start().await?;
         if self.checks_at_once.load(Ordering::Relaxed) {
@@ -212,8 +211,7 @@ impl Database {
         !self.checks_at_once.swap(true, Ordering::Relaxed)
     }
 
-    /// Copies rows; returns whether the database takes them: COPY takes all of them or none, and none of a table with row-level
-    /// security.
+    /// Copies rows; returns whether the database takes them: all or none, and none of a table with row-level security.
     pub(super) async fn copy(&self, table: &PublishedTable, name: &str, rows: &[PgRow]) -> Result<bool, PublishError> {
         let copied = self.attempt(async {
             let statement = sql::copy_in(&self.schema, table, name);

@@ -76,8 +76,7 @@ pub enum PublishError {
     RowSecurity { schema: String, table: &'static str },
     #[error("the database at {place} stores {encoding}, not UTF-8")]
     Encoding { place: String, encoding: String },
-    /// A column of `publish.exclude` does not exist: a spelling mistake would publish a column that was meant to be
-    /// excluded.
+    /// A column of `publish.exclude` does not exist: a misspelt one would publish what was meant to be excluded.
     #[error("`publish.exclude` contains `{column}`, {reason}")]
     Exclude { column: String, reason: &'static str },
     #[error("another process is publishing to the schema `{schema}`, or has `publish_state` there locked")]
@@ -95,8 +94,7 @@ pub enum PublishError {
 }
 
 impl PublishError {
-    /// Whether it was only too early: another publisher is at work, another program has the mirror locked, or its columns
-    /// were just changed.
+    /// Whether it was only too early: another publisher is at work, the mirror is locked, or its columns just changed.
     pub(super) fn is_busy(&self) -> bool {
         match self {
             PublishError::Busy { .. } | PublishError::Unsettled => true,

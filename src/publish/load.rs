@@ -23,10 +23,8 @@ use super::{PublishError, sql};
 use crate::model::{Layout, SqlValue};
 
 impl Sides<'_> {
-    /// Loads tables; those that are not published get no rows. The state is that of the database afterwards; its sequence
-    /// number bounds the feed. Returns the number of rows by table.
-    ///
-    /// A table that the database does not let be loaded is left as it is, and the others are loaded.
+    /// Loads tables; those that are not published get no rows. The state is that of the database afterwards; its
+    /// sequence number bounds the feed. A table that cannot be loaded stays as it is. Returns the rows by table.
     pub(super) async fn load(&mut self, reloads: &Reloads) -> Result<BTreeMap<&'static str, u64>, PublishError> {
         while !reloads.is_empty() {
             match self.load_once(reloads).await {

@@ -74,8 +74,7 @@ pub(super) fn target_of(url: &PublishUrl, settings: &PublishSettings) -> String 
     format!("{} {}", url.place, settings.schema)
 }
 
-/// Publishes the mirror once, and records in the mirror how far it came or why it failed. After an error nothing is
-/// lost: the next run continues where this one stopped.
+/// Publishes the mirror once, and records in it how far it came or why it failed. The next run continues from there.
 pub async fn publish(
     url: &PublishUrl,
     settings: &PublishSettings,

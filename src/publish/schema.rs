@@ -151,9 +151,8 @@ impl Sides<'_> {
         Ok(())
     }
 
-    /// Names what is lost, and the tables that are kept only because something of a person needs them. Their rows are removed if they may hold
-    /// what must not be published: excluded values, objects that are not published, or a record that was erased. Views find
-    /// no rows.
+    /// Names what is lost, and the tables that are kept only because something of a person needs them. Their rows are
+    /// removed if they may hold excluded values, unpublished objects, or an erased record. Views find no rows.
     pub(super) async fn name_left_behind(&mut self) -> Result<(), PublishError> {
         let (database, publication) = (self.database, self.publication.clone());
         self.left_behind.extend(self.state.lost.values().flat_map(BTreeMap::values).cloned());

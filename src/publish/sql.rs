@@ -175,10 +175,8 @@ pub(super) fn delete_keys(schema: &str, table: &PublishedTable, key: &[&str]) ->
 }
 
 /// Compares rows, which are passed as one array of texts for each column, with those of the table. Returns the place of
-/// every row that differs, and the places of its columns that do; NULL if the table does not have the row.
-///
-/// The database compares, so that both values are of its types. They are equal if their text is, also that of numbers
-/// (`1.10` is not `1.1`), and whatever the collation is.
+/// every row that differs, and the places of its columns that do; NULL if the table does not have the row. Values of
+/// the database's types are compared by their text (`1.10` is not `1.1`), whatever the collation is.
 pub(super) fn compare(schema: &str, table: &PublishedTable, columns: &[usize]) -> String {
     let differs = |n: &usize| differs(&table.columns[*n], &format!("u.c{n}"));
     let first = ident(table.key[0]);

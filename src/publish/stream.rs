@@ -100,10 +100,8 @@ impl MirrorStream {
         Ok(MirrorStream { path: path.into(), file, source, resources, exclude, cursor: None, small, announced })
     }
 
-    /// Continues after a cursor. The small tables are sent again, completely.
-    ///
-    /// # Errors
-    /// [`PublishError::Cursor`] for a cursor of another mirror, or if the history no longer reaches back to it.
+    /// Continues after a cursor, and sends the small tables again. [`PublishError::Cursor`] for a cursor of another
+    /// mirror, or if the history no longer reaches back to it.
     pub fn resume(&mut self, cursor: StreamCursor) -> Result<(), PublishError> {
         self.source.moment(|moment| cursor.continues(moment))?;
         self.cursor = Some(cursor);
@@ -140,10 +138,7 @@ impl MirrorStream {
         }
     }
 
-    /// A number that changes whenever another connection has committed something.
-    ///
-    /// # Errors
-    /// [`PublishError::Cursor`] if another file was put in the place of the mirror.
+    /// A number that changes whenever another connection commits; [`PublishError::Cursor`] if the mirror was replaced.
     pub fn version(&self) -> Result<i64, PublishError> {
         if FileId::of(&self.path) != self.file {
             return Err(PublishError::Cursor("another file is at the mirror's path"));

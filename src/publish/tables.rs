@@ -250,8 +250,7 @@ fn is_key(table: &str, column: &str) -> bool {
     SPECS.iter().any(|(name, key, ..)| *name == table && key.contains(&column))
 }
 
-/// Checks every entry against the existing columns: a mistake would publish what must not be published. A custom field
-/// may be created later.
+/// Checks every entry against the columns: a mistake would publish too much. A custom field may be created later.
 fn check(exclusions: &Exclusions, known: &BTreeSet<(String, String)>) -> Result<(), PublishError> {
     for (of, column) in &exclusions.entries {
         let mut named = known.iter().filter(|(table, name)| of.as_ref().is_none_or(|of| of == table) && name == column);

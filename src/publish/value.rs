@@ -77,8 +77,7 @@ pub(super) const ESCAPED: &str = "crm_mirror_escaped";
 /// The maximum number of digits, exponent included: `numeric` has 16,383 digits after the point.
 const MAX_DIGITS: i64 = 16_000;
 
-/// The document with each string and number escaped that does not fit, and unpaired surrogates; `None` for a text that is not
-/// JSON.
+/// The document with strings and numbers escaped that do not fit, and unpaired surrogates; `None` if it is no JSON.
 fn escaping(
     text: &str,
     string_fits: impl Fn(&str) -> bool,

@@ -17,8 +17,7 @@ use crate::model::Instant;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(unpredictable_function_pointer_comparisons, reason = "only rules without rewrites are compared")]
 pub enum Fault {
-    /// An error status with its envelope, with the wait in seconds in the body, the `Retry-After` header, both or neither.
-    /// The request has no effect.
+    /// An error with a wait in seconds in its body, in `Retry-After`, both or neither. The request has no effect.
     Wait {
         status: u16,
         body: Option<u64>,
@@ -26,8 +25,7 @@ pub enum Fault {
     },
     /// An error status with its envelope. The request has no effect; 404 on a detail is a false "not found".
     Status(u16),
-    /// A status with a page of HTML instead of an envelope, as load balancers and proxies answer. The request has no
-    /// effect.
+    /// A status with a page of HTML instead of an envelope, as proxies answer. The request has no effect.
     Html(u16),
     /// The request has no effect.
     Redirect {
@@ -76,8 +74,7 @@ pub enum Fault {
     HugeBody(usize),
     /// A body with this many bytes of padding for each row, so that a page of fewer rows is smaller.
     HeavyRows(usize),
-    /// The answer comes from a replica or cache that lags by this much: lists, counts and details show the state of
-    /// that time, etags included. Updates are not affected.
+    /// The answer is that of a replica that lags by this much, in lists, counts, details and etags, but not in updates.
     Lag(Duration),
     /// The answer shows the state of this instant, like a replica that stopped replicating. Updates are not affected.
     AsOf(Instant),

@@ -1,8 +1,7 @@
 //! Workspaces from a seed: the same seed gives the same workspace, byte for byte.
 //!
-//! `workspaces.txt` says what the records of both styles consist of, and how its templates are written. The plain one is
-//! for demonstrations and the tests of applications: places and languages match the country, and amounts are realistic.
-//! As everywhere, some people left or do not want to be contacted. The nasty one contains the edge cases of real
+//! `workspaces.txt` says what the records of both styles consist of, and how its templates are written. The plain one
+//! is realistic, for demonstrations and the tests of applications. The nasty one contains the edge cases of real
 //! workspaces: imports that share one `updatedAt`, missing timestamps, names in every script, texts of ten thousand
 //! characters, decimals beyond a double, dangling owners, archived fields, and values of all nine types.
 
@@ -91,8 +90,7 @@ impl Maker {
         }
     }
 
-    /// When a record was created and updated. Every fourth nasty record is part of an import and shares its timestamp with
-    /// many others.
+    /// When a record was created and updated. Every fourth nasty record shares its timestamp with others of an import.
     fn dates(&mut self, n: usize) -> (Instant, Instant) {
         let is_nasty = self.style == "nasty";
         let ago = self.rng.u64(if is_nasty { 0 } else { 40 * DAY }..HISTORY);

@@ -149,8 +149,7 @@ impl Binding {
         Binding(Sha256::digest(bound)[..9].iter().map(|byte| format!("{byte:02x}")).collect())
     }
 
-    /// The nonce distinguishes tokens of the same position: the next token of an empty page differs from the token of
-    /// the request.
+    /// The nonce tells apart tokens of one position: the next token of an empty page differs from that of the request.
     pub(crate) fn token(&self, place: &PagePosition, nonce: u64) -> String {
         let json = serde_json::to_vec(&(&self.0, place, nonce)).unwrap_or_default();
         let digits = json.iter().map(|byte| format!("{byte:02x}"));

@@ -1,5 +1,4 @@
-//! Processes one request, with the checks in the order of the service: key, path, scope, parameters, then the request
-//! itself.
+//! Processes one request, with its checks in the order of the service: key, path, scope, parameters, the request.
 //!
 //! Nothing here awaits: a request is one step of the world. The server executes what happens to the answer on its way.
 
@@ -17,8 +16,7 @@ use super::rules::{ListRequest, MAX_TEXT};
 use super::state::{DevelopmentError, Standalone, locked};
 use super::world::World;
 
-/// The behaviour of the sandbox where the reference is open, or where a test needs something else;
-/// [`SandboxSettings::default`] is a well-behaved service.
+/// The behaviour where the reference is open, or a test needs another; the default is a well-behaved service.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SandboxSettings {
     pub tenant: String,
@@ -31,8 +29,7 @@ pub struct SandboxSettings {
     pub page_cap: Option<usize>,
     /// Whether a cursor may be followed with another `limit`; the reference does not say.
     pub follows_any_size: bool,
-    /// Whether the limit of 320 characters applies to a whole list of values rather than to each; the reference does
-    /// not say.
+    /// Whether the limit of 320 characters is one of a whole list of values, not of each; the reference does not say.
     pub limits_whole_lists: bool,
     pub log_limit: Option<usize>,
     /// Whether answers have no `Date`.

@@ -1,8 +1,7 @@
 //! The records of one resource, with the orders that long lists need.
 //!
 //! # Invariants
-//! - Every order contains every record exactly once: a list over a hundred thousand records by one of
-//!   them starts at its cursor and reads one page, whatever the length of the table.
+//! - Every order contains every record exactly once, so a list by one of them starts at its cursor and reads one page.
 
 use std::borrow::Cow;
 use std::cmp::{Ordering, Reverse};

@@ -1,5 +1,4 @@
-//! The configuration: its sources, and whether it is valid; the API key: its source, but never itself; and who else can read
-//! the files with secrets.
+//! The configuration: its sources and validity; the source of the API key, never the key; who else can read secrets.
 
 use super::{Excess, Finding, access};
 use crate::config::{Config, ConfigError, SecretPlace, Sources};

@@ -30,8 +30,7 @@ pub struct McpArgs {
 
 pub fn run(global: &Global, args: &McpArgs) -> Result<Exit, Failure> {
     let config = global.load()?;
-    // An unreadable mirror is reported at once, not at the first call. So is a column that does not exist: a spelling
-    // mistake would show a column that was meant to be withheld.
+    // Reported at once, not at the first call: an unreadable mirror, and a misspelt column, which would not be hidden.
     if let Some(column) = guide::unknown_column(&Reader::open(&config.database)?.begin()?, &config.mcp.exclude)? {
         let text = format!("`mcp.exclude` contains `{column}`, which is not a column of the mirror");
         return Err(Failure::new(Exit::Config, text).hint("`crm-mirror describe` lists tables and columns"));

@@ -26,8 +26,7 @@ const WITHHELD_SEARCH: &str =
 const JOINED_BY_NAME: &str =
     "`mcp.exclude` withholds columns: write the join with ON instead of USING or NATURAL, and no parameters";
 
-/// A proposal waits for the other programs that write to the mirror: for longer than for a lock. What that gives up with is
-/// an answer, and ends no process.
+/// How long a proposal waits for other programs that write: longer than for a lock. Giving up ends no process.
 pub(super) const PROPOSING: Duration = Duration::from_secs(60);
 
 const COLUMNS: &str = "SELECT column_name, data_type, label, wire_name, source, about FROM mirror_columns \
@@ -35,8 +34,7 @@ const COLUMNS: &str = "SELECT column_name, data_type, label, wire_name, source, 
 
 const TOOLS: &str = include_str!("tools.json");
 
-/// The tools for a configured mirror, and the time that a call may take. Edits can be proposed only if writing back is
-/// enabled.
+/// The tools for a configured mirror, and a call's time. Edits can be proposed only if writing back is enabled.
 #[derive(Debug)]
 pub(super) struct MirrorTools {
     config: Config,

@@ -156,8 +156,7 @@ fn with_config(text: &str, config: &Path) -> String {
     completed
 }
 
-/// Asks a question on the terminal, after what there is to know; only `y` and `yes` agree. After another answer it says
-/// that nothing was changed.
+/// Asks a question on the terminal. Only `y` and `yes` agree; after another answer it says that nothing was changed.
 pub fn confirm(question: &str) -> Result<bool, Failure> {
     if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
         let message = "this has to be confirmed, and stdin is not a terminal";

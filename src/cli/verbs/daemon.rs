@@ -1,5 +1,4 @@
-//! `crm-mirror daemon`, `pause` and `resume`: the scheduler, in the foreground, which systemd keeps in the background; suspending
-//! its schedule, and resuming it.
+//! `crm-mirror daemon`, `pause` and `resume`: the scheduler, in the foreground; suspending and resuming its schedule.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -186,8 +186,7 @@ async fn steps(path: &Path, running: &SandboxServer) -> Result<(), Failure> {
     ended
 }
 
-/// Changes two contacts and a company, including custom fields, and creates one contact; returns the id of a contact
-/// that did not change.
+/// Changes two contacts and a company, creates a contact, and returns the id of a contact that did not change.
 fn change(world: &mut World) -> String {
     let (contacts, companies) = (world.ids(Resource::Contacts), world.ids(Resource::Companies));
     let fields = json!({"customFields": {"tier": "gold", "lifetime_value": "48250.00"}});

@@ -1,8 +1,6 @@
-//! `crm-mirror describe`: the data dictionary: the tables, and the meaning of their columns; or the metadata with which
-//! Datasette shows a mirror well.
+//! `crm-mirror describe`: the data dictionary, or the metadata (JSON) with which Datasette shows a mirror well.
 //!
-//! That document is JSON, which Datasette accepts. Its descriptions come from the data dictionary. It has no facets: each
-//! would count the whole table whenever the table is shown.
+//! The metadata has no facets: each would count the whole table whenever the table is shown.
 
 use std::collections::BTreeMap;
 

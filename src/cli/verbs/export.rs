@@ -1,5 +1,4 @@
-//! `crm-mirror export`: the mirror as one stream of JSON lines that goes on with its changes, for data warehouses and other
-//! programs that store a cursor.
+//! `crm-mirror export`: the mirror as one stream of JSON lines, for programs that store a cursor.
 
 use std::io::BufWriter;
 use std::time::Duration;

@@ -1,5 +1,4 @@
-//! The verbs: one file each, or one for those that share their work, with its arguments and a `run` function; `check` and
-//! `mcp` are beside this module.
+//! The verbs: a file each, or one for those that share their work; `check` and `mcp` are beside this module.
 //!
 //! To add a verb, add a file with `…Args` and `run`, a variant of [`Verb`], and an arm in [`Verb::run`].
 

@@ -1,5 +1,4 @@
-//! `crm-mirror status`: contents, freshness, cost and pending work of the mirror; or one line for every workspace of this
-//! machine.
+//! `crm-mirror status`: contents, freshness, cost and pending work of the mirror; or a line for every workspace.
 //!
 //! The workspaces are the configuration files of `/etc/crm-mirror`, each with its unit. One that cannot be read is a line too:
 //! nothing is left out silently.

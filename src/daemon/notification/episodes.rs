@@ -21,8 +21,7 @@ const CHECK_LATE: Duration = Duration::from_secs(21_600);
 
 const BEHIND: u64 = 900;
 
-/// How long ago a published copy may have been compared: the daemon compares once a day, and the comparison that is due may
-/// be under way.
+/// How long ago a published copy may have been compared: that is done once a day, and may be under way.
 const UNCOMPARED: Duration = Duration::from_secs(180_000);
 
 /// The episodes of the moment, by the rules of `docs/monitoring/alerts.yml`. One whose beginning was told lasts until it is

@@ -6,8 +6,7 @@
 //!
 //! A loopback address can be reached by every user of the machine, and by every web page in a browser on it. Three
 //! things keep web pages out: the Host must be a name of this machine or an address (else a foreign name that resolves
-//! to it could read the answers), the browser must not mark the request as cross-site, and no request can change
-//! anything.
+//! to it could read the answers), the browser must not mark a request cross-site, and no request can change anything.
 //!
 //! # Invariants
 //! - There are at most [`MAX_CONNECTIONS`] connections, and at most [`SHARE`] of an address. None lives longer than
