@@ -257,14 +257,10 @@ impl KnowledgeTx<'_> {
         }
         self.delete_doubts("object_type = ?1 AND record_id = ?2 AND why = 'missed'", (object, id))?;
         if is_current {
-            // Beside a version without a date, no answer shows which is later: one that lags may show the row's.
-            let settled = self.tx.answer.get().map_or(Instant::MAX, |answer| answer.steady.minus(MOMENTS_APART));
-            let of_record = "object_type = ?1 AND record_id = ?2 AND why = 'older' AND version IS NOT NULL
-                             AND (version <> '' OR first_seen <= ?3)";
-            let of = (object, id, settled);
-            self.delete_doubts(&format!("{of_record} AND tries = 0 AND not_before IS NULL"), of)?;
+            let of_record = "object_type = ?1 AND record_id = ?2 AND why = 'older' AND version IS NOT NULL";
+            self.delete_doubts(&format!("{of_record} AND tries = 0 AND not_before IS NULL"), (object, id))?;
             // The delay stays, in case that other answers contradict this one; so does what was replaced.
-            self.run(&format!("UPDATE doubts SET version = NULL, first_seen = NULL WHERE {of_record}"), of)?;
+            self.run(&format!("UPDATE doubts SET version = NULL, first_seen = NULL WHERE {of_record}"), (object, id))?;
         }
         Ok(())
     }
