@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use crate::doubts::apply;
 use crate::evidence::{contacts_only, settled};
-use crate::removal_lookups::lookups;
 use crate::support::{Mirror, bodies};
 use crm_mirror::model::{Object, Resource};
 use crm_mirror::sandbox::{Fault, LoggedRequest, Route, Rule};
@@ -93,27 +92,17 @@ async fn detail_of_a_whole_second_is_of_the_version_of_its_moment_where_others_h
     }
 }
 
-/// What has no date is not as old as all: the same answer at two moments removes it, and shows another version of it.
+/// What has no date is not as old as all: the same answer at two moments removes it.
 #[tokio::test]
 async fn replica_that_lags_decides_nothing_about_records_without_a_date() {
     for job in [Job::audit(), Job::resync(), Job { full: true, ..Job::audit() }] {
         let (crm, mirror) = settled(60, false).await;
-        crm.sandbox.with_world(|world| world.edit_at(Object::Contact, "c00003", &json!({}), None));
-        mirror.run(&crm, &contacts_only(Job::resync())).await.unwrap();
-        mirror.assert_exact_lists(&crm);
-        crm.wait(600);
         crm.sandbox.with_world(|world| {
             world.create(Object::Contact, &json!({ "id": "undated", "createdAt": null, "updatedAt": null }));
-            world.edit_at(Object::Contact, "c00003", &json!({ "name": "Edited" }), None);
         });
         mirror.run(&crm, &contacts_only(Job::resync())).await.unwrap();
-        let name = mirror.one("SELECT name FROM contacts WHERE id = 'c00003'");
-        assert_eq!((name.as_str(), mirror.count("contacts")), ("'Name 3'", 61), "{job:?}");
-        crm.wait(QUARTER);
-        crm.sandbox.clear_log();
-        mirror.scheduled(&crm, &contacts_only(Job::sync())).await;
         mirror.assert_exact_lists(&crm);
-        assert_eq!((lookups(&crm), mirror.count("doubts")), (1, 0), "{job:?}");
+        crm.wait(QUARTER);
         crm.sandbox.faults().add(Rule::new(Fault::Lag(Duration::from_secs(QUARTER + 300))).forever());
         for _ in 0..2 {
             crm.wait(30);
@@ -122,10 +111,7 @@ async fn replica_that_lags_decides_nothing_about_records_without_a_date() {
             mirror.assert_exact_lists(&crm);
         }
         crm.sandbox.faults().clear();
-        crm.sandbox.with_world(|world| {
-            world.remove(Object::Contact, "undated");
-            world.edit_at(Object::Contact, "c00003", &json!({ "name": "Later" }), None);
-        });
+        crm.sandbox.with_world(|world| world.remove(Object::Contact, "undated"));
         mirror.run(&crm, &contacts_only(job.clone())).await.unwrap();
         crm.wait(QUARTER);
         mirror.run(&crm, &contacts_only(job.clone())).await.unwrap();

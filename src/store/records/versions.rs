@@ -135,21 +135,18 @@ impl RecordsTx<'_> {
             }
             return Ok(true);
         }
-        // Details have no date of their own.
-        let is_undated = shape.place("updated_at").is_some() && new.is_other(&row) && new.updated_at.is_none();
         let is_replaced = order != Some(Ordering::Less) && self.tx.knowledge().is_replaced(object, id, new.etag)?;
         Ok(match order {
             Some(Ordering::Greater) if !is_replaced => true,
             _ if overtaken => false,
-            // With equal or missing versions the later request is right; so is a version with a date in place of one without.
-            Some(Ordering::Equal) | None if !is_replaced && !is_undated => true,
+            // With equal or missing versions the later request is right.
+            Some(Ordering::Equal) | None if !is_replaced => true,
             _ => {
                 let time = |name| old[shape.place(name)?].as_text()?.parse::<Instant>().ok();
                 let here = ["updated_at", "created_at"].map(time);
                 // That it shows a replaced version does not make an answer as new as what has replaced it.
                 let replaced = new.updated_at.filter(|_| is_replaced).and_then(|at| at.parse::<Instant>().ok());
-                // Its creation does not say how late a version without a date is.
-                let newest = here[0].and(here[0].max(here[1]).max(replaced.map(|at| at.plus(JUST_LATER))));
+                let newest = here.into_iter().flatten().chain(replaced.map(|at| at.plus(JUST_LATER))).max();
                 self.dated_in_the_future(here[0], asked)?
                     || self.tx.knowledge().decide_older(object, id, new, newest)?
             }
