@@ -45,7 +45,7 @@ impl Hold {
         (!left.is_zero()).then_some(left.min(LONGEST_HOLD))
     }
 
-    /// The same hold if it can be one of this clock. If the clock was lost, and began anew at a wall clock that shows an
+    /// The same hold if it can be one of this clock. If the clock was lost, and began at a wall clock that shows an
     /// earlier time, the hold would last for the difference.
     #[must_use]
     pub fn by_clock(self, now: Instant) -> Hold {

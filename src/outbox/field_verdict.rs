@@ -8,7 +8,7 @@
 //!   edit is sent again, on the new version and with a new key; a field that already has our value needs nothing; else
 //!   it is a conflict.
 //! - A request in doubt, because its answer was lost or did not show the update: see [`after_doubt`]. It is never
-//!   carried out anew: neither a clock nor fields with their previous values prove that it was not applied, since
+//!   carried out again: neither a clock nor fields with their previous values prove that it was not applied, since
 //!   somebody may have set them back.
 //!
 //! # Values

@@ -135,7 +135,7 @@ impl DecidedEdit<'_, '_> {
         Ok(Decided { in_doubt, ..self.step(EditState::Dropped, why, EditedFields::new())? })
     }
 
-    /// Releases it. What the original of this copy sent, or may send, resumes with its whole request, never anew.
+    /// Releases it. What the original of this copy sent, or may send, resumes with its whole request.
     fn release(&self) -> Result<Decided, StoreError> {
         let (edits, fields) = (self.tx.edits(), self.line.fields.clone());
         let request = self.request()?;

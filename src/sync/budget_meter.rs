@@ -62,7 +62,7 @@ impl BudgetMeter {
         let reserve = (ledger.window, [Ru::ZERO; 2]);
         let book = Mutex::new(MeterBook { ledger, reserve, for_edits: None });
         let meter = BudgetMeter { store, clock, limits, patience, observer, book, stop };
-        // It is noted: otherwise the day would begin anew with every process.
+        // It is noted: otherwise the day would begin again with every process.
         meter.set_hold(|ledger| ledger.hold.map(|hold| hold.by_clock(ledger.steady_time())));
         Ok(meter)
     }

@@ -221,7 +221,7 @@ mod tests {
         let both = ["companies", "contacts"];
         assert_eq!([&both, &both, &both].map(|of| step(of)), ["", "", "t companies"]);
         assert_eq!([&both[..1], &[], &[]].map(&mut step), ["over: t contacts", "over: t companies", ""]);
-        // What ended before it was told begins anew.
+        // What ended before it was told begins again.
         assert_eq!([&contacts[..], &[], &contacts, &contacts].map(&mut step), ["", "", "", ""]);
     }
 

@@ -94,7 +94,7 @@ impl DerivedTx<'_> {
         Ok(())
     }
 
-    /// Builds an index anew if it is damaged: it is derived, and must not stop the page that it is derived from. An error that
+    /// Rebuilds an index if it is damaged: it is derived, and must not stop the page that it is derived from. An error that
     /// has another reason occurs again here.
     fn mend_search(&self, object: Object, why: &str) -> Result<()> {
         let document = self.tx.shapes().document(object);

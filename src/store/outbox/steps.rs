@@ -105,7 +105,7 @@ impl EditsTx<'_> {
     /// Takes a step of an edit, with its history entry. Returns whether the edit was in the state that the step was
     /// decided on. An edit that returns to the queue, or needs a decision, discards its request, and one that is finished
     /// its body; one that is applied keeps nothing of an earlier refusal. One that may have been carried out keeps when it
-    /// was sent, unless it returns to the queue: whoever begins it anew is asked.
+    /// was sent, unless it returns to the queue: whoever begins it again is asked.
     pub fn take_step(&self, edit: i64, step: &EditStep<'_>, now: Instant) -> Result<bool> {
         debug_assert!(step.from.may_become(step.to), "{step:?}");
         let ended = step.to.is_final().then_some(now);

@@ -142,7 +142,7 @@ impl FeedTx<'_> {
         date: Option<Instant>,
     ) -> Result<()> {
         let mut marks: Vec<HistoryMark> = self.tx.state(&StateKey::HistoryMarks)?.unwrap_or_default();
-        // A clock that was lost, and began anew, makes older marks later ones.
+        // A clock that was lost, and began again, makes older marks later ones.
         marks.retain(|mark| mark.clock.time() <= clock.time());
         let due = marks.last().is_none_or(|last| clock.time().since(last.clock.time()) >= retention / MARKS);
         if due {

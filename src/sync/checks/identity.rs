@@ -8,7 +8,7 @@
 //!   again. A check that could not read one of the objects is no evidence, because that object may have the records that
 //!   still exist.
 //!
-//! An accepted workspace is copied anew: its acceptance empties the tables and holds the edits in one transaction, so no
+//! An accepted workspace is copied whole: its acceptance empties the tables and holds the edits in one transaction, so no
 //! record is ever of another workspace than the one that is mirrored, and no edit made in the one before is sent here unless a
 //! person releases it.
 
