@@ -10,6 +10,8 @@
 //! - The search tables store the texts too: this needs no extension newer than 3.37, survives a VACUUM, and allows
 //!   snippets.
 
+use rusqlite::Params;
+
 use crate::error_chain::error_chain;
 use crate::model::Object;
 use crate::store::{DerivedTx, Document, ReadTx, Result, StateKey, Statements, migrate};
@@ -126,7 +128,7 @@ impl DerivedTx<'_> {
         );
         self.run(&format!("DELETE FROM {search} WHERE rowid IN ({gone})"), (of, ids))?;
         self.run(&format!("DELETE FROM search_documents WHERE docid IN ({gone})"), (of, ids))?;
-        self.run(&document.update(known), (of, ids))?;
+        self.update_documents(&document, known, (of, ids))?;
         let last: i64 = self.value("SELECT coalesce(max(docid), 0) FROM search_documents", [])?;
         let new = format!(
             "INSERT INTO search_documents (is_company, record_id) SELECT ?1, id FROM {table}
@@ -136,11 +138,17 @@ impl DerivedTx<'_> {
         if self.change(&new, (of, ids))? > 0 { self.run(&document.insert, (of, last)) } else { Ok(()) }
     }
 
+    fn update_documents(&self, document: &Document, which: &str, params: impl Params) -> Result<()> {
+        let differing: Vec<i64> = self.column(&document.differing(which), params)?;
+        // A statement keeps what it changes until it ends, and writes that of several documents to a temporary file.
+        differing.into_iter().try_for_each(|docid| self.run(&document.update, [docid]))
+    }
+
     pub(in crate::store) fn bring_search_in_step(&self, object: Object) -> Result<()> {
         let document = self.tx.shapes().document(object);
         let built = match self.tx.state::<Vec<String>>(&StateKey::searched(object))? {
             Some(custom) if custom == document.custom => return Ok(()),
-            Some(_) => self.run(&document.update("true"), []),
+            Some(_) => self.update_documents(&document, "true", []),
             None => self.build_search(object, &document),
         };
         if let Err(error) = built {

@@ -32,8 +32,10 @@ pub struct Document {
     pub insert_all: String,
     /// Adds the documents behind number `?2`; `?1` says whether of companies.
     pub insert: String,
-    /// Makes documents `m` those of their records where they differ; open for one more condition on them.
-    update: String,
+    /// Numbers of the documents `m` that differ from their records; open for one more condition on them.
+    differing: String,
+    /// Makes document `?1` that of its record.
+    pub update: String,
 }
 
 impl Document {
@@ -59,16 +61,19 @@ impl Document {
             ),
             update: format!(
                 "UPDATE {search} SET ({names}) = (SELECT {values} {documents} AND m.docid = {search}.rowid)
-                 WHERE rowid IN (SELECT m.docid FROM search_documents AS m CROSS JOIN {search} AS s ON s.rowid = m.docid
+                 WHERE rowid = ?1"
+            ),
+            differing: format!(
+                "SELECT m.docid FROM search_documents AS m CROSS JOIN {search} AS s ON s.rowid = m.docid
                  CROSS JOIN {records} WHERE r.id = m.record_id AND ({of_search}) IS NOT ({values})"
             ),
             custom,
         }
     }
 
-    /// Brings documents `m` up to date, under a condition. Reading is far cheaper than indexing.
-    pub fn update(&self, condition: &str) -> String {
-        format!("{} AND {condition})", self.update)
+    /// Documents `m` that are not up to date, under a condition. Reading is far cheaper than indexing.
+    pub fn differing(&self, condition: &str) -> String {
+        format!("{} AND {condition} ORDER BY m.docid", self.differing)
     }
 }
 
