@@ -5,12 +5,14 @@
 //! and reported, because it cannot be stored.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt;
+use std::marker::PhantomData;
 use std::sync::LazyLock;
 
+use rustc_hash::FxHashMap;
 use serde::Deserialize;
-use serde::de::{Deserializer, MapAccess, Visitor};
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::model::catalogue::{FieldProjection, Resource};
@@ -36,53 +38,94 @@ pub struct ListPage {
 #[error("{0}")]
 pub struct NotUnderstood(pub String);
 
-/// The members of an answer's envelope, each as source text.
-type Envelope<'a> = BTreeMap<String, &'a RawValue>;
+/// The envelope of an answer, with its data read as `T` in the same pass. Of two members with one name, the later counts.
+struct Envelope<'a, T> {
+    data: Option<T>,
+    next: Option<&'a RawValue>,
+    total: Option<&'a RawValue>,
+}
 
-fn envelope(body: &[u8]) -> Result<Envelope<'_>, NotUnderstood> {
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Envelope<'de, T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Envelope<'de, T>, D::Error> {
+        struct Parts<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Parts<T> {
+            type Value = Envelope<'de, T>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Envelope<'de, T>, M::Error> {
+                let mut envelope = Envelope { data: None, next: None, total: None };
+                while let Some(Name(name)) = map.next_key()? {
+                    match name.as_ref() {
+                        "data" => envelope.data = Some(map.next_value()?),
+                        "nextCursor" => envelope.next = Some(map.next_value()?),
+                        "total" => envelope.total = Some(map.next_value()?),
+                        _ => _ = map.next_value::<IgnoredAny>()?,
+                    }
+                }
+                Ok(envelope)
+            }
+        }
+        deserializer.deserialize_map(Parts(PhantomData))
+    }
+}
+
+fn envelope<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<Envelope<'a, T>, NotUnderstood> {
+    // Checked once for the whole text, not for each of its parts.
+    let text = str::from_utf8(body)
+        .map_err(|e| NotUnderstood(format!("the body is not UTF-8 (at byte {})", e.valid_up_to() + 1)))?;
     // Only the position and class: the error's own text may quote the body.
     let not_json = |e: serde_json::Error| {
         NotUnderstood(format!("the body is not the expected JSON ({:?} error at byte {})", e.classify(), e.column()))
     };
-    serde_json::from_slice(body).map_err(not_json)
+    serde_json::from_str(text).map_err(not_json)
 }
 
-fn next(envelope: &Envelope<'_>) -> Result<Option<Cursor>, NotUnderstood> {
-    match envelope.get("nextCursor") {
-        None => Err(NotUnderstood("the list has no `nextCursor`".into())),
-        Some(raw) if raw.get() == "null" => Ok(None),
-        Some(raw) => match field_value::string(raw) {
-            // No cursor leads on, as with null.
-            Some(text) => Ok((!text.is_empty()).then(|| Cursor::new(text.into_owned()))),
-            None => Err(NotUnderstood("`nextCursor` is neither a text nor null".into())),
-        },
+impl<T> Envelope<'_, T> {
+    fn next(&self) -> Result<Option<Cursor>, NotUnderstood> {
+        match self.next {
+            None => Err(NotUnderstood("the list has no `nextCursor`".into())),
+            Some(raw) if raw.get() == "null" => Ok(None),
+            Some(raw) => match field_value::string(raw) {
+                // No cursor leads on, as with null.
+                Some(text) => Ok((!text.is_empty()).then(|| Cursor::new(text.into_owned()))),
+                None => Err(NotUnderstood("`nextCursor` is neither a text nor null".into())),
+            },
+        }
+    }
+
+    fn page(self, decode: impl Fn(T) -> Vec<Option<Record>>) -> Result<ListPage, NotUnderstood> {
+        let next = self.next()?;
+        let items = decode(self.data.ok_or_else(|| NotUnderstood("the list has no `data`".into()))?);
+        let count = items.len();
+        let records: Vec<Record> = items.into_iter().flatten().collect();
+        let unusable = (count - records.len()) as u32;
+        // No list has 2^32 items: a larger number is not known, so that no sum or product of totals overflows.
+        let total = self.total.and_then(|raw| raw.get().parse().ok()).map(|total: u32| total.into());
+        Ok(ListPage { records, next, total, unusable })
     }
 }
 
 /// The next cursor of a page, read without decoding the records: an error if the body is no list at all.
 pub fn next_cursor(body: &[u8]) -> Result<Option<Cursor>, NotUnderstood> {
-    next(&envelope(body)?)
+    envelope::<IgnoredAny>(body)?.next()
 }
 
 pub fn page(resource: Resource, body: &[u8], layout: &Layout) -> Result<ListPage, NotUnderstood> {
-    let envelope = envelope(body)?;
-    let next = next(&envelope)?;
-    let data = envelope.get("data").ok_or_else(|| NotUnderstood("the list has no `data`".into()))?;
-    // Item by item: an invalid one must not affect the others.
-    let items: Vec<&RawValue> =
-        serde_json::from_str(data.get()).map_err(|_| NotUnderstood("`data` is not an array".into()))?;
-    let decoded = items.iter().filter_map(|item| record(resource, false, item, layout));
-    let records: Vec<Record> = decoded.collect();
-    let unusable = (items.len() - records.len()) as u32;
-    // No list has 2^32 items: a larger number is not known, so that no sum or product of totals overflows.
-    let total = envelope.get("total").and_then(|raw| raw.get().parse().ok()).map(|total: u32| total.into());
-    Ok(ListPage { records, next, total, unusable })
+    let record = |members| record(resource, false, members, layout);
+    // One pass reads nearly every page. An invalid item must not affect the others: then they are read one by one.
+    if let Ok(list) = envelope::<Vec<Members<'_>>>(body) {
+        return list.page(|items| items.into_iter().map(record).collect());
+    }
+    let list = envelope::<Vec<&RawValue>>(body)?;
+    list.page(|items| items.into_iter().map(|item| members(item).and_then(record)).collect())
 }
 
 pub fn detail(resource: Resource, body: &[u8], layout: &Layout) -> Result<Record, NotUnderstood> {
-    let envelope = envelope(body)?;
-    let data = envelope.get("data").ok_or_else(|| NotUnderstood("the answer has no `data`".into()))?;
-    record(resource, true, data, layout).ok_or_else(|| NotUnderstood("`data` is not a record with an `id`".into()))
+    let data = envelope::<&RawValue>(body)?.data.ok_or_else(|| NotUnderstood("the answer has no `data`".into()))?;
+    members(data)
+        .and_then(|members| record(resource, true, members, layout))
+        .ok_or_else(|| NotUnderstood("`data` is not a record with an `id`".into()))
 }
 
 #[derive(Deserialize)]
@@ -112,29 +155,30 @@ impl<'de> Deserialize<'de> for Members<'de> {
     }
 }
 
-fn members(raw: &RawValue) -> Option<Vec<(Name<'_>, &RawValue)>> {
-    serde_json::from_str(raw.get()).ok().map(|Members(members)| members)
+fn members(raw: &RawValue) -> Option<Members<'_>> {
+    serde_json::from_str(raw.get()).ok()
 }
 
 enum WirePlace {
     /// A field of the catalogue, by its index.
     Field(usize),
     /// A nested object whose fields are in the catalogue.
-    Group(HashMap<&'static str, usize>),
+    Group(FxHashMap<&'static str, usize>),
 }
 
 /// Looked up for every value that is decoded; only names of the catalogue are entered.
-static PLACES: LazyLock<[HashMap<&str, WirePlace>; 4]> = LazyLock::new(|| Resource::ALL.map(places));
+static PLACES: LazyLock<[FxHashMap<&str, WirePlace>; 4]> = LazyLock::new(|| Resource::ALL.map(places));
 
-fn places(resource: Resource) -> HashMap<&'static str, WirePlace> {
-    let mut places = HashMap::new();
+fn places(resource: Resource) -> FxHashMap<&'static str, WirePlace> {
+    let mut places = FxHashMap::default();
     let fields = resource.fields().iter().enumerate();
     for (index, field) in fields.filter(|(_, field)| field.projection != FieldProjection::FilterOnly) {
         let Some((group, name)) = field.wire.split_once('.') else {
             places.insert(field.wire, WirePlace::Field(index));
             continue;
         };
-        if let WirePlace::Group(fields) = places.entry(group).or_insert_with(|| WirePlace::Group(HashMap::new())) {
+        if let WirePlace::Group(fields) = places.entry(group).or_insert_with(|| WirePlace::Group(FxHashMap::default()))
+        {
             fields.insert(name, index);
         }
     }
@@ -142,7 +186,7 @@ fn places(resource: Resource) -> HashMap<&'static str, WirePlace> {
 }
 
 /// Decodes a record; `None` if it is none, or has no identifier.
-fn record(resource: Resource, of_detail: bool, item: &RawValue, layout: &Layout) -> Option<Record> {
+fn record(resource: Resource, of_detail: bool, Members(members): Members<'_>, layout: &Layout) -> Option<Record> {
     let fields = resource.fields();
     let places = &PLACES[Resource::ALL.iter().position(|r| *r == resource)?];
     let slots = resource.object().map_or(0, |object| layout.of(object).fields().len());
@@ -151,7 +195,7 @@ fn record(resource: Resource, of_detail: bool, item: &RawValue, layout: &Layout)
     let absent = |count| vec![FieldValue::Absent; count];
     let mut out = Record { fields: absent(fields.len()), custom: absent(slots), ..Record::default() };
     let mut id = None;
-    for (Name(name), value) in members(item)? {
+    for (Name(name), value) in members {
         match places.get(name.as_ref()) {
             Some(WirePlace::Field(index)) if is_excluded(*index) => {}
             Some(WirePlace::Field(index)) => {
@@ -168,7 +212,7 @@ fn record(resource: Resource, of_detail: bool, item: &RawValue, layout: &Layout)
                     // A list may omit the fields of a group; only a detail shows them all.
                     let value = if of_detail { FieldValue::Null } else { FieldValue::Omitted };
                     group.values().for_each(|index| out.fields[*index] = value.clone());
-                } else if let Some(inner) = members(value) {
+                } else if let Some(Members(inner)) = self::members(value) {
                     for (Name(inner_name), value) in inner {
                         match group.get(inner_name.as_ref()) {
                             Some(index) if is_excluded(*index) => {}
@@ -265,7 +309,7 @@ fn custom_values(out: &mut Record, resource: Resource, of_detail: bool, value: &
         set_all(if of_detail { FieldValue::Withheld } else { FieldValue::Omitted });
         return;
     }
-    let Some(members) = members(value) else {
+    let Some(Members(members)) = members(value) else {
         set_all(FieldValue::Unrepresentable);
         out.inexact += 1;
         if !layout.exclusions.takes_part_of(object.table(), WIRE) {

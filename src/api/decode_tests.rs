@@ -52,6 +52,19 @@ fn items_without_an_identifier_are_counted() {
     let page = list(r#"{"name":"no id"},7,null,{"id":""},{"id":12},{"id":"a"}"#);
     assert_eq!(page.unusable, 4);
     assert_eq!(page.records.iter().map(|r| r.id.as_str()).collect::<Vec<_>>(), ["12", "a"]);
+    // Such pages are read in one pass, and those with an item that is no object or has no readable name in another.
+    for items in [r#"{"id":"a"},{"id":"b"}"#, r#"{"id":"a"},7,{"id":"c","\ud800":1},{"id":"b"}"#] {
+        let ids: Vec<_> = list(items).records.into_iter().map(|record| record.id.to_string()).collect();
+        assert_eq!(ids, ["a", "b"]);
+    }
+}
+
+#[test]
+fn of_two_members_with_one_name_the_later_counts() {
+    let body =
+        r#"{"total":1,"data":[],"x":[{}],"nextCursor":"c","data":[{"id":"a","id":"b"}],"nextCursor":"","total":2}"#;
+    let page = page(Resource::Contacts, body.as_bytes(), &layout()).unwrap();
+    assert_eq!((page.records[0].id.as_str(), page.next, page.total), ("b", None, Some(2)));
 }
 
 #[test]
@@ -68,6 +81,7 @@ fn undecodable_page_is_an_error() {
     ] {
         assert!(page(Resource::Contacts, body.as_bytes(), &layout()).is_err(), "{body}");
     }
+    assert!(page(Resource::Contacts, b"{\"data\":[{\"id\":\"\xff\"}],\"nextCursor\":null}", &layout()).is_err());
 }
 
 #[test]

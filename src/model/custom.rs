@@ -1,9 +1,10 @@
 //! Custom fields: the tenant's definitions (reference, *Custom field definition*, *Custom values*), and the column of
 //! each field's values.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use strum::{EnumString, IntoStaticStr, VariantArray};
 
@@ -115,7 +116,7 @@ pub struct CustomField {
 pub struct CustomFields {
     fields: Vec<CustomField>,
     /// The slots: looked up for every value that is decoded.
-    by_key: HashMap<FieldKey, usize>,
+    by_key: FxHashMap<FieldKey, usize>,
     /// Active fields without a column, whose values are kept in `extra`.
     pub unplaced: HashSet<FieldKey>,
     pub excluded: HashSet<FieldKey>,
