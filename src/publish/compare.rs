@@ -96,8 +96,8 @@ async fn compare_table(
         return Ok(());
     }
     let (name, mut waits) = (table.name, 0);
-    let (mut after, mut is_end) = (None::<Vec<SqlValue>>, false);
-    while !is_end {
+    let mut page_after = Some(None::<Vec<SqlValue>>);
+    while let Some(after) = &page_after {
         let from = after.clone();
         let page = settled(sides, &mut waits, move |moment, publication, state| {
             let Some(table) = publication.table(name) else { return Ok(Default::default()) };
@@ -111,19 +111,17 @@ async fn compare_table(
         let Some((rows, next, count, has_names)) = page.await? else { continue };
         found.rows += count;
         note_differing(sides, table, &rows, has_names, found).await?;
-        is_end = next.is_none();
-        after = next;
+        page_after = next.map(Some);
     }
-    let (mut after, mut is_end) = (None, false);
-    while !is_end {
+    let mut page_after = Some(None);
+    while let Some(after) = &page_after {
         let (keys, next) = sides.database.page_of_keys(table, after.as_deref()).await?;
         let extra = settled(sides, &mut waits, move |moment, publication, state| {
             Ok(extra(moment, publication, state, name, keys)?)
         });
         let Some(extra) = extra.await? else { continue };
         extra.iter().for_each(|key| found.note(table, key, None, CopyDifferenceKind::Extra));
-        is_end = next.is_none();
-        after = next;
+        page_after = next.map(Some);
     }
     Ok(())
 }
