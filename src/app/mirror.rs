@@ -41,12 +41,8 @@ struct Parts {
     engine: Engine,
 }
 
-#[derive(Debug)]
-pub struct RunResult {
-    pub summary: Summary,
-    pub findings: Vec<(Object, Findings)>,
-    pub empty_until: Option<Instant>,
-}
+/// The summary of a run, and what its checks found.
+pub type RunResult = (Summary, Vec<(Object, Findings)>);
 
 impl Mirror {
     pub async fn open(
@@ -140,8 +136,7 @@ impl Mirror {
         let (known, began) = (self.parts(), Monotonic::now());
         let report = known.engine.run(job, trigger).await?;
         let (ledger, limits) = (known.meter.ledger(), known.meter.limits());
-        let summary = Summary::new(job.name(), &report, began.elapsed(), &ledger, limits);
-        Ok(RunResult { summary, findings: report.findings, empty_until: known.meter.empty_until() })
+        Ok((Summary::new(job.name(), &report, began.elapsed(), &ledger, limits), report.findings))
     }
 
     /// When the schedule next attempts the steps that failed, if any did, and whether others were answered.
