@@ -202,7 +202,8 @@ async fn attempt(settings: MirrorSettings, control: Control) -> Result<(Mirror, 
 }
 
 fn wait_for(control: &Control, reason: &str) {
-    control.publish(DaemonStatus::new(Some(reason), control.since, &control.config().sync.time_zone));
+    let status = DaemonStatus::new(Some(reason), control.since, &control.config().sync.time_zone);
+    control.daemon.send_replace(status);
     systemd::tell(&format!("STATUS={}", control.line()));
 }
 
