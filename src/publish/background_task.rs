@@ -27,10 +27,7 @@ const COMPARED_EVERY: Duration = Duration::from_secs(24 * 3600);
 pub type PublishPlan = Option<(Result<PublishUrl, PublishError>, PublishSettings)>;
 
 /// Publishes the mirror of the settings that `plan` reads, for ever. If it ends, the next publish sends what is left.
-pub async fn keep_published<P>(plan: P, clock: Arc<dyn Clock>)
-where
-    P: Fn() -> PublishPlan,
-{
+pub async fn keep_published(plan: impl Fn() -> PublishPlan, clock: Arc<dyn Clock>) {
     let mut every = tokio::time::interval(EVERY);
     every.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut watch = KeptReader::default();

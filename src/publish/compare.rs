@@ -128,11 +128,11 @@ async fn compare_table(
 
 /// Reads the mirror if nothing waits to be sent that changes rows of other records than those that changed. Otherwise that
 /// is sent, and both sides must be read again. `waits` counts how often in a row: it ends at some time.
-async fn settled<T, F>(sides: &mut Sides<'_>, waits: &mut u32, read: F) -> Result<Option<T>, PublishError>
-where
-    T: Send + 'static,
-    F: FnOnce(&Moment<'_>, &Publication, &TargetState) -> Result<T, PublishError> + Send + 'static,
-{
+async fn settled<T: Send + 'static>(
+    sides: &mut Sides<'_>,
+    waits: &mut u32,
+    read: impl FnOnce(&Moment<'_>, &Publication, &TargetState) -> Result<T, PublishError> + Send + 'static,
+) -> Result<Option<T>, PublishError> {
     let found = sides.read(move |moment, publication, state| {
         let is_waiting =
             moment.others_follow(state.changed)? || !follow::differing(moment, publication, state)?.is_empty();
