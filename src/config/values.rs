@@ -72,11 +72,9 @@ fn expect<'de, D: Deserializer<'de>, T>(
     read(value, expected, |text| reader(text).ok_or_else(|| format!("must be {expected}")))
 }
 
-pub(super) fn whole<'de, D, T, const MIN: u64, const MAX: u64>(value: D) -> Result<T, D::Error>
-where
-    D: Deserializer<'de>,
-    T: TryFrom<u64>,
-{
+pub(super) fn whole<'de, D: Deserializer<'de>, T: TryFrom<u64>, const MIN: u64, const MAX: u64>(
+    value: D,
+) -> Result<T, D::Error> {
     read(value, "a whole number", |text| {
         let number: Option<u64> = text.parse().ok().filter(|number| (MIN..=MAX).contains(number));
         let number = number.and_then(|number| T::try_from(number).ok());
