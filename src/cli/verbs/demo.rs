@@ -14,7 +14,7 @@ use crate::app::{Mirror, MirrorSettings};
 use crate::cli::ui::rows::{self, RowFormat};
 use crate::cli::verbs::{edit, sync};
 use crate::cli::{Failure, Global, identity, logging, output, session};
-use crate::config::Sources;
+use crate::config::{Config, Sources};
 use crate::daemon::{self, DaemonSignals, StopSignals};
 use crate::exit::Exit;
 use crate::format;
@@ -137,7 +137,7 @@ async fn steps(path: &Path, running: &SandboxServer) -> Result<(), Failure> {
         running.base_url,
         sandbox.with_world(|world| world.definitions.len()),
     ))?;
-    let settings = MirrorSettings::load(&sources(path, running))?;
+    let settings = MirrorSettings::new(Config::load(&sources(path, running))?)?;
     // The steps report what happens; log lines in between would repeat it.
     let mirror = Mirror::open(settings, Arc::new(SystemClock), Arc::new(Silent)).await?;
     let mut run = async |title: &str, job: &Job| -> Result<(), Failure> {
