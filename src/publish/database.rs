@@ -3,10 +3,9 @@
 //! The query of the catalogue names every table with its schema and returns texts, so that no setting of the session or of
 //! the role changes what it returns.
 //!
-//! A row may be against a constraint, trigger, index or type of the database's owner, or be too large. It stops no other: a
-//! statement that fails is repeated with half of its rows, down to one. The state lists the rows that were left out, until
-//! they are written or deleted, or the table is loaded. The error of a statement that fails without any row names its table:
-//! the others go on without it.
+//! A row that the database refuses stops no other: a statement that fails is repeated with half of its rows, down to one, and
+//! the state lists the rows that were left out, until they are written or deleted, or the table is loaded. The error of a
+//! statement that fails without any row names its table: the others go on without it.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
