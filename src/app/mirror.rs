@@ -30,23 +30,19 @@ pub enum MirrorError {
 pub struct Mirror {
     clock: Arc<dyn Clock>,
     observer: Arc<dyn RunObserver>,
-    parts: watch::Sender<Arc<Parts>>,
+    parts: watch::Sender<Arc<OpenParts>>,
 }
 
 /// The parts that belong together: replaced as a whole when the settings change or the file is replaced.
-struct Parts {
+struct OpenParts {
     settings: MirrorSettings,
     store: Store,
     meter: Arc<BudgetMeter>,
     engine: Engine,
 }
 
-#[derive(Debug)]
-pub struct RunResult {
-    pub summary: Summary,
-    pub findings: Vec<(Object, Findings)>,
-    pub empty_until: Option<Instant>,
-}
+/// The summary of a run, and what its checks found.
+pub type RunResult = (Summary, Vec<(Object, Findings)>);
 
 impl Mirror {
     pub async fn open(
@@ -59,7 +55,7 @@ impl Mirror {
         Ok(Mirror { clock, observer, parts: watch::Sender::new(Arc::new(parts)) })
     }
 
-    fn parts(&self) -> Arc<Parts> {
+    fn parts(&self) -> Arc<OpenParts> {
         self.parts.borrow().clone()
     }
 
@@ -140,8 +136,7 @@ impl Mirror {
         let (known, began) = (self.parts(), Monotonic::now());
         let report = known.engine.run(job, trigger).await?;
         let (ledger, limits) = (known.meter.ledger(), known.meter.limits());
-        let summary = Summary::new(job.name(), &report, began.elapsed(), &ledger, limits);
-        Ok(RunResult { summary, findings: report.findings, empty_until: known.meter.empty_until() })
+        Ok((Summary::new(job.name(), &report, began.elapsed(), &ledger, limits), report.findings))
     }
 
     /// When the schedule next attempts the steps that failed, if any did, and whether others were answered.
@@ -187,7 +182,7 @@ async fn assemble(
     store: Store,
     clock: &Arc<dyn Clock>,
     observer: &Arc<dyn RunObserver>,
-) -> Result<Parts, MirrorError> {
+) -> Result<OpenParts, MirrorError> {
     let write_back = settings.config.write_back.enabled;
     if store.read(|tx| tx.takes_edits()).await? != write_back {
         // Immediately rather than with the next run, because the triggers of the views read it.
@@ -204,7 +199,7 @@ async fn assemble(
     let (cron, zone) = (settings.config.sync.definitions_schedule.clone(), settings.config.sync.time_zone.clone());
     engine.list_schedule = Arc::new(move |read| cron.as_ref()?.next_after(read, &zone));
     meter.set_reserve(reserves::for_schedule(&settings.config, &meter, clock.now())?);
-    Ok(Parts { settings, store, meter, engine })
+    Ok(OpenParts { settings, store, meter, engine })
 }
 
 /// What an engine needs; a caller that wants a different patience, body size or number of attempts passes its own.

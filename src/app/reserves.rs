@@ -81,7 +81,6 @@ pub(super) fn ledger(tx: &ReadTx<'_>, config: &Config) -> Result<Ledger, StoreEr
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct EditBudget {
-    /// What is left for edits in this window: the rest is spent, or reserved for scheduled runs.
     pub left: u64,
     pub limit: u64,
     pub refills_at: Instant,

@@ -2,7 +2,7 @@
 
 use crate::api::{ApiKey, BaseUrl, ClientSettings};
 use crate::budget::Limits;
-use crate::config::{BudgetConfig, Config, ConfigError, Sources};
+use crate::config::{BudgetConfig, Config, ConfigError};
 use crate::publish::{Check, PublishSettings};
 use crate::sync::SyncSettings;
 
@@ -27,10 +27,6 @@ pub struct MirrorSettings {
 }
 
 impl MirrorSettings {
-    pub fn load(sources: &Sources) -> Result<MirrorSettings, ConfigError> {
-        MirrorSettings::new(Config::load(sources)?)
-    }
-
     pub fn new(config: Config) -> Result<MirrorSettings, ConfigError> {
         let base_url = config.api.base_url.clone().ok_or(ConfigError::NoBaseUrl)?;
         Ok(MirrorSettings { base_url, key: config.api_key()?, config })

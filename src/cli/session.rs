@@ -56,7 +56,7 @@ pub fn run(config: &Config, job: &Job, trigger: Trigger) -> Result<Option<Finish
     })?;
     // A second signal ends the program without waiting.
     runtime.shutdown_background();
-    Ok(Some((ran.summary, ran.findings)))
+    Ok(Some(ran))
 }
 
 /// A job of a person, limited to the configured objects.

@@ -113,15 +113,6 @@ pub enum ChangesSchedule {
     Auto,
 }
 
-impl ChangesSchedule {
-    pub const fn cron(&self) -> Option<&Cron> {
-        match self {
-            ChangesSchedule::Cron(cron) => Some(cron),
-            ChangesSchedule::Off | ChangesSchedule::Auto => None,
-        }
-    }
-}
-
 /// A time zone of the IANA database, by its name: with the rules of this machine, if it has any. Names that are no zone
 /// (`Factory`), or depend on the machine (`localtime`), are refused.
 pub(super) fn zone(name: &str) -> Result<TimeZone, &'static str> {

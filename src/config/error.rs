@@ -11,12 +11,9 @@ pub enum ConfigError {
     /// A file of the current directory that belongs to another user, and was not named.
     #[error("{path} in this directory belongs to another user")]
     ForeignFile { path: PathBuf },
+    /// `reason` says where and why, without the line itself.
     #[error("{place} is not TOML: {reason}")]
-    Syntax {
-        place: String,
-        /// Where and why, without the line itself.
-        reason: String,
-    },
+    Syntax { place: String, reason: String },
     #[error("unknown key `{key}` {place}")]
     Unknown { key: String, place: String },
     #[error("`{key}` {place} is a secret, which does not belong in the configuration")]

@@ -46,11 +46,8 @@ impl Secret {
     /// The variable of the environment, else the named file.
     pub(super) fn find(env: &Environment, variable: &str, file: Option<PathBuf>) -> Secret {
         let text = env.get(variable).map(SecretString::from);
-        let place = match &text {
-            Some(_) => SecretPlace::Variable,
-            None => file.map_or(SecretPlace::Nowhere, SecretPlace::File),
-        };
-        Secret { place, text }
+        let in_file = file.map_or(SecretPlace::Nowhere, SecretPlace::File);
+        Secret { place: if text.is_some() { SecretPlace::Variable } else { in_file }, text }
     }
 
     /// The API key: else the systemd credential, else the credential of the unit that reads this configuration file.

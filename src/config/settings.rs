@@ -53,15 +53,14 @@ impl Config {
         config.validate()?;
         let file = Some(sources.main_file()).filter(|file| file.exists());
         let unit = file.and_then(unit::of_file);
-        let of_unit =
-            |directory: fn(&ServiceUnit) -> &Option<PathBuf>| unit.as_ref().and_then(|u| directory(u).clone());
+        let ServiceUnit { state_directory, runtime_directory, .. } = unit.clone().unwrap_or_default();
         config.database = config.storage.path.take().unwrap_or_else(|| {
-            let of_unit = of_unit(|unit| &unit.state_directory).or_else(|| env.directory("STATE_DIRECTORY"));
+            let of_unit = state_directory.or_else(|| env.directory("STATE_DIRECTORY"));
             let folder = of_unit.or_else(|| file?.parent().map(Path::to_path_buf));
             folder.unwrap_or_default().join("mirror.db").components().collect()
         });
         config.socket = config.daemon.socket.take().unwrap_or_else(|| {
-            let of_unit = of_unit(|unit| &unit.runtime_directory).or_else(|| env.directory("RUNTIME_DIRECTORY"));
+            let of_unit = runtime_directory.or_else(|| env.directory("RUNTIME_DIRECTORY"));
             of_unit.map_or_else(|| beside(&config.database, ".sock"), |dir| dir.join("control.sock"))
         });
         config.publish.complete(&config.sync.exclude, env);

@@ -72,11 +72,9 @@ fn expect<'de, D: Deserializer<'de>, T>(
     read(value, expected, |text| reader(text).ok_or_else(|| format!("must be {expected}")))
 }
 
-pub(super) fn whole<'de, D, T, const MIN: u64, const MAX: u64>(value: D) -> Result<T, D::Error>
-where
-    D: Deserializer<'de>,
-    T: TryFrom<u64>,
-{
+pub(super) fn whole<'de, D: Deserializer<'de>, T: TryFrom<u64>, const MIN: u64, const MAX: u64>(
+    value: D,
+) -> Result<T, D::Error> {
     read(value, "a whole number", |text| {
         let number: Option<u64> = text.parse().ok().filter(|number| (MIN..=MAX).contains(number));
         let number = number.and_then(|number| T::try_from(number).ok());
@@ -114,20 +112,16 @@ pub(super) fn age<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Duration
 }
 
 pub(super) fn switch<'de, D: Deserializer<'de>>(value: D) -> Result<bool, D::Error> {
-    word(value, "true or false", [("true", true), ("false", false)])
+    word(value, "true or false", ["true", "false"])
 }
 
-/// The value of the word that is given. `expected` names the words.
-fn word<'de, D: Deserializer<'de>, T: Copy>(
-    value: D,
-    expected: &'static str,
-    words: [(&str, T); 2],
-) -> Result<T, D::Error> {
-    expect(value, expected, |text| Some(words.into_iter().find(|(word, _)| *word == text)?.1))
+/// Whether the first of two words is given. `expected` names both.
+fn word<'de, D: Deserializer<'de>>(value: D, expected: &'static str, words: [&str; 2]) -> Result<bool, D::Error> {
+    expect(value, expected, |text| Some(words.iter().position(|word| *word == text)? == 0))
 }
 
 pub(super) fn all_or_off<'de, D: Deserializer<'de>>(value: D) -> Result<bool, D::Error> {
-    word(value, "\"all\" or \"off\"", [("all", true), ("off", false)])
+    word(value, "\"all\" or \"off\"", ["all", "off"])
 }
 
 pub(super) fn schedule<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Cron>, D::Error> {
@@ -257,7 +251,7 @@ pub(super) fn excluded_columns<'de, D: Deserializer<'de>>(value: D) -> Result<Ve
 }
 
 pub(super) fn keep_or_hide<'de, D: Deserializer<'de>>(value: D) -> Result<bool, D::Error> {
-    word(value, "\"keep\" or \"hide\"", [("keep", true), ("hide", false)])
+    word(value, "\"keep\" or \"hide\"", ["keep", "hide"])
 }
 
 fn is_plain_name(text: &str) -> bool {

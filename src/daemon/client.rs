@@ -76,7 +76,7 @@ impl DaemonClient {
     /// The daemon's status, if it owns the mirror at `database`.
     pub async fn status_of(&self, database: &Path) -> Result<Option<DaemonStatus>, ClientError> {
         // An answer with a daemon status is valid whatever its HTTP status: the daemon may be waiting for its mirror.
-        let request = self.http.get(url("/status")).timeout(FIRST_REPLY_TIMEOUT);
+        let request = self.http.get("http://localhost/status").timeout(FIRST_REPLY_TIMEOUT);
         let status: StatusOfDaemon = read(request, |_| true).await?;
         // A file that is gone has a folder and a name.
         let whole = |path: &Path| {
@@ -88,18 +88,14 @@ impl DaemonClient {
     }
 
     pub async fn post<T: DeserializeOwned>(&self, path: &str, body: &Value) -> Result<T, ClientError> {
-        let request = self.http.post(url(path)).body(body.to_string());
+        let request = self.http.post(format!("http://localhost{path}")).body(body.to_string());
         read(request.timeout(REPLY_TIMEOUT), |status| status.is_success()).await
     }
 
     pub async fn subscribe(&self) -> Result<EventStream, ClientError> {
-        let response = self.http.get(url("/events")).send().await.map_err(ClientError::Silent)?;
+        let response = self.http.get("http://localhost/events").send().await.map_err(ClientError::Silent)?;
         Ok(EventStream { response, read: Vec::new() })
     }
-}
-
-fn url(path: &str) -> String {
-    format!("http://localhost{path}")
 }
 
 async fn read<T: DeserializeOwned>(

@@ -246,7 +246,7 @@ impl EventLoop {
     fn publish(&mut self) {
         let status = status_reply::status(&self.state, self.control.since, self.control.now());
         let (wait, is_locked) = (status.wait(), status.waiting_for.is_some());
-        self.control.publish(status);
+        self.control.daemon.send_replace(status);
         // During a pause nobody finds out whether a lock is gone, so nothing is said about it.
         if wait != self.wait && (wait.is_some() || self.state.locked.is_none()) {
             match (&wait, &self.wait) {

@@ -63,7 +63,7 @@ pub(super) struct Control {
     pub(super) config: watch::Sender<Arc<Config>>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) since: Instant,
-    daemon: watch::Sender<DaemonStatus>,
+    pub(super) daemon: watch::Sender<DaemonStatus>,
     reader: Arc<tokio::sync::Mutex<KeptReader>>,
     /// Stops every stream and server of the daemon.
     pub(super) end: watch::Sender<bool>,
@@ -189,10 +189,6 @@ impl Control {
     /// The daemon's status, as its loop last published it: after each input, before the answer.
     pub(super) fn daemon(&self) -> DaemonStatus {
         DaemonStatus { reload_failed: self.known().reload_failed.is_some(), ..self.daemon.borrow().clone() }
-    }
-
-    pub(super) fn publish(&self, status: DaemonStatus) {
-        self.daemon.send_replace(status);
     }
 
     /// A line for `systemctl status`: that the configuration on disk is not active stands before everything else.

@@ -71,13 +71,10 @@ where
         .max_buf_size(MAX_HEAD)
         .serve_connection(TokioIo::new(io), TowerToHyperService::new(router));
     let mut connection = std::pin::pin!(connection);
-    let ended = async {
-        // An error means that the daemon is gone, which also ends the connection.
-        let _ = ends.wait_for(|ends| *ends).await;
-    };
     let grace = tokio::select! {
         _ = connection.as_mut() => return,
-        () = ended => GRACE,
+        // An error means that the daemon is gone, which also ends the connection.
+        _ = ends.wait_for(|ends| *ends) => GRACE,
         // What was asked by then is answered.
         () = tokio::time::sleep(life) => IDLE,
     };

@@ -45,12 +45,6 @@ pub fn scheduled(kind: ScheduleKind) -> Job {
     }
 }
 
-/// Whether a run of a job can stop at a page boundary and be resumed later without extra cost. A push stops
-/// only for what `ends` the sending: for no other job.
-pub(super) const fn can_be_preempted(job: &Job, ends: bool) -> bool {
-    matches!(job.kind, JobKind::Sync | JobKind::Resync) || ends && matches!(job.kind, JobKind::Push)
-}
-
 /// What is left of a job whose run was interrupted. Once it has begun, its sweeps are stored in the mirror, and are resumed
 /// by the next sync, so that one run does both. The rest, and what a person accepted, is stored nowhere else.
 pub(super) fn rest(job: &Job, began: bool) -> Job {

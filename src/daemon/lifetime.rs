@@ -37,7 +37,7 @@ const INBOX: usize = 64;
 /// Runs the daemon until it is told to stop, and publishes meanwhile if `[publish]` is configured.
 pub async fn run(sources: Sources, clock: Arc<dyn Clock>, mut signals: DaemonSignals) -> Result<(), DaemonError> {
     // Checked before any file is touched.
-    let settings = MirrorSettings::load(&sources)?;
+    let settings = MirrorSettings::new(Config::load(&sources)?)?;
     let (sender, mut inbox) = mpsc::channel(INBOX);
     let scheduler = CronTicks::start(sender.clone()).await?;
     let config = Arc::new(settings.config.clone());
@@ -202,13 +202,14 @@ async fn attempt(settings: MirrorSettings, control: Control) -> Result<(Mirror, 
 }
 
 fn wait_for(control: &Control, reason: &str) {
-    control.publish(DaemonStatus::new(Some(reason), control.since, &control.config().sync.time_zone));
+    let status = DaemonStatus::new(Some(reason), control.since, &control.config().sync.time_zone);
+    control.daemon.send_replace(status);
     systemd::tell(&format!("STATUS={}", control.line()));
 }
 
 /// Reloads the configuration for the next attempt. An invalid one changes nothing.
 fn reload(sources: &Sources, control: &Control) {
-    match MirrorSettings::load(sources) {
+    match Config::load(sources).and_then(MirrorSettings::new) {
         Ok(mut settings) => {
             // The page and the socket are made with these.
             settings.config.daemon = control.config().daemon.clone();

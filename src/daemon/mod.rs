@@ -6,7 +6,6 @@
 //! # Invariants
 //! - One run at a time, and one daemon per mirror: a second one waits and reports the process that it waits for.
 //! - A request is answered at once and executed in its turn; its result is an event.
-//! - The loop waits for nothing but its inbox: not for the database, the disk or the service.
 //! - The daemon survives failures of the service, the disk and other processes. It stops only when told to, if the
 //!   configuration is unusable, or if a newer version wrote the mirror.
 

@@ -23,7 +23,7 @@ use crate::budget::{Ledger, PollingBudget};
 use crate::config::{Config, Sources};
 use crate::error_chain::error_chain;
 use crate::exit::Exit;
-use crate::model::{Instant, Object, Resource, Ru};
+use crate::model::{Instant, Object, Ru};
 use crate::store::{Goal, MirrorTx, Reader, StateKey, Store, StoreError, feed, report};
 use crate::sync::walks::sweep;
 use crate::sync::{Job, JobKind, Suspension, SyncError};
@@ -107,7 +107,9 @@ pub(super) fn changed_key(mirror: &Mirror, config: &Config) -> Option<MirrorSett
 }
 
 async fn run(mirror: &Mirror, control: &Control, job: &QueuedJob) -> JobRunEnd {
-    let configured = within(&job.job, control.config().sync.objects.as_deref());
+    let objects = control.config().sync.objects.clone();
+    let configured = job.job.clone().within(objects.as_deref());
+    let configured = configured.unwrap_or_else(|_| Job { objects, is_named: false, ..job.job.clone() });
     let mut ended = carry_out(mirror, control, job, &configured).await;
     let stored = mirror.store().read(move |tx| sweep::is_stored(tx, &configured)).await;
     ended.ending.began |= stored.unwrap_or(false);
@@ -137,18 +139,18 @@ async fn carry_out(mirror: &Mirror, control: &Control, job: &QueuedJob, configur
     };
     let (before, began) = (mirror.meter().ledger().total, mirror.clock().now());
     let mut ended = match mirror.run(configured, job.trigger.into()).await {
-        Ok(done) => JobRunEnd {
+        Ok((summary, found)) => JobRunEnd {
             ending: RunEnding {
-                end: done.summary.pause.map_or(RunEnd::Done, RunEnd::Suspended),
-                empty_until: done.empty_until,
-                requested: done.summary.ru.spent > 0,
-                began: done.summary.tally.rows > 0,
+                end: summary.pause.map_or(RunEnd::Done, RunEnd::Suspended),
+                empty_until: mirror.meter().empty_until(),
+                requested: summary.ru.spent > 0,
+                began: summary.tally.rows > 0,
                 polled: None,
             },
             result: JobResult {
-                exit: Exit::of_outcome(done.summary.outcome).code(),
-                summary: Some(Box::new(done.summary)),
-                found: done.findings,
+                exit: Exit::of_outcome(summary.outcome).code(),
+                summary: Some(Box::new(summary)),
+                found,
                 error: None,
                 hint: None,
             },
@@ -185,11 +187,6 @@ async fn poll_facts(mirror: &Mirror, config: &Config, reserve: Ru, began: Instan
     };
     let changed = last_change.is_some_and(|at| at.as_micros() >= began.as_micros());
     PollFacts { window: ledger.window, changed, budget }
-}
-
-fn within(job: &Job, configured: Option<&[Resource]>) -> Job {
-    let all = || Job { objects: configured.map(<[Resource]>::to_vec), is_named: false, ..job.clone() };
-    job.clone().within(configured).unwrap_or_else(|_| all())
 }
 
 /// The kind of failure. For what looks like a different workspace the user has to change the key; nothing was written.
@@ -274,8 +271,9 @@ pub(super) fn read(path: &Path, now: Instant, ledger: &Ledger) -> Result<PastRun
     let audited = audited.or(swept);
     // As far as the runs themselves show it.
     let polled = report::scheduled_polls(&moment, ledger.since)?.saturating_mul(Object::ALL.len() as u64);
+    let digits = feed::mirror_id(&moment)?.get(..8).and_then(|digits| u32::from_str_radix(digits, 16).ok());
     Ok(PastRuns {
-        part: part_of_mirror(&feed::mirror_id(&moment)?),
+        part: f64::from(digits.unwrap_or_default()) / f64::from(u32::MAX),
         // A clock that was set back must not delay anything.
         covered: [changes.unwrap_or(Instant::EPOCH), audited.unwrap_or(now), swept.unwrap_or(now)]
             .map(|at| at.min(now)),
@@ -285,11 +283,6 @@ pub(super) fn read(path: &Path, now: Instant, ledger: &Ledger) -> Result<PastRun
         last_change: report::last_change(&moment)?,
         polled: (ledger.window, Ru::new(polled)),
     })
-}
-
-fn part_of_mirror(id: &str) -> f64 {
-    let digits = id.get(..8).and_then(|digits| u32::from_str_radix(digits, 16).ok());
-    f64::from(digits.unwrap_or_default()) / f64::from(u32::MAX)
 }
 
 #[cfg(test)]

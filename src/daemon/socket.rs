@@ -39,21 +39,16 @@ impl ControlSocket {
             Ok(_) if UnixStream::connect(path).is_ok() => return Err(ErrorKind::AddrInUse.into()),
             Ok(_) => fs::remove_file(path)?,
         }
-        let listener = make(path)?;
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        // The file has the mode of the socket that is bound: at no time can others connect, whatever the umask.
+        rustix::fs::fchmod(&socket, MODE)?;
+        // Fails if there is anything of this name, a link too.
+        bind(&socket, &SocketAddrUnix::new(path)?)?;
+        listen(&socket, BACKLOG)?;
         let inode = fs::symlink_metadata(path)?.ino();
-        Ok((ControlSocket { path: path.to_path_buf(), inode }, listener))
+        Ok((ControlSocket { path: path.to_path_buf(), inode }, UnixListener::from_std(socket.into())?))
     }
-}
-
-/// Creates the socket. Its file has the mode of the socket that is bound, so at no time can others connect, whatever the umask.
-fn make(path: &Path) -> io::Result<UnixListener> {
-    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    rustix::fs::fchmod(&socket, MODE)?;
-    // Fails if there is anything of this name, a link too.
-    bind(&socket, &SocketAddrUnix::new(path)?)?;
-    listen(&socket, BACKLOG)?;
-    UnixListener::from_std(socket.into())
 }
 
 impl Drop for ControlSocket {

@@ -339,13 +339,15 @@ impl StateMachine {
         id
     }
 
-    /// Tells the running job to stop, if it can be resumed. Returns whether it does.
+    /// Tells the running job to stop at a page boundary, if it can be resumed without extra cost. Returns whether it does.
     fn preempt(&mut self, reason: Preemption, effects: &mut Vec<Effect>) -> bool {
-        let ends = matches!(reason, Preemption::Pause | Preemption::Reload);
-        let Some(running) = self.running.as_mut().filter(|running| job::can_be_preempted(&running.job.job, ends))
-        else {
-            return false;
+        let can_stop = |running: &&mut CurrentRun| match running.job.job.kind {
+            JobKind::Sync | JobKind::Resync => true,
+            // It stops only for what ends the sending: for no other job.
+            JobKind::Push => matches!(reason, Preemption::Pause | Preemption::Reload),
+            JobKind::Verify => false,
         };
+        let Some(running) = self.running.as_mut().filter(can_stop) else { return false };
         if running.preemption.is_none() {
             effects.push(Effect::Preempt);
         }

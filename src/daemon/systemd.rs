@@ -40,7 +40,6 @@ pub(super) fn heartbeat() -> Option<Duration> {
     number("WATCHDOG_USEC").filter(|_| is_ours).map(|allowed| Duration::from_micros(allowed) / 2)
 }
 
-/// Receives both signals that stop the program from its creation on.
 #[derive(Debug)]
 pub struct StopSignals {
     interrupt: Signal,
@@ -68,8 +67,7 @@ pub struct DaemonSignals {
 }
 
 impl DaemonSignals {
-    /// Starts to listen, in a runtime; from now on none of the signals ends the program by itself. What arrives is
-    /// delivered by whichever runtime runs then.
+    /// As [`StopSignals::listen`], in a runtime. What arrives is delivered by whichever runtime runs then.
     pub fn listen() -> Result<DaemonSignals, DaemonError> {
         let listen = || Ok(DaemonSignals { stop: StopSignals::listen()?, hangup: signal(SignalKind::hangup())? });
         listen().map_err(DaemonError::Signals)

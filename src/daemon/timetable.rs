@@ -47,10 +47,11 @@ impl Timetable {
     }
 
     pub fn line(&self, kind: ScheduleKind) -> Option<&Cron> {
-        match kind {
-            ScheduleKind::Changes => self.sync.schedule.cron(),
-            ScheduleKind::Audit => self.sync.audit_schedule.as_ref(),
-            ScheduleKind::Sweep => self.sync.sweep_schedule.as_ref(),
+        match (kind, &self.sync.schedule) {
+            (ScheduleKind::Changes, ChangesSchedule::Cron(cron)) => Some(cron),
+            (ScheduleKind::Changes, ChangesSchedule::Off | ChangesSchedule::Auto) => None,
+            (ScheduleKind::Audit, _) => self.sync.audit_schedule.as_ref(),
+            (ScheduleKind::Sweep, _) => self.sync.sweep_schedule.as_ref(),
         }
     }
 

@@ -51,10 +51,7 @@ async fn watch(is_read_only: impl Fn() -> bool + Clone + Send + 'static, every: 
     loop {
         // A file system that never answers occupies one thread, and is not known to be read-only.
         let look = tokio::task::spawn_blocking(is_read_only.clone());
-        since = match look.await {
-            Ok(true) => since.or_else(|| Some(Monotonic::now())),
-            _ => None,
-        };
+        since = look.await.unwrap_or(false).then(|| since.unwrap_or_else(Monotonic::now));
         if since.is_some_and(|since| since.elapsed() >= longest) {
             return;
         }
@@ -74,11 +71,8 @@ pub(super) async fn watch_edits(control: Control) {
             continue;
         }
         let mut watch = last.take().unwrap_or_else(|| EditWatch::new(&config.database));
-        let look = tokio::task::spawn_blocking(move || {
-            let due = watch.is_due(now);
-            (watch, due)
-        });
-        let Ok((watch, due)) = look.await else { return };
+        let look = tokio::task::spawn_blocking(move || (watch.is_due(now), watch));
+        let Ok((due, watch)) = look.await else { return };
         last = Some(watch);
         let is_due = due.unwrap_or_else(|error| {
             // The file may be missing for a while; the next check opens it again.

@@ -27,10 +27,7 @@ const COMPARED_EVERY: Duration = Duration::from_secs(24 * 3600);
 pub type PublishPlan = Option<(Result<PublishUrl, PublishError>, PublishSettings)>;
 
 /// Publishes the mirror of the settings that `plan` reads, for ever. If it ends, the next publish sends what is left.
-pub async fn keep_published<P>(plan: P, clock: Arc<dyn Clock>)
-where
-    P: Fn() -> PublishPlan,
-{
+pub async fn keep_published(plan: impl Fn() -> PublishPlan, clock: Arc<dyn Clock>) {
     let mut every = tokio::time::interval(EVERY);
     every.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut watch = KeptReader::default();
@@ -168,14 +165,11 @@ fn find(tx: &ReadTx<'_>) -> Result<PublishDue, StoreError> {
     let moment = Moment { tx };
     let copied = (tx.is_copied(Object::Contact)?, tx.is_copied(Object::Company)?);
     let newest = (feed::span(tx)?.newest, moment.newest_changed()?, moment.layout()?);
-    let contents = format!("{copied:?} {newest:?} {:?}", moment.whole(&team())?);
+    // They are neither in the feed nor among the changed records.
+    let columns = ["id", "first_name", "last_name", "username", "email", "status", "updated_at"].map(String::from);
+    let team = PageQuery { table: "team_members".into(), columns: columns.to_vec(), key: vec!["id".into()] };
+    let contents = format!("{copied:?} {newest:?} {:?}", moment.whole(&team)?);
     Ok(PublishDue { progress: queue::progress(tx)?, contents })
-}
-
-/// Reads the team members, which are neither in the feed nor among the changed records.
-fn team() -> PageQuery {
-    let columns = ["id", "first_name", "last_name", "username", "email", "status", "updated_at"];
-    PageQuery { table: "team_members".into(), columns: columns.map(String::from).to_vec(), key: vec!["id".into()] }
 }
 
 #[cfg(test)]

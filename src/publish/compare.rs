@@ -96,8 +96,8 @@ async fn compare_table(
         return Ok(());
     }
     let (name, mut waits) = (table.name, 0);
-    let (mut after, mut is_end) = (None::<Vec<SqlValue>>, false);
-    while !is_end {
+    let mut page_after = Some(None::<Vec<SqlValue>>);
+    while let Some(after) = &page_after {
         let from = after.clone();
         let page = settled(sides, &mut waits, move |moment, publication, state| {
             let Some(table) = publication.table(name) else { return Ok(Default::default()) };
@@ -111,30 +111,28 @@ async fn compare_table(
         let Some((rows, next, count, has_names)) = page.await? else { continue };
         found.rows += count;
         note_differing(sides, table, &rows, has_names, found).await?;
-        is_end = next.is_none();
-        after = next;
+        page_after = next.map(Some);
     }
-    let (mut after, mut is_end) = (None, false);
-    while !is_end {
+    let mut page_after = Some(None);
+    while let Some(after) = &page_after {
         let (keys, next) = sides.database.page_of_keys(table, after.as_deref()).await?;
         let extra = settled(sides, &mut waits, move |moment, publication, state| {
             Ok(extra(moment, publication, state, name, keys)?)
         });
         let Some(extra) = extra.await? else { continue };
         extra.iter().for_each(|key| found.note(table, key, None, CopyDifferenceKind::Extra));
-        is_end = next.is_none();
-        after = next;
+        page_after = next.map(Some);
     }
     Ok(())
 }
 
 /// Reads the mirror if nothing waits to be sent that changes rows of other records than those that changed. Otherwise that
 /// is sent, and both sides must be read again. `waits` counts how often in a row: it ends at some time.
-async fn settled<T, F>(sides: &mut Sides<'_>, waits: &mut u32, read: F) -> Result<Option<T>, PublishError>
-where
-    T: Send + 'static,
-    F: FnOnce(&Moment<'_>, &Publication, &TargetState) -> Result<T, PublishError> + Send + 'static,
-{
+async fn settled<T: Send + 'static>(
+    sides: &mut Sides<'_>,
+    waits: &mut u32,
+    read: impl FnOnce(&Moment<'_>, &Publication, &TargetState) -> Result<T, PublishError> + Send + 'static,
+) -> Result<Option<T>, PublishError> {
     let found = sides.read(move |moment, publication, state| {
         let is_waiting =
             moment.others_follow(state.changed)? || !follow::differing(moment, publication, state)?.is_empty();

@@ -3,10 +3,9 @@
 //! The query of the catalogue names every table with its schema and returns texts, so that no setting of the session or of
 //! the role changes what it returns.
 //!
-//! A row may be against a constraint, trigger, index or type of the database's owner, or be too large. It stops no other: a
-//! statement that fails is repeated with half of its rows, down to one. The state lists the rows that were left out, until
-//! they are written or deleted, or the table is loaded. The error of a statement that fails without any row names its table:
-//! the others go on without it.
+//! A row that the database refuses stops no other: a statement that fails is repeated with half of its rows, down to one, and
+//! the state lists the rows that were left out, until they are written or deleted, or the table is loaded. The error of a
+//! statement that fails without any row names its table: the others go on without it.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -119,7 +118,7 @@ impl Database {
 
     /// Another publisher may create the same at this moment: `IF NOT EXISTS` does not see it.
     async fn create(&self, statement: &str) -> Result<(), PublishError> {
-        self.transaction(statement).await.map_err(|error| match error.code() {
+        self.transaction(None, statement).await.map_err(|error| match error.code() {
             Some(code) if [SqlState::UNIQUE_VIOLATION, SqlState::LOCK_NOT_AVAILABLE].contains(code) => {
                 PublishError::Busy { schema: self.schema.clone() }
             }
@@ -167,16 +166,19 @@ impl Database {
         self.run(&format!("BEGIN ISOLATION LEVEL READ COMMITTED; {settings}")).await
     }
 
-    pub(super) async fn transaction(&self, statements: &str) -> Result<(), PublishError> {
-        self.in_transaction(self.run(statements)).await
-    }
-
-    pub(super) async fn in_transaction(
+    /// Executes statements in a transaction of their own, which stores the `next` state if there is one.
+    pub(super) async fn transaction(
         &self,
-        work: impl Future<Output = Result<(), PublishError>>,
+        next: Option<&mut TargetState>,
+        statements: &str,
     ) -> Result<(), PublishError> {
         self.start().await?;
-        match work.await {
+        let advanced = match next {
+            Some(next) => self.advance(next).await,
+            None => Ok(()),
+        };
+        let done = if advanced.is_ok() { self.run(statements).await } else { advanced };
+        match done {
             Ok(()) => self.run("COMMIT").await.map_err(PublishError::of_statement),
             Err(error) => Err(self.give_up(error).await),
         }

@@ -92,31 +92,29 @@ impl Sides<'_> {
         let read = table.clone();
         let digest = self.read(move |moment, publication, _| Ok(sides::digest(moment, publication, &read)?)).await?;
         next.digests.extend(digest.map(|digest| (name.into(), digest)));
-        let (mut after, mut is_clean, mut is_empty) = (None, replaces, true);
-        while !is_clean {
-            let (keys, following) = database.page_of_keys(table, after.as_deref()).await?;
+        let (mut page_after, mut is_empty) = ((!replaces).then_some(None), true);
+        while let Some(after) = page_after {
+            let (keys, next_key) = database.page_of_keys(table, after.as_deref()).await?;
             is_empty &= keys.is_empty();
             let extra = self.read(move |moment, publication, state| Ok(extra(moment, publication, state, name, keys)?));
             database.delete_keys(next, table, table.key, &extra.await?).await?;
-            after = following;
-            is_clean = after.is_none();
+            page_after = next_key.map(Some);
         }
         let place = if replaces { sql::shadow_name(name) } else { name.into() };
-        let (mut written, mut after, mut is_end) = (0, None::<Vec<SqlValue>>, false);
-        while !is_end {
+        let (mut written, mut page_after) = (0, Some(None::<Vec<SqlValue>>));
+        while let Some(after) = page_after {
             let page = self.read(move |moment, publication, state| {
                 let Some(table) = publication.table(name) else { return Ok((Vec::new(), None)) };
                 let published = PublishedRows { table, publication, state };
                 let (rows, next) = published.page(moment, after.as_deref())?;
                 Ok((rows.iter().map(|row| published.convert(row)).collect(), next))
             });
-            let (rows, following) = page.await?;
+            let (rows, next_key) = page.await?;
             written += rows.len() as u64;
             if !is_empty || !database.copy(table, &place, &rows).await? {
                 database.upsert(next, table, &place, &rows).await?;
             }
-            is_end = following.is_none();
-            after = following;
+            page_after = next_key.map(Some);
         }
         Ok(written)
     }

@@ -108,13 +108,10 @@ pub async fn publish(
                 let target = progress.target;
                 progress = PublishProgress { target, position, published_at: Some(now), ..PublishProgress::default() };
             }
-            progress = PublishProgress {
-                refused: report.refused,
-                refused_rows: report.refused_rows,
-                left_behind: report.left_behind,
-                proof: state.proof,
-                ..progress
-            };
+            progress.refused = report.refused;
+            progress.refused_rows = report.refused_rows;
+            progress.left_behind = report.left_behind;
+            progress.proof = state.proof;
         }
         if let Some(why) = last_error {
             progress = progress.failed(why, now);

@@ -31,7 +31,7 @@ impl Sides<'_> {
         let owed = self.state.owed.clone();
         self.owe_what_was_refilled().await?;
         for (name, _) in existing.iter().filter(|(_, table)| table.is_left_behind && table.users.is_empty()) {
-            match database.transaction(&format!("DROP TABLE {}", sql::qualified(&database.schema, name))).await {
+            match database.transaction(None, &format!("DROP TABLE {}", sql::qualified(&database.schema, name))).await {
                 // Something that is not a view needs it, or it has another owner: it is named as left behind.
                 Err(error) if error.is_refusal() => {}
                 done => done?,
@@ -65,13 +65,7 @@ impl Sides<'_> {
                 Some(there) if replaces && there.has_row_security => {
                     Err(PublishError::RowSecurity { schema: database.schema.clone(), table: name })
                 }
-                Some(_) if !statements.is_empty() => {
-                    let change = async {
-                        database.advance(&mut next).await?;
-                        database.run(&statements).await
-                    };
-                    database.in_transaction(change).await
-                }
+                Some(_) if !statements.is_empty() => database.transaction(Some(&mut next), &statements).await,
                 _ => Ok(()),
             };
             match done {
@@ -135,11 +129,7 @@ impl Sides<'_> {
             let there = existing.get(table.name).map_or(&[][..], |there| &there.indexes);
             let statements = sql::appearance(&database.schema, table, there);
             let mut next = self.state.clone();
-            let make = async {
-                database.advance(&mut next).await?;
-                database.run(&statements).await
-            };
-            let done = database.in_transaction(make).await;
+            let done = database.transaction(Some(&mut next), &statements).await;
             if done.is_ok() {
                 self.state = next;
             }
@@ -194,7 +184,7 @@ impl Database {
         let references =
             format!("SELECT 'x'::text FROM pg_catalog.pg_constraint WHERE confrelid = {of_table}::regclass");
         if self.query(&references, &[]).await?.is_empty() {
-            match self.transaction(&format!("{quiet}; DELETE FROM ONLY {place}")).await {
+            match self.transaction(None, &format!("{quiet}; DELETE FROM ONLY {place}")).await {
                 Err(error) if error.is_refusal() => {}
                 done => return done,
             }
@@ -204,6 +194,6 @@ impl Database {
             "{quiet}; ALTER TABLE ONLY {place} ALTER COLUMN {optional} DROP NOT NULL; \
              UPDATE ONLY {place} SET {nulls} = NULL WHERE {has_values} IS NOT NULL"
         );
-        self.transaction(&update).await
+        self.transaction(None, &update).await
     }
 }

@@ -52,11 +52,10 @@ impl Sides<'_> {
     }
 
     /// Reads the mirror in one snapshot, while its columns are those that are published.
-    pub(super) async fn read<T, F>(&self, read: F) -> Result<T, PublishError>
-    where
-        T: Send + 'static,
-        F: FnOnce(&Moment<'_>, &Publication, &TargetState) -> Result<T, PublishError> + Send + 'static,
-    {
+    pub(super) async fn read<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&Moment<'_>, &Publication, &TargetState) -> Result<T, PublishError> + Send + 'static,
+    ) -> Result<T, PublishError> {
         let (publication, state) = (self.publication.clone(), self.state.clone());
         let read = move |moment: &Moment<'_>| {
             expect_layout(moment, publication.layout.version)?;
@@ -74,27 +73,24 @@ pub(super) struct PublishedMirror {
 
 impl PublishedMirror {
     pub(super) async fn open(path: &Path) -> Result<PublishedMirror, PublishError> {
-        let path = path.to_path_buf();
-        let opened = path.clone();
+        let (path, opened) = (path.to_path_buf(), path.to_path_buf());
         let source = blocking(move || Reader::open(&opened)).await??;
         Ok(PublishedMirror { source: Arc::new(Mutex::new(source)), path })
     }
 
-    pub(super) async fn moment<T, F>(&self, read: F) -> Result<T, PublishError>
-    where
-        T: Send + 'static,
-        F: FnOnce(&Moment<'_>) -> Result<T, PublishError> + Send + 'static,
-    {
+    pub(super) async fn moment<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&Moment<'_>) -> Result<T, PublishError> + Send + 'static,
+    ) -> Result<T, PublishError> {
         let source = self.source.clone();
         blocking(move || source.lock().unwrap_or_else(PoisonError::into_inner).moment(read)).await?
     }
 
     /// Writes to the mirror, concurrently with its writer.
-    pub(super) async fn note<T, F>(&self, write: F) -> Result<T, PublishError>
-    where
-        T: Send + 'static,
-        F: FnOnce(&MirrorTx<'_>) -> Result<T, StoreError> + Send + 'static,
-    {
+    pub(super) async fn note<T: Send + 'static>(
+        &self,
+        write: impl FnOnce(&MirrorTx<'_>) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, PublishError> {
         let path = self.path.clone();
         Ok(blocking(move || write_beside(&path, write)).await??)
     }

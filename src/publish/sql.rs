@@ -99,23 +99,19 @@ pub(super) fn index_form(index: &[&str]) -> String {
 
 /// Makes the comments of a table, and the indexes that are not `there`, unless a column of them is excluded.
 pub(super) fn appearance(schema: &str, table: &PublishedTable, there: &[String]) -> String {
-    let has_columns = |index: &[&str]| index.iter().all(|column| table.place(column).is_some());
-    let missing = table.indexes.iter().filter(|index| has_columns(index) && !there.contains(&index_form(index)));
-    let indexes = missing.map(|index| {
-        let columns = joined(index.iter().map(|column| ident(column)), ", ");
-        format!("CREATE INDEX ON {} ({columns})", qualified(schema, table.name))
-    });
-    comments(schema, table) + &joined(indexes, ";")
-}
-
-fn comments(schema: &str, table: &PublishedTable) -> String {
     let name = qualified(schema, table.name);
     let mut out = format!("COMMENT ON TABLE {name} IS {};\n", literal(table.about));
     for column in &table.columns {
         let comment = column.comment.as_deref().map_or("NULL".into(), literal);
         out.push_str(&format!("COMMENT ON COLUMN {name}.{} IS {comment};\n", ident(&column.name)));
     }
-    out
+    let has_columns = |index: &[&str]| index.iter().all(|column| table.place(column).is_some());
+    let missing = table.indexes.iter().filter(|index| has_columns(index) && !there.contains(&index_form(index)));
+    let indexes = missing.map(|index| {
+        let columns = joined(index.iter().map(|column| ident(column)), ", ");
+        format!("CREATE INDEX ON {name} ({columns})")
+    });
+    out + &joined(indexes, ";")
 }
 
 /// Adds columns that a new table carries over from the old one, and copies their values by key.

@@ -31,9 +31,7 @@ pub(super) struct TargetState {
     /// Digests of what tables show and changed records do not tell, by table, and of the input for comments and indexes; and up
     /// to where the history was pruned.
     pub(super) digests: BTreeMap<String, String>,
-    /// The tables that are not known to be equal: everything is to be loaded, a column was added, a small table changed, or
-    /// the database refused something. It is stored in the transaction that makes it so, and only that of a load ends it.
-    /// Of tables that are not published, the rows are to be removed.
+    /// The tables that are not known to be equal, and those that are not published and may have rows.
     pub(super) owed: BTreeSet<String>,
     /// The rows that the database refuses, by table: the name of each, and why.
     pub(super) refused: BTreeMap<String, BTreeMap<String, String>>,

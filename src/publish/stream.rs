@@ -182,16 +182,15 @@ impl MirrorStream {
         for table in publication.tables.iter().filter(is_sent) {
             lines.schema(table, true)?;
             let published = PublishedRows { table, publication, state };
-            let (mut after, mut is_end) = (None::<Vec<SqlValue>>, !table.is_chosen);
-            while !is_end {
+            let mut page_after = table.is_chosen.then_some(None::<Vec<SqlValue>>);
+            while let Some(after) = page_after {
                 let (rows, next) = self.source.moment(|moment| {
                     expect_layout(moment, publication.layout.version)?;
                     reached.continues(moment)?;
                     published.page(moment, after.as_deref()).map_err(PublishError::from)
                 })?;
                 lines.rows(&published, &rows)?;
-                is_end = next.is_none();
-                after = next;
+                page_after = next.map(Some);
             }
         }
         self.small.clear();

@@ -31,8 +31,8 @@ const REACH: Duration = Duration::from_secs(10);
 /// The validated target of publishing. `Debug` shows no password, as that of the driver's configuration does not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublishUrl {
-    /// Each server of the URL, and its place.
-    servers: Vec<(Config, String)>,
+    /// Each server of the URL.
+    servers: Vec<Config>,
     /// PEM certificates of a private authority.
     authority: Option<PathBuf>,
     /// Host, port and database of each.
@@ -53,39 +53,34 @@ impl PublishUrl {
             let why = "`@`, `/` and `?` in a user name, password or parameter are written `%40`, `%2F` and `%3F`";
             return Err(wrong(why.into()));
         }
-        let configs =
+        let mut servers =
             one_of_each_host(&rest).iter().map(|url| config(url).map_err(wrong)).collect::<Result<Vec<_>, _>>()?;
-        let mode = mode.unwrap_or(if configs.iter().all(is_local) { SslMode::Disable } else { SslMode::Require });
-        let servers = configs.into_iter().map(|mut config| {
-            config.ssl_mode(mode);
-            let place = place(&config);
-            (config, place)
-        });
-        let servers: Vec<(Config, String)> = servers.collect();
-        let places: Vec<&str> = servers.iter().map(|(_, place)| place.as_str()).collect();
+        let mode = mode.unwrap_or(if servers.iter().all(is_local) { SslMode::Disable } else { SslMode::Require });
+        servers.iter_mut().for_each(|server| _ = server.ssl_mode(mode));
+        let places: Vec<String> = servers.iter().map(place).collect();
         Ok(PublishUrl { place: places.join(" or "), servers, authority })
     }
 
     /// Connects to the first server that can be used. Returns a session, its driver, which ends with it, and the place.
     pub(super) async fn connect(&self) -> Result<(Client, JoinHandle<()>, String), PublishError> {
         let mut last = PublishError::no_answer("connect", &self.place, "the URL names no server");
-        for (config, place) in &self.servers {
-            let (limit, mut config) = (config.get_connect_timeout().copied().unwrap_or(CONNECT), config.clone());
+        for config in &self.servers {
+            let (place, mut config) = (place(config), config.clone());
+            let limit = config.get_connect_timeout().copied().unwrap_or(CONNECT);
             config.connect_timeout(limit.min(REACH));
             // Hosts that stay together are tried one after the other.
             let hosts = config.get_hosts().len().max(config.get_hostaddrs().len());
             let limit = limit.saturating_mul(u32::try_from(hosts).unwrap_or(1).max(1));
             let connected = match config.get_ssl_mode() {
                 SslMode::Disable => tokio::time::timeout(limit, begin(&config, NoTls)).await,
-                _ => {
-                    let tls = MakeRustlsConnect::new(self.tls()?);
-                    tokio::time::timeout(limit, begin(&config, tls)).await
-                }
+                _ => tokio::time::timeout(limit, begin(&config, MakeRustlsConnect::new(self.tls()?))).await,
             };
             last = match connected {
-                Ok(Ok((client, driver))) => return Ok((client, driver, place.clone())),
-                Ok(Err(error)) => PublishError::of("connect", place, &error),
-                Err(_) => PublishError::no_answer("connect", place, &format!("no answer within {} s", limit.as_secs())),
+                Ok(Ok((client, driver))) => return Ok((client, driver, place)),
+                Ok(Err(error)) => PublishError::of("connect", &place, &error),
+                Err(_) => {
+                    PublishError::no_answer("connect", &place, &format!("no answer within {} s", limit.as_secs()))
+                }
             };
         }
         Err(last)
@@ -97,9 +92,8 @@ impl PublishUrl {
             let wrong = |why: String| PublishError::Url {
                 reason: format!("the certificates in {} cannot be used: {why}", path.display()),
             };
-            let found = CertificateDer::pem_file_iter(path).map_err(|error| wrong(error.to_string()))?;
-            for certificate in found {
-                let certificate = certificate.map_err(|error| wrong(error.to_string()))?;
+            let found = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+            for certificate in found.map_err(|error| wrong(error.to_string()))? {
                 roots.add(certificate).map_err(|error| wrong(error.to_string()))?;
             }
             if roots.is_empty() {
@@ -224,12 +218,12 @@ mod tests {
             ("postgres://u:s3cret@10.0.0.7/crm", SslMode::Require),
         ] {
             let read = read(url).unwrap();
-            assert_eq!(read.servers[0].0.get_ssl_mode(), mode, "{url}");
+            assert_eq!(read.servers[0].get_ssl_mode(), mode, "{url}");
             assert!(!format!("{read:?}{}", read.place).contains("s3cret"), "{url}");
         }
         let read = read("postgres://u:p@h:6543/d?sslrootcert=%2Fetc%2Fca.pem&application_name=x").unwrap();
         assert_eq!(read.authority, Some("/etc/ca.pem".into()));
-        assert_eq!((read.place.as_str(), read.servers[0].0.get_application_name()), ("h:6543/d", Some("x")));
+        assert_eq!((read.place.as_str(), read.servers[0].get_application_name()), ("h:6543/d", Some("x")));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::app::{Mirror, MirrorSettings};
 use crate::cli::ui::rows::{self, RowFormat};
 use crate::cli::verbs::{edit, sync};
 use crate::cli::{Failure, Global, identity, logging, output, session};
-use crate::config::Sources;
+use crate::config::{Config, Sources};
 use crate::daemon::{self, DaemonSignals, StopSignals};
 use crate::exit::Exit;
 use crate::format;
@@ -137,17 +137,17 @@ async fn steps(path: &Path, running: &SandboxServer) -> Result<(), Failure> {
         running.base_url,
         sandbox.with_world(|world| world.definitions.len()),
     ))?;
-    let settings = MirrorSettings::load(&sources(path, running))?;
+    let settings = MirrorSettings::new(Config::load(&sources(path, running))?)?;
     // The steps report what happens; log lines in between would repeat it.
     let mirror = Mirror::open(settings, Arc::new(SystemClock), Arc::new(Silent)).await?;
     let mut run = async |title: &str, job: &Job| -> Result<(), Failure> {
-        let ran = session::run_until_stopped(&mirror, job, "demo", &mut signals).await?;
+        let (summary, found) = session::run_until_stopped(&mirror, job, "demo", &mut signals).await?;
         let text = match job.kind {
-            JobKind::Verify => sync::found_text(&ran.summary, &ran.findings, job.repair),
-            _ => ran.summary.text(Instant::system_now()),
+            JobKind::Verify => sync::found_text(&summary, &found, job.repair),
+            _ => summary.text(Instant::system_now()),
         };
         output::text(&format!("\n{title}\n{text}"))?;
-        match ran.summary.outcome {
+        match summary.outcome {
             RunOutcome::Done => Ok(()),
             _ => Err(Failure::new(Exit::Paused, "the demo was stopped")),
         }

@@ -97,26 +97,19 @@ fn removals(object: &ObjectStatus, config: &Config) -> Vec<Episode> {
     found
 }
 
-fn publishing(
-    PublishLag { seconds, progress: copy, .. }: &PublishLag,
-    config: &Config,
-    now: Instant,
-) -> impl Iterator<Item = Episode> {
+fn publishing(lag: &PublishLag, config: &Config, now: Instant) -> impl Iterator<Item = Episode> {
+    let PublishLag { seconds, progress: copy, .. } = lag;
     let (late, count) = (format::duration(Duration::from_secs(*seconds)), format::count(copy.proof.differences));
     let since = copy.unproven_since().filter(|since| now.since(*since) > UNCOMPARED);
     let is_known = *seconds > BEHIND || copy.proof.differences > 0 || copy.refused > 0;
     let unproven = since.map_or(String::new(), format::moment);
+    let unproven = format!("the published copy is not proven equal since {unproven}");
     let differs = format!("the published copy differs from the mirror in {count} values");
     let faults = [
         ("behind", *seconds > BEHIND, format!("the published copy is {late} behind"), "publish"),
         ("differs", copy.proof.differences > 0, differs, "publish --verify --repair"),
         ("refused", copy.refused > 0, format!("PostgreSQL refuses {} rows", format::count(copy.refused)), "status"),
-        (
-            "unproven",
-            since.is_some() && !is_known,
-            format!("the published copy is not proven equal since {unproven}"),
-            "publish --verify",
-        ),
+        ("unproven", since.is_some() && !is_known, unproven, "publish --verify"),
     ];
     faults
         .into_iter()

@@ -7,10 +7,6 @@
 //! A loopback address can be reached by every user of the machine, and by every web page in a browser on it. Three
 //! things keep web pages out: the Host must be a name of this machine or an address (else a foreign name that resolves
 //! to it could read the answers), the browser must not mark a request cross-site, and no request can change anything.
-//!
-//! # Invariants
-//! - There are at most [`MAX_CONNECTIONS`] connections, and at most [`SHARE`] of an address. None lives longer than
-//!   [`LIFE`] and what it then takes to answer.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -27,7 +23,7 @@ const MAX_CONNECTIONS: usize = 64;
 /// The maximum number of connections of an address. All of this machine count as one.
 const SHARE: usize = 16;
 
-/// How long a connection may live. A browser and a probe open another one.
+/// How long a connection may live, and after that only to answer. A browser and a probe open another one.
 pub(super) const LIFE: Duration = Duration::from_secs(600);
 
 pub(super) fn is_allowed(from: IpAddr, allowed: &[Network]) -> bool {

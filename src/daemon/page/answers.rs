@@ -1,7 +1,7 @@
 //! The HTTP answers of the status page: its files, and the part of the status that every user of the machine may see.
 
 use axum::Router;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::request::Parts;
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -13,51 +13,43 @@ use crate::daemon::metrics;
 
 const PATHS: &str = "GET /, /status, /metrics, /healthz, /readyz";
 
-#[derive(Clone)]
-struct PageState {
-    control: Control,
-    served: ServedAt,
-}
-
 pub(super) fn router(control: Control, served: ServedAt) -> Router {
-    Router::new().fallback(answered).with_state(PageState { control, served })
+    Router::new().fallback(move |request| answered(control, served, request))
 }
 
-async fn answered(State(state): State<PageState>, request: Request) -> Response {
+async fn answered(control: Control, served: ServedAt, request: Request) -> Response {
     // A request body is never read.
     let (head, _) = request.into_parts();
-    let mut response = state.answer(&head).await.into_response();
+    let mut response = content(&control, served, &head).await.into_response();
     for (name, value) in HEADERS {
         response.headers_mut().insert(HeaderName::from_static(name), HeaderValue::from_static(value));
     }
     response
 }
 
-impl PageState {
-    async fn answer(&self, head: &Parts) -> Result<Response, Problem> {
-        host_check(&head.uri, &head.headers, self.served).map_err(|refusal| {
-            let hint = format!("use http://127.0.0.1:{0}/ and http://localhost:{0}/", self.served.at.port());
-            problem(StatusCode::FORBIDDEN, refusal, Some(&hint))
-        })?;
-        if head.method != Method::GET && head.method != Method::HEAD {
-            let refusal = problem(StatusCode::METHOD_NOT_ALLOWED, "the status page is read-only", Some(PATHS));
-            return Ok(([(header::ALLOW, "GET, HEAD")], refusal).into_response());
+async fn content(control: &Control, served: ServedAt, head: &Parts) -> Result<Response, Problem> {
+    host_check(&head.uri, &head.headers, served).map_err(|refusal| {
+        let hint = format!("use http://127.0.0.1:{0}/ and http://localhost:{0}/", served.at.port());
+        problem(StatusCode::FORBIDDEN, refusal, Some(&hint))
+    })?;
+    if head.method != Method::GET && head.method != Method::HEAD {
+        let refusal = problem(StatusCode::METHOD_NOT_ALLOWED, "the status page is read-only", Some(PATHS));
+        return Ok(([(header::ALLOW, "GET, HEAD")], refusal).into_response());
+    }
+    let path = head.uri.path();
+    if let Some((_, kind, content)) = PARTS.iter().find(|(name, ..)| *name == path) {
+        return Ok(with_type(kind, *content));
+    }
+    match path {
+        "/healthz" => metrics::health(control).await,
+        "/metrics" => metrics::metrics(control).await,
+        "/readyz" => Ok(metrics::readiness(control).await),
+        "/status" => {
+            let unreadable = |error: String| problem(StatusCode::INTERNAL_SERVER_ERROR, &error, None);
+            let status = control.status().await.map_err(unreadable)?;
+            Ok(answer(StatusCode::OK, &status.without_service_messages()))
         }
-        let path = head.uri.path();
-        if let Some((_, kind, content)) = PARTS.iter().find(|(name, ..)| *name == path) {
-            return Ok(with_type(kind, *content));
-        }
-        match path {
-            "/healthz" => metrics::health(&self.control).await,
-            "/metrics" => metrics::metrics(&self.control).await,
-            "/readyz" => Ok(metrics::readiness(&self.control).await),
-            "/status" => {
-                let unreadable = |error: String| problem(StatusCode::INTERNAL_SERVER_ERROR, &error, None);
-                let status = self.control.status().await.map_err(unreadable)?;
-                Ok(answer(StatusCode::OK, &status.without_service_messages()))
-            }
-            _ => Err(problem(StatusCode::NOT_FOUND, "unknown path", Some(PATHS))),
-        }
+        _ => Err(problem(StatusCode::NOT_FOUND, "unknown path", Some(PATHS))),
     }
 }
 

@@ -49,14 +49,11 @@ async fn listen(wanted: SocketAddr) -> (TcpListener, SocketAddr) {
                 tracing::info!("The status page is at http://{at}/");
                 return (listener, at);
             }
-            Err(error) if !is_known => {
-                is_known = true;
-                tracing::error!(
-                    "The status page is not served: could not listen on {wanted}: {error}; retrying. Set another port in \
-                     `daemon.http`, or `off`, and restart"
-                );
-            }
-            Err(_) => {}
+            Err(_) if std::mem::replace(&mut is_known, true) => {}
+            Err(error) => tracing::error!(
+                "The status page is not served: could not listen on {wanted}: {error}; retrying. Set another port in \
+                 `daemon.http`, or `off`, and restart"
+            ),
         }
         tokio::time::sleep(RETRY_AFTER).await;
     }
