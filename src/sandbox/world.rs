@@ -57,7 +57,7 @@ impl World {
     pub fn new(now: Instant) -> World {
         World {
             now,
-            tables: Resource::ALL.map(|r| (r, WorldTable::new())).into(),
+            tables: Resource::ALL.map(|r| (r, WorldTable::default())).into(),
             definitions: Vec::new(),
             born: 0,
             changes: 0,
@@ -138,7 +138,7 @@ impl World {
     }
 
     pub fn count(&self, resource: Resource) -> usize {
-        self.table(resource).len()
+        self.table(resource).records.len()
     }
 
     pub fn etag(&self, object: Object, id: &str) -> Option<String> {
@@ -158,7 +158,7 @@ impl World {
     }
 
     pub(crate) fn table_mut(&mut self, resource: Resource) -> &mut WorldTable {
-        self.tables.entry(resource).or_insert_with(WorldTable::new)
+        self.tables.entry(resource).or_default()
     }
 
     pub(crate) fn active(&self, object: Object, key: &str) -> Option<&CustomDefinition> {
