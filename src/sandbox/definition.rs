@@ -89,7 +89,7 @@ impl CustomDefinition {
             writable: true,
             filterable: true,
             sortable: false,
-            allowed_operators: data_type.ops().iter().map(|op| op.as_str().to_string()).collect(),
+            allowed_operators: data_type.ops().iter().map(|op| op.into_str().to_string()).collect(),
             options: Vec::new(),
             extra: Map::new(),
         }
@@ -109,10 +109,9 @@ impl CustomDefinition {
     }
 
     /// Sets the filter operators; without any, the field is not filterable.
-    pub fn operators(mut self, operators: &[Op]) -> CustomDefinition {
-        self.allowed_operators = operators.iter().map(|op| op.as_str().to_string()).collect();
-        self.filterable = !operators.is_empty();
-        self
+    pub fn operators(self, operators: &[Op]) -> CustomDefinition {
+        let allowed_operators = operators.iter().map(|op| op.into_str().to_string()).collect();
+        CustomDefinition { allowed_operators, filterable: !operators.is_empty(), ..self }
     }
 
     pub fn id(mut self, id: &str) -> CustomDefinition {

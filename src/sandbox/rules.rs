@@ -193,7 +193,7 @@ impl Condition {
                 // Reference, *Custom values*, rule 3.
                 let is_allowed = definition.filterable
                     && definition.kind().ops().contains(&op)
-                    && definition.allowed_operators.iter().any(|name| name == op.as_str());
+                    && definition.allowed_operators.iter().any(|name| name == op.into_str());
                 (custom_name(&definition.id), definition.kind(), is_allowed)
             }
             None => {
@@ -202,7 +202,7 @@ impl Condition {
             }
         };
         if !is_allowed {
-            return Err(format!("cannot use the operator {} on `{field}`", op.as_str()));
+            return Err(format!("cannot use the operator {} on `{field}`", op.into_str()));
         }
         let mut values: Vec<String> = match op {
             Op::In | Op::HasAny => value.split(',').map(String::from).collect(),

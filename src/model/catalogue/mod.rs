@@ -158,7 +158,7 @@ impl Resource {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
-#[strum(serialize_all = "lowercase")]
+#[strum(serialize_all = "lowercase", const_into_str)]
 pub enum FieldKind {
     Id,
     Text,
@@ -184,10 +184,6 @@ pub enum FieldKind {
 }
 
 impl FieldKind {
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
-
     pub const fn has_num(self) -> bool {
         matches!(self, FieldKind::Value { num: true })
     }
@@ -268,7 +264,7 @@ fn column(wire: &str) -> String {
 /// A filter operator (reference, *List query conventions*). Its text is its name in a query string and in
 /// `allowedOperators`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, EnumString, IntoStaticStr)]
-#[strum(serialize_all = "camelCase")]
+#[strum(serialize_all = "camelCase", const_into_str)]
 pub enum Op {
     Eq,
     Gt,
@@ -281,12 +277,6 @@ pub enum Op {
     Contains,
     /// Missing (`true`) or present (`false`).
     IsNull,
-}
-
-impl Op {
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
 }
 
 /// The operators of a kind of field, in the order of the reference.
