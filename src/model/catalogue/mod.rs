@@ -229,19 +229,16 @@ impl Field {
         Field::new(wire, kind, FieldProjection::Detail, about)
     }
 
-    const fn filter(mut self, ops: &'static [Op]) -> Field {
-        self.filter = ops;
-        self
+    const fn filter(self, filter: &'static [Op]) -> Field {
+        Field { filter, ..self }
     }
 
-    const fn sortable(mut self) -> Field {
-        self.sortable = true;
-        self
+    const fn sortable(self) -> Field {
+        Field { sortable: true, ..self }
     }
 
-    const fn writable(mut self) -> Field {
-        self.writable = true;
-        self
+    const fn writable(self) -> Field {
+        Field { writable: true, ..self }
     }
 
     /// The name in `filter[…]`: the last part of the wire name (`country`, not `location.country`).
