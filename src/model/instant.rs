@@ -96,7 +96,6 @@ impl Instant {
         Instant::EPOCH.shifted(SignedDuration::from_micros(micros))
     }
 
-    /// The instant that many seconds after the epoch; `None` outside the years 1 to 9999.
     pub fn from_secs(secs: i64) -> Option<Instant> {
         Instant::EPOCH.shifted(SignedDuration::from_secs(secs))
     }

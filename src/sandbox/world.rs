@@ -354,7 +354,6 @@ impl Fields<'_> {
         self.redefine(object, key, |d| d.status = "ACTIVE".into())
     }
 
-    /// Removes a field without a trace: no list contains it, and no record has its values.
     pub fn undefine(&mut self, object: Object, key: &str) -> bool {
         let id = self.world.defined(object, key).map(|definition| definition.id.clone());
         id.is_some_and(|id| self.world.remove(Resource::CustomFields, &id))

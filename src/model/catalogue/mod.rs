@@ -151,7 +151,6 @@ impl Resource {
         }
     }
 
-    /// The field that `filter[name]` refers to.
     pub fn filter_field(self, name: &str) -> Option<&'static Field> {
         self.fields().iter().find(|field| !field.filter.is_empty() && field.filter_name() == name)
     }
