@@ -226,7 +226,7 @@ async fn seed(path: &Path, world: &World) -> Outcome<()> {
         .await?;
     let layout = store.layout();
     let page = decode::page(Resource::Contacts, list(world, Resource::Contacts).as_bytes(), &layout)?;
-    let asked = RequestStamp::new(asked_at, store.requests.begin());
+    let asked = RequestStamp { at: asked_at.into(), order: store.requests.begin() };
     let mut details = Vec::new();
     for id in world.ids(Resource::Contacts) {
         let text = world.detail_text(Object::Contact, &id).ok_or("a contact without detail")?;

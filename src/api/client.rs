@@ -192,7 +192,7 @@ impl Client {
             let admitted = meter.admit(attempt).await;
             let refused = |refused| PatchError { why: ApiError::from(refused).after_tries(retries.made()), unanswered };
             let admission = admitted.map_err(refused)?;
-            let asked = RequestStamp::new(clock.reading(), admission.order.clone());
+            let asked = RequestStamp { at: clock.reading(), order: admission.order.clone() };
             let under_way = UnderWay::new(&**meter, admission);
             let HttpAttempt { outcome, hold, result } = transport.attempt(sent, &asked).await;
             under_way.settle(outcome).await;

@@ -198,7 +198,7 @@ impl ListQuery {
     }
 
     fn not_filterable(self, field: &str, op: Op) -> ListQuery {
-        let rule = format!("{} cannot be filtered by {field} with {}", self.resource, op.as_str());
+        let rule = format!("{} cannot be filtered by {field} with {}", self.resource, op.into_str());
         self.breaking(rule)
     }
 
@@ -210,7 +210,7 @@ impl ListQuery {
     }
 
     fn push(mut self, name: &str, op: Op, value: String) -> ListQuery {
-        let key = format!("filter[{name}][{}]", op.as_str());
+        let key = format!("filter[{name}][{}]", op.into_str());
         if self.predicates.iter().any(|(known, _)| *known == key) {
             return self.breaking(format!("{key} is already in the query"));
         }

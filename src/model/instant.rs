@@ -96,7 +96,6 @@ impl Instant {
         Instant::EPOCH.shifted(SignedDuration::from_micros(micros))
     }
 
-    /// The instant that many seconds after the epoch; `None` outside the years 1 to 9999.
     pub fn from_secs(secs: i64) -> Option<Instant> {
         Instant::EPOCH.shifted(SignedDuration::from_secs(secs))
     }
@@ -143,14 +142,12 @@ impl Instant {
 
     /// The text in the service's form: at least milliseconds, and as many digits as the instant needs.
     pub fn to_wire(self) -> String {
-        let nanos = self.0.subsec_nanosecond();
-        if nanos % 1_000_000 == 0 {
-            format!("{:.3}Z", self.0)
-        } else if nanos % 1000 == 0 {
-            format!("{:.6}Z", self.0)
-        } else {
-            format!("{:.9}Z", self.0)
-        }
+        let digits = match self.0.subsec_nanosecond() {
+            nanos if nanos % 1_000_000 == 0 => 3,
+            nanos if nanos % 1000 == 0 => 6,
+            _ => 9,
+        };
+        format!("{:.digits$}Z", self.0)
     }
 
     /// Parses an HTTP date in any of the three forms that a recipient must accept (RFC 9110, 5.6.7).
@@ -218,10 +215,8 @@ impl FromStr for Instant {
 impl Serialize for Instant {
     fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
         // As many digits as it has: a stored watermark must not lose precision.
-        match self.0.subsec_nanosecond() % 1000 {
-            0 => s.collect_str(self),
-            _ => s.serialize_str(&format!("{:.9}Z", self.0)),
-        }
+        let digits = if self.0.subsec_nanosecond() % 1000 == 0 { 6 } else { 9 };
+        s.collect_str(&format_args!("{:.digits$}Z", self.0))
     }
 }
 

@@ -46,10 +46,7 @@ impl Record {
     }
 
     pub const fn time(&self, field: TimeField) -> Option<Instant> {
-        match field {
-            TimeField::CreatedAt => self.created_at,
-            TimeField::UpdatedAt => self.updated_at,
-        }
+        field.pick(self.created_at, self.updated_at)
     }
 
     /// The text of a standard field, by its wire name.

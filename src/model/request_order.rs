@@ -51,12 +51,6 @@ pub struct RequestStamp {
     pub order: RequestOrder,
 }
 
-impl RequestStamp {
-    pub fn new(now: impl Into<ClockReading>, order: RequestOrder) -> RequestStamp {
-        RequestStamp { at: now.into(), order }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,5 +1,7 @@
 //! Ranges of records by a timestamp, which are counted on both sides, and how they are divided. Pure.
 
+use std::iter;
+
 use serde::{Deserialize, Serialize};
 
 use super::instant::Instant;
@@ -14,26 +16,24 @@ pub enum TimeField {
 }
 
 impl TimeField {
+    pub const fn pick<T: Copy>(self, created: T, updated: T) -> T {
+        match self {
+            TimeField::CreatedAt => created,
+            TimeField::UpdatedAt => updated,
+        }
+    }
+
     /// The column, which is also the text in `audits`.
     pub const fn column(self) -> &'static str {
-        match self {
-            TimeField::CreatedAt => "created_at",
-            TimeField::UpdatedAt => "updated_at",
-        }
+        self.pick("created_at", "updated_at")
     }
 
     pub const fn other(self) -> TimeField {
-        match self {
-            TimeField::CreatedAt => TimeField::UpdatedAt,
-            TimeField::UpdatedAt => TimeField::CreatedAt,
-        }
+        self.pick(TimeField::UpdatedAt, TimeField::CreatedAt)
     }
 
     pub const fn wire(self) -> &'static str {
-        match self {
-            TimeField::CreatedAt => "createdAt",
-            TimeField::UpdatedAt => "updatedAt",
-        }
+        self.pick("createdAt", "updatedAt")
     }
 }
 
@@ -52,10 +52,7 @@ pub enum TimeBounds {
 
 impl TimeBounds {
     pub const fn dates(self) -> (Option<Instant>, Option<Instant>) {
-        match self {
-            TimeBounds::Dated { from, to } => (from, to),
-            TimeBounds::Dateless | TimeBounds::Whole => (None, None),
-        }
+        if let TimeBounds::Dated { from, to } = self { (from, to) } else { (None, None) }
     }
 }
 
@@ -77,11 +74,7 @@ impl TimeRange {
 
     /// What orders ranges of one timestamp, the oldest first, and records without it last.
     pub const fn order(&self) -> (bool, Option<Instant>) {
-        match self.bounds {
-            TimeBounds::Dated { from, .. } => (false, from),
-            TimeBounds::Whole => (false, None),
-            TimeBounds::Dateless => (true, None),
-        }
+        (matches!(self.bounds, TimeBounds::Dateless), self.bounds.dates().0)
     }
 
     pub const fn dated(field: TimeField, from: Option<Instant>, to: Option<Instant>) -> TimeRange {
@@ -109,15 +102,10 @@ impl TimeRange {
 
     /// The ranges between these edges, open at both ends, and the one of records without the timestamp.
     pub fn between(field: TimeField, edges: &[Instant]) -> Vec<TimeRange> {
-        let mut ranges = Vec::with_capacity(edges.len() + 2);
-        let mut from = None;
-        for edge in edges {
-            ranges.push(TimeRange::dated(field, from, Some(*edge)));
-            from = Some(*edge);
-        }
-        ranges.push(TimeRange::dated(field, from, None));
-        ranges.push(TimeRange::of(field, TimeBounds::Dateless));
-        ranges
+        let edges = || edges.iter().copied().map(Some);
+        let bounds = iter::once(None).chain(edges()).zip(edges().chain([None]));
+        let dated = bounds.map(|(from, to)| TimeRange::dated(field, from, to));
+        dated.chain([TimeRange::of(field, TimeBounds::Dateless)]).collect()
     }
 
     /// The timestamp by which the range can be cut: the other one, once the range is of records that share the first.

@@ -81,7 +81,7 @@ pub(super) fn insert_row_without_fields(mirror: &std::path::Path) {
 }
 
 pub(super) fn stamp() -> RequestStamp {
-    RequestStamp::new(now(), RequestRegister::default().begin())
+    RequestStamp { at: now().into(), order: RequestRegister::default().begin() }
 }
 
 pub(super) fn answered(body: &str, etag: Option<&str>) -> ServiceAnswer {

@@ -74,7 +74,6 @@ pub(crate) fn answer(sandbox: &Sandbox, method: &str, path: &str, body: &[u8]) -
     Ok(json!({ "data": data }))
 }
 
-/// Creates an item, or changes it.
 fn set(world: &mut World, is_new: bool, item: Item) -> Result<Value, Answer> {
     let Item { object, id, mut fields } = item;
     let known = id.as_ref().and_then(|id| world.detail_json(object, id));

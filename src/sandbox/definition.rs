@@ -89,34 +89,30 @@ impl CustomDefinition {
             writable: true,
             filterable: true,
             sortable: false,
-            allowed_operators: data_type.ops().iter().map(|op| op.as_str().to_string()).collect(),
+            allowed_operators: data_type.ops().iter().map(|op| op.into_str().to_string()).collect(),
             options: Vec::new(),
             extra: Map::new(),
         }
     }
 
     /// Sets the options; an option without `value=label` is its own label.
-    pub fn options(mut self, options: &[&str]) -> CustomDefinition {
+    pub fn options(self, options: &[&str]) -> CustomDefinition {
         let parts = options.iter().map(|option| option.split_once('=').unwrap_or((option, option)));
         let choice = |(value, label): (&str, &str)| Choice { value: value.into(), label: Some(label.into()) };
-        self.options = parts.map(choice).collect();
-        self
+        CustomDefinition { options: parts.map(choice).collect(), ..self }
     }
 
-    pub fn of_type(mut self, name: &str) -> CustomDefinition {
-        self.data_type = name.to_string();
-        self
+    pub fn of_type(self, name: &str) -> CustomDefinition {
+        CustomDefinition { data_type: name.to_string(), ..self }
     }
 
     /// Sets the filter operators; without any, the field is not filterable.
-    pub fn operators(mut self, operators: &[Op]) -> CustomDefinition {
-        self.allowed_operators = operators.iter().map(|op| op.as_str().to_string()).collect();
-        self.filterable = !operators.is_empty();
-        self
+    pub fn operators(self, operators: &[Op]) -> CustomDefinition {
+        let allowed_operators = operators.iter().map(|op| op.into_str().to_string()).collect();
+        CustomDefinition { allowed_operators, filterable: !operators.is_empty(), ..self }
     }
 
-    pub fn id(mut self, id: &str) -> CustomDefinition {
-        self.id = id.to_string();
-        self
+    pub fn id(self, id: &str) -> CustomDefinition {
+        CustomDefinition { id: id.to_string(), ..self }
     }
 }

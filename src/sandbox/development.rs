@@ -60,23 +60,21 @@ pub fn churn_interval(rate: &str) -> Result<Duration, String> {
     let parts = rate.split_once('/').filter(|(_, unit)| ["s", "m", "h"].contains(unit));
     let interval =
         parts.and_then(|(number, unit)| duration(&format!("1{unit}")).ok()?.checked_div(number.parse().ok()?));
-    let interval = interval.filter(|interval| *interval >= Duration::from_micros(100));
-    interval
-        .ok_or_else(|| format!("`{rate}` must be a number per unit, such as 5/s, 30/m or 200/h, and at most 10000/s"))
+    let wrong = || format!("`{rate}` must be a number per unit, such as 5/s, 30/m or 200/h, and at most 10000/s");
+    interval.filter(|interval| *interval >= Duration::from_micros(100)).ok_or_else(wrong)
 }
 
-#[derive(Debug)]
-pub(crate) struct Churn {
+struct Churn {
     rng: Rng,
     count: u64,
 }
 
 impl Churn {
-    pub(crate) fn new(seed: u64) -> Churn {
+    fn new(seed: u64) -> Churn {
         Churn { rng: Rng::with_seed(seed ^ 0x00C0_FFEE), count: 0 }
     }
 
-    pub(crate) fn step(&mut self, world: &mut World) {
+    fn step(&mut self, world: &mut World) {
         self.count += 1;
         let object = if self.rng.u32(..10) < 8 { Object::Contact } else { Object::Company };
         let resource = object.resource();

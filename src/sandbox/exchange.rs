@@ -92,20 +92,14 @@ fn pair(part: &str) -> (String, String) {
 }
 
 fn route(path: &str) -> Route {
-    for resource in Resource::ALL {
-        let Some(rest) = path.strip_prefix(resource.path()) else {
-            continue;
-        };
-        if rest.is_empty() {
-            return Route::List(resource);
-        }
-        let id = rest.strip_prefix('/').filter(|id| !id.is_empty() && !id.contains('/'));
-        if let (Some(object), Some(id)) = (resource.object(), id) {
-            let id = percent_decode_str(id).decode_utf8_lossy();
-            return Route::One(object, id.into_owned());
-        }
+    let below = |resource: Resource| Some((resource, path.strip_prefix(resource.path())?));
+    let Some((resource, rest)) = Resource::ALL.into_iter().find_map(below) else { return Route::Unknown };
+    let id = rest.strip_prefix('/').filter(|id| !id.is_empty() && !id.contains('/'));
+    match (resource.object(), id) {
+        _ if rest.is_empty() => Route::List(resource),
+        (Some(object), Some(id)) => Route::One(object, percent_decode_str(id).decode_utf8_lossy().into_owned()),
+        _ => Route::Unknown,
     }
-    Route::Unknown
 }
 
 /// Whether the answer to a PATCH is a stored one.
@@ -155,7 +149,6 @@ impl Answer {
         self
     }
 
-    /// A record, by the source of its JSON.
     pub(crate) fn record(source: &str, etag: Option<&String>) -> Answer {
         let body = format!("{{\"data\":{source}}}");
         Answer { rows: 1, ..Answer::json(200, &body) }.with("etag", etag)

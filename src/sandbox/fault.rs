@@ -145,7 +145,6 @@ pub(crate) struct TakenFaults {
 }
 
 impl TakenFaults {
-    /// Where a fault belongs.
     pub(super) fn layer(&mut self, fault: &Fault) -> &mut Option<Fault> {
         match fault {
             Fault::Lag(_) | Fault::AsOf(_) | Fault::Hide(_) => &mut self.view,

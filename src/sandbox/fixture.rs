@@ -42,7 +42,6 @@ impl World {
     }
 }
 
-/// Adds one record in the form of a detail, or of a list item.
 fn load(world: &mut World, resource: Resource, source: &str) -> Result<(), String> {
     let record: Value = serde_json::from_str(source).map_err(|e| e.to_string())?;
     match record.as_object().ok_or("must be an object")?.get("id") {

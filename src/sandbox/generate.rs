@@ -158,7 +158,6 @@ impl Maker {
                 Some(choices[self.rng.usize(..choices.len())].to_string())
             }
             ("time", range) => self.time(range),
-            ("date", range) => self.time(range)?.split('T').next().map(String::from),
             ("day", of) => self.value(of)?.split('T').next().map(String::from),
             ("head", of) => self.value(of)?.split('/').next().map(String::from),
             ("tail", of) => self.value(of)?.split('/').nth(1).map(String::from),

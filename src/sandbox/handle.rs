@@ -2,8 +2,6 @@
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use crate::model::{Clock, Ru};
-
 use super::exchange::{Answer, IncomingRequest, Log, LoggedRequest, REPLAYED, RequestLine};
 use super::fault::{Fault, TakenFaults};
 use super::faults::Faults;
@@ -11,6 +9,7 @@ use super::keys::SCOPES;
 use super::service::{self, Memory, SandboxSettings};
 use super::state::{DevelopmentError, locked};
 use super::world::World;
+use crate::model::{Clock, Ru};
 
 type Hook = Box<dyn FnMut(&mut World, &RequestLine) + Send>;
 
@@ -130,12 +129,11 @@ impl Sandbox {
         }
         let replayed =
             answer.headers.iter().find(|(name, _)| *name == REPLAYED).map(|(_, replayed)| replayed == "true");
-        let ru = match (&faults.answer, replayed) {
+        let ru = match replayed {
             // The reference does not specify the cost of a failed request, nor that of a replayed PATCH.
-            (Some(Fault::ErrorAfterApply(_)), _) => Ru::ZERO,
-            _ if answer.status != 200 => Ru::ZERO,
-            (_, Some(_)) => Ru::PATCH,
-            (_, None) => Ru::GET,
+            _ if answer.status != 200 || matches!(faults.answer, Some(Fault::ErrorAfterApply(_))) => Ru::ZERO,
+            Some(_) => Ru::PATCH,
+            None => Ru::GET,
         };
         let answer = faults.deliver(answer);
         let status = answer.as_ref().map(|answer| answer.status);

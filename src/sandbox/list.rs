@@ -72,9 +72,7 @@ fn candidates<'a: 'q, 'q>(
     query: &'q ListRequest,
 ) -> Box<dyn Iterator<Item = &'a WorldRecord> + 'q> {
     if let Some(ids) = ids(query) {
-        let mut ids: Vec<&str> = ids.iter().map(String::as_str).collect();
-        ids.sort_unstable();
-        ids.dedup();
+        let ids: BTreeSet<&str> = ids.iter().map(String::as_str).collect();
         return Box::new(ids.into_iter().filter_map(|id| table.get(id).map(|record| &**record)));
     }
     for condition in &query.conditions {
@@ -96,7 +94,7 @@ fn ids(query: &ListRequest) -> Option<&[String]> {
 fn limits(query: &ListRequest, wire: &str) -> TimeLimits {
     let (mut low, mut high) = (None, None);
     for condition in query.conditions.iter().filter(|c| c.name == wire && !query.is_coarse) {
-        let Some(time) = condition.time() else { continue };
+        let Some(time) = condition.times.first().copied() else { continue };
         if matches!(condition.op, Op::Gt | Op::Gte | Op::Eq) {
             low = low.max(Some(time));
         }

@@ -32,7 +32,6 @@ mod server;
 mod service;
 mod state;
 mod table;
-mod values;
 mod world;
 
 pub use definition::{CustomDefinition, NewField};

@@ -38,10 +38,10 @@ pub(crate) fn record(
     };
     // In their order, by wire name, each with the source of its value: none of a group, whose members have entries of their own.
     let mut members: Vec<(Cow<'_, str>, Option<Cow<'_, str>>)> = Vec::new();
+    let mut groups: Vec<&str> = resource.object().map(|_| CUSTOM).into_iter().collect();
     for field in resource.fields().iter().filter(is_shown) {
-        if let Some((group, _)) = field.wire.split_once('.')
-            && members.iter().all(|(name, _)| name != group)
-        {
+        if let Some((group, _)) = field.wire.split_once('.').filter(|(group, _)| !groups.contains(group)) {
+            groups.push(group);
             members.push((group.into(), None));
         }
         members.push((field.wire.into(), Some(source(record.get(field.wire)))));
@@ -68,8 +68,8 @@ pub(crate) fn record(
         }
     }
     members.extend(related.into_iter().map(|(name, source)| (name.into(), Some(source.into()))));
-    let has_group = |name: &str| resource.object().is_some_and(|object| object.has_group(name));
-    let outside = members.iter().filter(|(name, _)| !name.split_once('.').is_some_and(|(group, _)| has_group(group)));
+    let is_inside = |name: &str| name.split_once('.').is_some_and(|(group, _)| groups.contains(&group));
+    let outside = members.iter().filter(|(name, _)| !is_inside(name));
     object(outside.map(|(name, source)| match source {
         Some(source) => (&**name, source.clone()),
         None => {
@@ -92,7 +92,7 @@ fn object<'m>(members: impl Iterator<Item = (&'m str, Cow<'m, str>)>) -> String 
     let mut out = String::from("{");
     for (name, source) in members {
         let comma = if out.len() > 1 { "," } else { "" };
-        out.extend([comma, &Value::from(name).to_string(), ":", &source]);
+        out.extend([comma, &serde_json::to_string(name).unwrap_or_default(), ":", &source]);
     }
     out + "}"
 }
@@ -117,7 +117,7 @@ impl World {
         self.detail_text(of, id).map(|text| serde_json::from_str(&text).unwrap_or_default())
     }
 
-    /// [`World::list_text`], parsed; null if Rust cannot parse it as JSON.
+    /// The same of [`World::list_text`].
     pub fn list_json(&self, resource: Resource, id: &str) -> Option<Value> {
         self.list_text(resource, id).map(|text| serde_json::from_str(&text).unwrap_or_default())
     }

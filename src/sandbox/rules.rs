@@ -12,6 +12,7 @@ use super::exchange::{Answer, RequestLine};
 use super::render;
 use super::table::{ValueName, WorldRecord, compare, custom_name, field, type_of};
 use super::world::World;
+use crate::model::ids::MAX_PREDICATE;
 use crate::model::{DataType, Field, Instant, Object, Op, Resource, decimal, field_value};
 
 #[derive(Clone, Debug)]
@@ -156,8 +157,6 @@ fn sort(resource: Resource, value: &str) -> Result<Vec<(&'static Field, bool)>, 
     Ok(order)
 }
 
-/// The maximum number of characters of a text predicate (*Limits*).
-pub(crate) const MAX_TEXT: usize = 320;
 const MEMBER_STATUS: [&str; 4] = ["ACTIVE", "INACTIVE", "SUSPENDED", "PENDING"];
 const DOMAIN: &str = "domain";
 
@@ -169,7 +168,7 @@ pub(crate) struct Condition {
     /// Of the type; one, unless the operator takes a list.
     pub(crate) values: Vec<String>,
     /// The timestamps that a record's time is compared with, parsed once: a list compares thousands.
-    times: Vec<Instant>,
+    pub(crate) times: Vec<Instant>,
 }
 
 impl Condition {
@@ -193,7 +192,7 @@ impl Condition {
                 // Reference, *Custom values*, rule 3.
                 let is_allowed = definition.filterable
                     && definition.kind().ops().contains(&op)
-                    && definition.allowed_operators.iter().any(|name| name == op.as_str());
+                    && definition.allowed_operators.iter().any(|name| name == op.into_str());
                 (custom_name(&definition.id), definition.kind(), is_allowed)
             }
             None => {
@@ -202,7 +201,7 @@ impl Condition {
             }
         };
         if !is_allowed {
-            return Err(format!("cannot use the operator {} on `{field}`", op.as_str()));
+            return Err(format!("cannot use the operator {} on `{field}`", op.into_str()));
         }
         let mut values: Vec<String> = match op {
             Op::In | Op::HasAny => value.split(',').map(String::from).collect(),
@@ -228,18 +227,13 @@ impl Condition {
         Ok(Condition::new(name, data_type, op, values))
     }
 
-    pub(crate) fn time(&self) -> Option<Instant> {
-        self.times.first().copied()
-    }
-
     /// A missing value meets only `isNull=true`.
     fn holds(&self, query: &ListRequest, record: &WorldRecord) -> bool {
         match self.op {
             Op::IsNull => record.get(&self.name).is_none() == (self.values[0] == "true"),
             Op::HasAny => {
-                let source = record.get(&self.name).map_or("[]", |source| &source.0);
-                let items: Vec<String> = serde_json::from_str(source).unwrap_or_default();
-                items.iter().any(|item| self.values.contains(item))
+                let items = record.get(&self.name).and_then(|source| field_value::multi_values(&source.0));
+                items.into_iter().flatten().any(|item| self.values.contains(&item))
             }
             Op::Contains => record.text(&self.name).is_some_and(|text| text.to_lowercase().contains(&self.values[0])),
             _ if self.data_type == DataType::DateTime => record.time(&self.name).is_some_and(|at| {
@@ -274,17 +268,15 @@ pub(crate) fn check(data_type: DataType, text: &str) -> Result<(), String> {
         DataType::Decimal => (decimal::is_plain(text), "a number"),
         DataType::DateTime => (text.parse::<Instant>().is_ok(), "an ISO timestamp with a timezone"),
         DataType::Date => (field_value::is_date(text), "a real date, YYYY-MM-DD"),
-        _ => ((1..=MAX_TEXT).contains(&text.chars().count()), "1 to 320 characters"),
+        _ => ((1..=MAX_PREDICATE).contains(&text.chars().count()), "1 to 320 characters"),
     };
     must(is_valid, wanted)
 }
 
 /// A company's host name: the given one, else that of its web site.
 fn host(record: &WorldRecord) -> Option<String> {
-    match record.text(DOMAIN) {
-        Some(domain) => Some(normalized(&domain)),
-        None => record.text("websiteUrl").and_then(|address| of_website(&address)),
-    }
+    let given = record.text(DOMAIN).map(|domain| normalized(&domain));
+    given.or_else(|| of_website(&record.text("websiteUrl")?))
 }
 
 fn normalized(host: &str) -> String {

@@ -4,17 +4,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::{Object, Resource};
-
 use super::exchange::{Answer, IncomingRequest, Log, REPLAYED, Route};
 use super::fault::{Fault, TakenFaults};
 use super::keys::{TenantKeys, require, scopes};
 use super::list::{self, Binding, PagePosition};
 use super::patch;
 use super::render::{self, RecordProjection};
-use super::rules::{ListRequest, MAX_TEXT};
+use super::rules::ListRequest;
 use super::state::{DevelopmentError, Standalone, locked};
 use super::world::World;
+use crate::model::ids::MAX_PREDICATE;
+use crate::model::{Object, Resource};
 
 /// The behaviour where the reference is open, or a test needs another; the default is a well-behaved service.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -107,7 +107,8 @@ impl Asked<'_> {
         let (scopes, asked, fault) = (self.scopes, &self.request.asked, self.faults.answer.as_ref());
         asked.check()?;
         let mut query = ListRequest::read(world, resource, asked, fault == Some(&Fault::CoarseTimes))?;
-        let is_long = |(name, value): &(String, String)| name.ends_with("[in]") && value.chars().count() > MAX_TEXT;
+        let is_long =
+            |(name, value): &(String, String)| name.ends_with("[in]") && value.chars().count() > MAX_PREDICATE;
         if memory.settings.limits_whole_lists && asked.query.iter().any(is_long) {
             return Err(Answer::refused(400, "A list of values must be 1 to 320 characters"));
         }

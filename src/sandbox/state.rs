@@ -60,7 +60,6 @@ impl From<DevelopmentError> for Answer {
 }
 
 impl Development {
-    /// The world that it begins with, at this time.
     pub(super) fn world(&self, now: Instant) -> Result<World, DevelopmentError> {
         match &self.origin {
             WorldOrigin::Generated { contacts, companies, nasty } => {
@@ -72,7 +71,6 @@ impl Development {
     }
 }
 
-/// What a standalone service keeps beside its world.
 pub(super) struct Standalone {
     pub(super) seed: u64,
     pub(super) clock: SandboxClock,

@@ -41,10 +41,6 @@ impl JsonSource {
             _ => Some(Cow::Borrowed(&self.0)),
         }
     }
-
-    pub(crate) fn time(&self) -> Option<Instant> {
-        self.text()?.parse().ok()
-    }
 }
 
 /// The order of two texts as values of a type; `None` if one of them is not of the type.
@@ -63,9 +59,7 @@ pub(crate) fn type_of(kind: FieldKind) -> DataType {
         FieldKind::Integer => DataType::Integer,
         FieldKind::Number => DataType::Decimal,
         FieldKind::Instant => DataType::DateTime,
-        FieldKind::Id | FieldKind::Text | FieldKind::Etag | FieldKind::Value { .. } | FieldKind::Json => {
-            DataType::ShortText
-        }
+        _ => DataType::ShortText,
     }
 }
 
@@ -105,7 +99,7 @@ impl WorldRecord {
     }
 
     pub(crate) fn time(&self, name: &str) -> Option<Instant> {
-        self.get(name)?.time()
+        self.text(name)?.parse().ok()
     }
 
     pub(crate) fn set(&mut self, name: impl Into<ValueName>, value: Option<JsonSource>) {
@@ -123,29 +117,30 @@ fn rank(time: Option<Instant>, is_descending: bool) -> Rank {
     (time.is_none(), time.filter(|_| !is_descending), Reverse(time.filter(|_| is_descending)))
 }
 
+/// A record's place in each order. Its times are parsed once for both directions.
+fn places(record: &WorldRecord) -> [(Rank, Id); 4] {
+    let (updated, created) = (record.time("updatedAt"), record.time("createdAt"));
+    [rank(updated, false), rank(updated, true), rank(created, false), rank(created, true)]
+        .map(|rank| (rank, record.id.clone()))
+}
+
 /// The name of a timestamp, and whether the latest comes first.
 pub(crate) type OrderName<'n> = (&'n str, bool);
 
 /// The timestamps outside of which a filter rejects every record.
 pub(crate) type TimeLimits = (Option<Instant>, Option<Instant>);
 
-#[derive(Clone, Debug)]
+const ORDERS: [OrderName<'_>; 4] =
+    [("updatedAt", false), ("updatedAt", true), ("createdAt", false), ("createdAt", true)];
+
+#[derive(Clone, Debug, Default)]
 pub(crate) struct WorldTable {
-    records: BTreeMap<Id, Arc<WorldRecord>>,
-    /// Ties are by ascending id.
-    orders: [(OrderName<'static>, BTreeSet<(Rank, Id)>); 4],
+    pub(crate) records: BTreeMap<Id, Arc<WorldRecord>>,
+    /// As in [`ORDERS`]. Ties are by ascending id.
+    orders: [BTreeSet<(Rank, Id)>; 4],
 }
 
 impl WorldTable {
-    pub(crate) fn new() -> WorldTable {
-        let orders = [("updatedAt", false), ("updatedAt", true), ("createdAt", false), ("createdAt", true)];
-        WorldTable { records: BTreeMap::new(), orders: orders.map(|name| (name, BTreeSet::new())) }
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.records.len()
-    }
-
     pub(crate) fn get(&self, id: &str) -> Option<&Arc<WorldRecord>> {
         self.records.get(id)
     }
@@ -161,7 +156,7 @@ impl WorldTable {
         (low, high): TimeLimits,
         after: Option<(Option<Instant>, &str)>,
     ) -> Option<impl Iterator<Item = &WorldRecord>> {
-        let (_, order) = self.orders.iter().find(|(known, _)| *known == name)?;
+        let order = &self.orders[ORDERS.iter().position(|known| *known == name)?];
         let rank = |time| rank(time, name.1);
         let (first, last) =
             if name.1 { (high, low.or(Some(Instant::MIN))) } else { (low, high.or(Some(Instant::MAX))) };
@@ -176,16 +171,16 @@ impl WorldTable {
 
     pub(crate) fn put(&mut self, record: Arc<WorldRecord>) {
         self.remove(&record.id);
-        for ((wire, is_descending), order) in &mut self.orders {
-            order.insert((rank(record.time(wire), *is_descending), record.id.clone()));
+        for (order, place) in self.orders.iter_mut().zip(places(&record)) {
+            order.insert(place);
         }
         self.records.insert(record.id.clone(), record);
     }
 
     pub(crate) fn remove(&mut self, id: &str) -> Option<Arc<WorldRecord>> {
         let record = self.records.remove(id)?;
-        for ((wire, is_descending), order) in &mut self.orders {
-            order.remove(&(rank(record.time(wire), *is_descending), record.id.clone()));
+        for (order, place) in self.orders.iter_mut().zip(places(&record)) {
+            order.remove(&place);
         }
         Some(record)
     }
@@ -199,7 +194,7 @@ impl Serialize for WorldTable {
 
 impl<'de> Deserialize<'de> for WorldTable {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<WorldTable, D::Error> {
-        let mut table = WorldTable::new();
+        let mut table = WorldTable::default();
         for (id, record) in BTreeMap::<String, WorldRecord>::deserialize(deserializer)? {
             table.put(Arc::new(WorldRecord { id: id.into(), ..record }));
         }

@@ -57,7 +57,7 @@ impl World {
     pub fn new(now: Instant) -> World {
         World {
             now,
-            tables: Resource::ALL.map(|r| (r, WorldTable::new())).into(),
+            tables: Resource::ALL.map(|r| (r, WorldTable::default())).into(),
             definitions: Vec::new(),
             born: 0,
             changes: 0,
@@ -138,7 +138,7 @@ impl World {
     }
 
     pub fn count(&self, resource: Resource) -> usize {
-        self.table(resource).len()
+        self.table(resource).records.len()
     }
 
     pub fn etag(&self, object: Object, id: &str) -> Option<String> {
@@ -158,7 +158,7 @@ impl World {
     }
 
     pub(crate) fn table_mut(&mut self, resource: Resource) -> &mut WorldTable {
-        self.tables.entry(resource).or_insert_with(WorldTable::new)
+        self.tables.entry(resource).or_default()
     }
 
     pub(crate) fn active(&self, object: Object, key: &str) -> Option<&CustomDefinition> {
@@ -289,20 +289,15 @@ impl World {
 
     /// Now, in the precision of the timestamps that the service makes.
     pub fn tick(&self) -> Instant {
-        Instant::from_micros(self.now.as_micros().div_euclid(1000) * 1000).unwrap_or(self.now)
+        self.now.millisecond_before()
     }
 
     /// Identifiers do not increase with time, so that no client relies on their order.
     fn new_id(&mut self, resource: Resource) -> String {
         self.born += 1;
         let scrambled = self.born.wrapping_mul(0x9E37_79B9_7F4A_7C15) & 0xFFFF_FFFF_FFFF;
-        let prefix = match resource {
-            Resource::Contacts => "ct",
-            Resource::Companies => "co",
-            Resource::TeamMembers => "tm",
-            Resource::CustomFields => "cf",
-        };
-        format!("{prefix}_{scrambled:012x}")
+        // In the order of the resources.
+        format!("{}_{scrambled:012x}", ["ct", "co", "tm", "cf"][resource as usize])
     }
 
     pub fn fields(&mut self) -> Fields<'_> {
@@ -359,7 +354,6 @@ impl Fields<'_> {
         self.redefine(object, key, |d| d.status = "ACTIVE".into())
     }
 
-    /// Removes a field without a trace: no list contains it, and no record has its values.
     pub fn undefine(&mut self, object: Object, key: &str) -> bool {
         let id = self.world.defined(object, key).map(|definition| definition.id.clone());
         id.is_some_and(|id| self.world.remove(Resource::CustomFields, &id))

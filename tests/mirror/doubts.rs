@@ -322,7 +322,7 @@ async fn two_moments_are_measured_by_elapsed_time() {
 /// Applies an answer to the mirror's file, as a list or a detail.
 pub async fn apply(path: &std::path::Path, is_detail: bool, record: &str) -> Applied {
     let store = Store::open(path).unwrap();
-    let asked = RequestStamp::new(noon(), store.requests.begin());
+    let asked = RequestStamp { at: noon().into(), order: store.requests.begin() };
     let body = if is_detail {
         format!(r#"{{"data":{record}}}"#)
     } else {

@@ -20,7 +20,7 @@ fn at(second: u64) -> Instant {
 fn requests(store: &Store, count: u64) -> Vec<RequestStamp> {
     let register: &RequestRegister = &store.requests;
     let back = |n: u64| at(10_000_000).minus(Duration::from_secs(n * 86_400));
-    (0..count).map(|n| RequestStamp::new(back(n), register.begin())).collect()
+    (0..count).map(|n| RequestStamp { at: back(n).into(), order: register.begin() }).collect()
 }
 
 /// Applies a list item with this `name` and `updated` time, if any, from the answer to `asked`.

@@ -151,14 +151,13 @@ impl Resource {
         }
     }
 
-    /// The field that `filter[name]` refers to.
     pub fn filter_field(self, name: &str) -> Option<&'static Field> {
         self.fields().iter().find(|field| !field.filter.is_empty() && field.filter_name() == name)
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
-#[strum(serialize_all = "lowercase")]
+#[strum(serialize_all = "lowercase", const_into_str)]
 pub enum FieldKind {
     Id,
     Text,
@@ -184,10 +183,6 @@ pub enum FieldKind {
 }
 
 impl FieldKind {
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
-
     pub const fn has_num(self) -> bool {
         matches!(self, FieldKind::Value { num: true })
     }
@@ -233,19 +228,16 @@ impl Field {
         Field::new(wire, kind, FieldProjection::Detail, about)
     }
 
-    const fn filter(mut self, ops: &'static [Op]) -> Field {
-        self.filter = ops;
-        self
+    const fn filter(self, filter: &'static [Op]) -> Field {
+        Field { filter, ..self }
     }
 
-    const fn sortable(mut self) -> Field {
-        self.sortable = true;
-        self
+    const fn sortable(self) -> Field {
+        Field { sortable: true, ..self }
     }
 
-    const fn writable(mut self) -> Field {
-        self.writable = true;
-        self
+    const fn writable(self) -> Field {
+        Field { writable: true, ..self }
     }
 
     /// The name in `filter[…]`: the last part of the wire name (`country`, not `location.country`).
@@ -268,7 +260,7 @@ fn column(wire: &str) -> String {
 /// A filter operator (reference, *List query conventions*). Its text is its name in a query string and in
 /// `allowedOperators`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, EnumString, IntoStaticStr)]
-#[strum(serialize_all = "camelCase")]
+#[strum(serialize_all = "camelCase", const_into_str)]
 pub enum Op {
     Eq,
     Gt,
@@ -281,12 +273,6 @@ pub enum Op {
     Contains,
     /// Missing (`true`) or present (`false`).
     IsNull,
-}
-
-impl Op {
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
 }
 
 /// The operators of a kind of field, in the order of the reference.

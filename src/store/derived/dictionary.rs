@@ -31,7 +31,7 @@ fn shaped(shape: &Shape, resource: Resource, custom: &CustomFields, definitions:
                 ColumnLine {
                     wire_name: Some(field.wire.into()),
                     source: if is_detail { "detail" } else { "list" }.into(),
-                    ..own(&column.name, field.kind.as_str(), about)
+                    ..own(&column.name, field.kind.into_str(), about)
                 }
             }
             Source::Slot(slot) => {

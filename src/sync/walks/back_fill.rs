@@ -272,7 +272,7 @@ async fn fill_from_extra(
         let body = format!("{{\"data\":{items},\"nextCursor\":null}}");
         let layout = run.store().layout();
         let page = decode::page(resource, body.as_bytes(), &layout).asking("fill the new fields of", resource)?;
-        let asked = RequestStamp::new(run.engine.clock.reading(), run.store().requests.begin());
+        let asked = RequestStamp { at: run.engine.clock.reading(), order: run.store().requests.begin() };
         let (version, fields) = (layout.version, fields.to_vec());
         let taken = run.write(move |tx| {
             tx.expect_layout(version)?;
