@@ -7,7 +7,7 @@
 //!
 //! # Invariants
 //! - A request's RU are recorded before it is sent; a page's rows and checkpoint are one transaction. So a kill repeats
-//!   at most one page, and never under-counts.
+//!   at most one page, or the search for one unreadable record, and never under-counts.
 //! - A watermark moves only when its walk is finished.
 //! - Nothing is removed that the service did not confirm by id.
 

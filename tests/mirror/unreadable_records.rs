@@ -6,7 +6,8 @@ use crate::clocks::claimed;
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Clock as _, Object, Resource, Ru};
 use crm_mirror::sandbox::{Fault, Rule, World};
-use crm_mirror::sync::Job;
+use crm_mirror::store::StoreError;
+use crm_mirror::sync::{Job, SyncError};
 use serde_json::json;
 
 const HOUR: u64 = 3_600;
@@ -65,6 +66,33 @@ async fn first_copy_lacks_only_the_records_that_cannot_be_read() {
             assert_eq!(claimed(&mirror, crm.clock.now())[0], None, "{step} {coarse} {bad:?}: not all are known");
             assert!(crm.charged() <= 60 + 140 * bad.len() as u64, "{step} {coarse} {bad:?}: {} RU", crm.charged());
         }
+    }
+}
+
+/// The search for a record that makes its pages unreadable is killed again and again, in the middle of any of its steps.
+#[tokio::test]
+async fn kill_in_a_search_loses_no_record_and_repeats_that_search_at_most() {
+    for resyncs in [false, true] {
+        let crm = Crm::serve(world_of((0..250).map(|n| n * 40_000))).await;
+        let mirror = mirror();
+        mirror.sync(&crm).await;
+        crm.wait(HOUR);
+        let bad = [69, 120];
+        spoil(&crm, &bad);
+        edit(&crm, &(60..80).collect::<Vec<_>>());
+        crm.wait(HOUR);
+        let (begun, job) = (crm.charged(), if resyncs { Job::resync() } else { Job::sync() });
+        let mut kills = 0;
+        let killed = |ended| matches!(ended, Err(SyncError::Store(StoreError::Interrupted | StoreError::Closed)));
+        while killed(mirror.run_killed_after(&crm, &job, Some(5 + kills % 6 + kills / 2)).await) {
+            kills += 1;
+            assert!(kills < 100, "no end");
+        }
+        assert_eq!(mirror.count("contacts WHERE name = 'Changed'"), 19, "resyncs: {resyncs}");
+        assert_eq!(mirror.count("contacts"), 250, "resyncs: {resyncs}");
+        assert!(kills >= 3, "{kills} kills only");
+        let spent = crm.charged() - begun;
+        assert!(spent <= 150 + 45 * kills, "resyncs: {resyncs}: {spent} RU with {kills} kills");
     }
 }
 
