@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::api::{ApiKey, ClientSettings};
 use crm_mirror::app::{EngineSettings, assemble_engine};
-use crm_mirror::model::{Clock, DataType, Object, Resource};
+use crm_mirror::model::{Clock, DataType, Object, Resource, Ru};
 use crm_mirror::outbox::user_decisions::{self, Decision};
 use crm_mirror::sandbox::{Fault, NewField, Rule, SCOPES, World};
 use crm_mirror::store::{RunOutcome, Store, write_beside};
@@ -380,6 +380,26 @@ async fn every_part_of_the_sample_is_looked_for_where_lists_of_ids_are_short() {
     mirror.key = Some(ours.sandbox.full_key());
     ours.wait(600);
     mirror.run(&ours, &Job::sync().accepting_removals()).await.unwrap();
+}
+
+/// What the first page has shown is known, whatever keeps the others from being read.
+#[tokio::test]
+async fn different_workspace_is_told_by_the_first_page_where_no_other_can_be_read() {
+    for pays in [false, true] {
+        let (_ours, theirs, mut mirror) = two(10).await;
+        theirs.sandbox.configure(|settings| settings.page_cap = Some(4));
+        if pays {
+            theirs.sandbox.faults().add(Rule::new(Fault::Status(404)).with_param("cursor").forever());
+        } else {
+            mirror.limits.limit = Ru::new(1);
+            theirs.wait(86_400);
+        }
+        let refused = mirror.run(&theirs, &Job::sync()).await.unwrap_err();
+        assert!(matches!(refused, SyncError::NotRecognised { asked: 10, met: 0, .. }), "{refused:?}");
+        theirs.wait(86_400);
+        let refused = mirror.run(&theirs, &Job::sync()).await.unwrap_err();
+        assert!(matches!(refused, SyncError::OtherWorkspace { asked: 10, met: 0 }), "{refused:?}");
+    }
 }
 
 #[tokio::test]
