@@ -218,3 +218,22 @@ async fn workspace_that_is_accepted_although_it_is_the_same_is_mirrored_as_befor
     assert_eq!(mirror.one("SELECT state FROM outbox"), "'applied'");
     mirror.assert_exact(&ours);
 }
+
+/// Only the last of many short lists of ids names the record that is left.
+#[tokio::test]
+async fn every_part_of_the_sample_is_looked_for_where_lists_of_ids_are_short() {
+    let mut world = World::new(noon());
+    let id = |n: u64| format!("contact-with-a-long-identifier-{n:03}");
+    for n in 0..40 {
+        world.now = noon().minus(Duration::from_secs(1_000 - n));
+        world.create(Object::Contact, &json!({"id": id(n)}));
+    }
+    let ours = Crm::serve(world).await;
+    ours.sandbox.configure(|settings| settings.limits_whole_lists = true);
+    let mut mirror = Mirror::one_at_a_time();
+    mirror.sync(&ours).await;
+    ours.sandbox.with_world(|world| (1..40).for_each(|n| _ = world.remove(Object::Contact, &id(n))));
+    mirror.key = Some(ours.sandbox.full_key());
+    ours.wait(600);
+    mirror.run(&ours, &Job::sync().accepting_removals()).await.unwrap();
+}

@@ -363,25 +363,6 @@ async fn endless_empty_pages_are_not_a_different_workspace() {
     mirror.assert_exact(&ours);
 }
 
-/// Only the last of many short lists of ids names the record that is left.
-#[tokio::test]
-async fn every_part_of_the_sample_is_looked_for_where_lists_of_ids_are_short() {
-    let mut world = World::new(noon());
-    let id = |n: u64| format!("contact-with-a-long-identifier-{n:03}");
-    for n in 0..40 {
-        world.now = noon().minus(Duration::from_secs(1_000 - n));
-        world.create(Object::Contact, &json!({"id": id(n)}));
-    }
-    let ours = Crm::serve(world).await;
-    ours.sandbox.configure(|settings| settings.limits_whole_lists = true);
-    let mut mirror = Mirror::one_at_a_time();
-    mirror.sync(&ours).await;
-    ours.sandbox.with_world(|world| (1..40).for_each(|n| _ = world.remove(Object::Contact, &id(n))));
-    mirror.key = Some(ours.sandbox.full_key());
-    ours.wait(600);
-    mirror.run(&ours, &Job::sync().accepting_removals()).await.unwrap();
-}
-
 /// What the first page has shown is known, whatever keeps the others from being read.
 #[tokio::test]
 async fn different_workspace_is_told_by_the_first_page_where_no_other_can_be_read() {
