@@ -167,7 +167,7 @@ async fn look_for(
         while met.len() <= others.len() {
             let page = match list.page().await {
                 // What it has shown is known, whatever keeps the rest of it from being read.
-                Err(_) if others.len() > met.len() => break,
+                Err(SyncError::Api { .. }) if others.len() > met.len() => break,
                 // A service that limits the length of the whole list, or a record that cannot be read. The other half is
                 // needed only if none of this one exists.
                 Err(error) if is_of_ids(&error) && some.len() > 1 => {
