@@ -64,6 +64,8 @@ pub struct Watch {
     was_replaced: bool,
     /// Until when a clock may be wrong, or a day after.
     pub clocks_until: Instant,
+    /// Until when lists may show a record that they were not asked for, as a lookup does.
+    pub foreign_rows_until: Instant,
     /// The lists that are always read whole.
     short_lists: [ShortList; 2],
     /// The oldest entry of the history, once there is one.
@@ -110,6 +112,7 @@ impl Watch {
             is_strict: false,
             was_replaced: false,
             clocks_until: Instant::EPOCH,
+            foreign_rows_until: Instant::EPOCH,
             short_lists: [Resource::TeamMembers, Resource::CustomFields].map(ShortList::of),
             oldest_change: None,
             newest_change: None,
@@ -167,7 +170,8 @@ impl Watch {
         // Only what a look-up by id shows a second time may be older than the row, or what a wrong clock lets in.
         let is_lookup = |entry: &LoggedRequest| entry.asked.query.iter().any(|(name, _)| name.starts_with("filter[id"));
         let was_replaced = std::mem::take(&mut self.was_replaced);
-        self.is_strict = now >= self.clocks_until && !log.entries().iter().any(is_lookup) && !was_replaced;
+        let is_certain = now >= self.clocks_until.max(self.foreign_rows_until);
+        self.is_strict = is_certain && !log.entries().iter().any(is_lookup) && !was_replaced;
         let checked = self.mirror(crm, &conn, doubts).and_then(|()| self.history(&conn, now)).and_then(|()| {
             let world = crm.sandbox.world();
             let mut lists = self.short_lists.iter_mut();

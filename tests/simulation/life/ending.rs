@@ -78,7 +78,10 @@ impl Life<'_> {
             let job = Job { accept_workspace, ..Job::resync().accepting_removals() };
             let accepted = self.mirror.run(&self.crm, &job).await;
             accepted.map_err(|error| self.failed(&format!("the last copy failed: {error:?}")))?;
-            self.watch.removals_were_accepted();
+            match accept_workspace {
+                true => self.watch.rows_are_replaced(),
+                false => self.watch.removals_were_accepted(),
+            }
             // It also sent the edits that had waited for the person.
             self.look(true)?;
             // What its details showed is decided on in the next run.
