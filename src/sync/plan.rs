@@ -105,6 +105,8 @@ pub struct ObjectKnowledge {
     pub caught_up: bool,
     /// Whether it was last counted longer ago than an hour.
     pub total_due: bool,
+    /// Whether it was compared within the last day.
+    pub compared: bool,
     /// How many details are due.
     pub due: u64,
 }
@@ -187,7 +189,11 @@ fn is_needed(step: Step, known: &Knowledge, job: &Job) -> bool {
                 && known_of.total_due
                 && !known.failed.contains(&Step::Changes(object))
         }
-        Step::Audit(object) => audits && reads(object),
+        // Where the changes cannot be read, each attempt of the verification would compare again.
+        Step::Audit(object) => {
+            let is_repeated = known.failed.contains(&Step::Changes(object)) && of(object).compared;
+            audits && reads(object) && (known.by_person || !is_repeated)
+        }
         Step::Sweep(object) => {
             let known = of(object);
             syncs && reads(object) && (resync || !known.copied || known.sweeping || known.sweep_wanted)
@@ -223,6 +229,7 @@ mod tests {
         in_doubt: false,
         caught_up: false,
         total_due: false,
+        compared: false,
         due: 0,
     };
 

@@ -411,6 +411,9 @@ fn of_object(
     let counted = last_total.max(swept.map(|swept| swept.finished));
     let failures = StepFailures::load(tx)?;
     let may_count = failures.of(Step::Total(object)).is_none_or(|failure| failure.wait(steady, limits).is_none());
+    let compared = [Goal::Compared(object), Goal::Counted(object), Goal::Differing(object)];
+    let compared = compared.map(|goal| tx.goals().last_read(goal)).into_iter().collect::<Result<Vec<_>, _>>()?;
+    let compared = compared.into_iter().flatten().map(|read| read.finished).filter(|at| *at <= now).max();
     let total_interval = limits.time_to_earn(Ru::GET, TOTAL_SHARE).max(TOTAL_INTERVAL);
     Ok(ObjectKnowledge {
         copied,
@@ -423,6 +426,7 @@ fn of_object(
         in_doubt: decide && !due.missed.is_empty() || !due.older.is_empty(),
         caught_up: changes.is_some_and(|fresh| fresh.finished <= now && now.since(fresh.finished) < CAUGHT_UP),
         total_due: may_count && counted.is_none_or(|at| now.since(at) >= total_interval || at > now),
+        compared: compared.is_some_and(|at| now.since(at) < audit::DAY),
         due: tx.count_due_details(object)?,
     })
 }

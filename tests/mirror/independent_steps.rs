@@ -6,7 +6,7 @@ use crate::clocks::claimed;
 use crate::evidence::{contacts_only, settled, world};
 use crate::support::{Crm, Mirror, bodies};
 use crm_mirror::model::{Clock as _, DataType, Object, Resource};
-use crm_mirror::sandbox::{Fault, NewField, Rule};
+use crm_mirror::sandbox::{Fault, LoggedRequest, NewField, Rule};
 use crm_mirror::sync::Job;
 use serde_json::json;
 
@@ -120,6 +120,21 @@ async fn changes_that_fail_stop_no_other_step() {
     edit(&crm, 0..2, "Again");
     assert!(mirror.run(&crm, &Job::resync()).await.is_err());
     mirror.assert_exact(&crm);
+}
+
+/// Each attempt of a verification meets the same changes: it compares once a day.
+#[tokio::test]
+async fn changes_that_fail_repeat_no_comparison_of_the_day() {
+    let (crm, mut mirror) = settled(150, false).await;
+    mirror.tries = 1;
+    crm.sandbox.faults().add(Rule::new(Fault::Status(500)).with_param("filter[updatedAt]").forever());
+    for (wait, compares) in [(86_400, true), (3_600, false), (3_600, false), (86_400, true)] {
+        crm.wait(wait);
+        crm.sandbox.clear_log();
+        mirror.try_scheduled(&crm, &Job::audit().of(&[Resource::Contacts])).await.unwrap_err();
+        let is_list = |entry: &LoggedRequest| entry.asked.param("sort") == Some("createdAt");
+        assert_eq!(crm.sandbox.log().entries().iter().any(is_list), compares, "after {wait} s");
+    }
 }
 
 /// Lists that one part of the service answers fail together, and before everything else.

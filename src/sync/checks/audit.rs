@@ -44,7 +44,7 @@ pub(super) const LEAF: u64 = 100;
 const MAX_PARTS: u64 = 16;
 
 /// How long an owed count waits for a range that could not be listed.
-pub(super) const DAY: Duration = Duration::from_secs(86_400);
+pub(in crate::sync) const DAY: Duration = Duration::from_secs(86_400);
 
 /// About what a comparison costs for each record that differs, in RU.
 const FOLLOWING: u64 = 10;
