@@ -489,7 +489,7 @@ WHERE o.finished_at IS NULL;
 -- Until when no request is made for the edits of a record, of an object, or of an object's custom fields. The program's own.
 CREATE TABLE outbox_delays (
     object_type TEXT NOT NULL, -- contact or company
-    scope TEXT NOT NULL, -- record, object or custom_fields
+    scope TEXT NOT NULL, -- record, object, missed (in its place, of records that seem to be removed) or custom_fields
     record_id TEXT NOT NULL, -- the record; empty where more than one waits
     requests INTEGER NOT NULL, -- requests since an edit last came to its end
     recent INTEGER NOT NULL, -- those of them since the last pause of an hour

@@ -89,6 +89,8 @@ pub enum DelayScope {
     Record,
     /// Every edit of an object: the key lacks the scope, or the service fails for one record after another.
     Object,
+    /// Instead of that, every edit of the records of an object that seem to be removed, while a person has to decide it.
+    Missed,
     /// The edits of an object's custom fields: the plan does not allow them to be written.
     CustomFields,
 }

@@ -93,10 +93,10 @@ pub fn wait(scope: DelayScope, requests: u32) -> Duration {
         (DelayScope::Record, 3) => 10 * 60,
         (DelayScope::Record, 4..=6) => 3600,
         (DelayScope::Record, 7..=10) => 2 * 3600,
-        (DelayScope::Object | DelayScope::CustomFields, 1) => 60,
-        (DelayScope::Object | DelayScope::CustomFields, 2) => 5 * 60,
-        (DelayScope::Object | DelayScope::CustomFields, 3..=4) => 15 * 60,
-        (DelayScope::Object | DelayScope::CustomFields, 5..=8) => 3600,
+        (DelayScope::Object | DelayScope::Missed | DelayScope::CustomFields, 1) => 60,
+        (DelayScope::Object | DelayScope::Missed | DelayScope::CustomFields, 2) => 5 * 60,
+        (DelayScope::Object | DelayScope::Missed | DelayScope::CustomFields, 3..=4) => 15 * 60,
+        (DelayScope::Object | DelayScope::Missed | DelayScope::CustomFields, 5..=8) => 3600,
         _ => MAX_DELAY.as_secs(),
     };
     Duration::from_secs(seconds)
@@ -166,7 +166,7 @@ mod tests {
     fn waits_are_the_documented_ones() {
         let waits = |scope| (0..12).map(|requests| wait(scope, requests).as_secs()).collect::<Vec<_>>();
         assert_eq!(waits(DelayScope::Record), [0, 10, 60, 600, 3600, 3600, 3600, 7200, 7200, 7200, 7200, 21_600]);
-        for scope in [DelayScope::Object, DelayScope::CustomFields] {
+        for scope in [DelayScope::Object, DelayScope::Missed, DelayScope::CustomFields] {
             assert_eq!(waits(scope), [0, 60, 300, 900, 900, 3600, 3600, 3600, 3600, 21_600, 21_600, 21_600]);
         }
     }

@@ -27,7 +27,7 @@ pub(super) fn contact() -> RecordId {
 }
 
 pub(super) fn rules(max_edits: u64) -> PushRules {
-    PushRules { max_edits, api_key: KEY.into(), steady: now(), hold: Duration::ZERO }
+    PushRules { max_edits, api_key: KEY.into(), steady: now(), hold: Duration::ZERO, scope: DelayScope::Object }
 }
 
 /// A mirror with a contact, as its detail shows it.

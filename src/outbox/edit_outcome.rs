@@ -31,7 +31,7 @@ impl EditTx<'_, '_> {
         if outcome == PatchOutcome::StoredOtherwise {
             self.accepts_updates(request.custom)?;
         } else if status.is_some_and(is_for_updates) {
-            self.end_delay(DelayScope::Object)?;
+            self.end_delay(self.rules.scope)?;
         }
         if status == Some(412) {
             self.tx.records().forget_version(self.object, self.record, &request.if_match)?;
@@ -68,7 +68,7 @@ impl EditTx<'_, '_> {
             self.amend(DelayScope::Record, delay::without_request)?;
         }
         if !is_admitted && request.tests_object {
-            self.amend(DelayScope::Object, delay::without_request)?;
+            self.amend(self.rules.scope, delay::without_request)?;
         }
         let is_tried = matches!(next, AfterAnswer::Rejected | AfterAnswer::Requeue | AfterAnswer::SendAgain);
         if request.custom && !(is_tried && is_admitted) {
@@ -76,7 +76,7 @@ impl EditTx<'_, '_> {
             self.amend(DelayScope::CustomFields, delay::without_request)?;
         }
         match status {
-            Some(403) => self.lengthen(if request.custom { DelayScope::CustomFields } else { DelayScope::Object })?,
+            Some(403) => self.lengthen(if request.custom { DelayScope::CustomFields } else { self.rules.scope })?,
             Some(429) => self.lengthen_after_hold()?,
             _ => {}
         }
@@ -169,7 +169,7 @@ impl EditTx<'_, '_> {
 
     /// The service has accepted an update: nothing of its object waits any more.
     fn accepts_updates(&self, custom: bool) -> Result<(), StoreError> {
-        self.end_delay(DelayScope::Object)?;
+        self.end_delay(self.rules.scope)?;
         if custom { self.end_delay(DelayScope::CustomFields) } else { Ok(()) }
     }
 

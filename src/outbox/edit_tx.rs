@@ -42,6 +42,8 @@ pub(super) struct PushRules {
     pub steady: Instant,
     /// How long no request is sent.
     pub hold: Duration,
+    /// Which delay holds the edits of the object, of which this record's are.
+    pub scope: DelayScope,
 }
 
 pub(super) struct EditTx<'a, 'b> {
@@ -97,7 +99,7 @@ impl<'a, 'b> EditTx<'a, 'b> {
 
     /// Takes steps that need no request, then claims and stores the next. `just_read`: the record was read for this.
     pub(super) fn next_request(&mut self, just_read: bool) -> Result<NextStep, StoreError> {
-        if !self.is_due(DelayScope::Record)? || !self.is_due(DelayScope::Object)? {
+        if !self.is_due(DelayScope::Record)? || !self.is_due(self.rules.scope)? {
             return Ok(NextStep::Wait);
         }
         let custom = self.is_due(DelayScope::CustomFields)?;
@@ -258,7 +260,7 @@ impl<'a, 'b> EditTx<'a, 'b> {
         if custom {
             test(DelayScope::CustomFields)?;
         }
-        test(DelayScope::Object)
+        test(self.rules.scope)
     }
 
     pub(super) fn lengthen(&self, scope: DelayScope) -> Result<(), StoreError> {
@@ -269,7 +271,7 @@ impl<'a, 'b> EditTx<'a, 'b> {
     /// The service limits the rate: updates of the object wait from the end of the hold on, for longer each time, so that the reads
     /// that are due come first. Of several that were under way, one counts.
     pub(super) fn lengthen_after_hold(&self) -> Result<(), StoreError> {
-        let (scope, hold) = (DelayScope::Object, self.rules.hold);
+        let PushRules { scope, hold, .. } = *self.rules;
         if self.is_due(scope)? {
             self.lengthen(scope)?;
         }

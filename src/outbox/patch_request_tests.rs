@@ -64,6 +64,7 @@ fn edit(id: i64, fields: &[(&str, Value, Value)]) -> Edit {
         not_before: None,
         undoes: None,
         behind: None,
+        awaits_removal: false,
         base_etag: Some(Etag::new("\"v1\"")),
         body: None,
         if_match: None,

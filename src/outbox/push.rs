@@ -38,6 +38,7 @@ pub(super) struct RecordPush<'a> {
     pub pass: &'a PushPass,
     pub object: Object,
     pub id: &'a RecordId,
+    pub scope: DelayScope,
 }
 
 impl Pusher {
@@ -71,8 +72,8 @@ impl Pusher {
         let workers = self.workers.clamp(1, records.len());
         *lock(&pass.records) = records.into();
         let work = (0..workers).map(|_| async {
-            while let Some((object, id)) = pass.pop() {
-                let record = RecordPush { pusher: self, pass, object, id: &id };
+            while let Some((object, id, scope)) = pass.pop() {
+                let record = RecordPush { pusher: self, pass, object, id: &id, scope };
                 if let Err(error) = record.push().await {
                     pass.close();
                     return Err(error);
@@ -91,10 +92,10 @@ impl RecordPush<'_> {
         &self,
         work: impl FnOnce(&mut EditTx<'_, '_>) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let RecordPush { pusher, pass, object, id } = *self;
+        let RecordPush { pusher, pass, object, id, scope } = *self;
         let api_key = pusher.client.key_fingerprint().to_string();
         let (steady, hold) = (pusher.steady)();
-        let rules = PushRules { max_edits: pusher.max_edits, api_key, steady, hold };
+        let rules = PushRules { max_edits: pusher.max_edits, api_key, steady, hold, scope };
         let (now, record, enter) = (pusher.clock.now(), id.clone(), pusher.enter.clone());
         let done = pusher.store.write_durably(move |tx| {
             let mut edits = EditTx::open(tx, object, &record, &rules, now)?;
@@ -109,19 +110,19 @@ impl RecordPush<'_> {
 
     /// Handles a failure that says nothing about the edit, which waits; one that concerns everything ends the run.
     async fn failing(&self, doing: &'static str, source: ApiError) -> Result<NextStep, OutboxError> {
-        let RecordPush { pass, object, id, .. } = *self;
+        let RecordPush { pass, object, id, scope, .. } = *self;
         let is_redirected = matches!(source, ApiError::Redirected { .. });
         if is_redirected {
             // The run ends here; the next runs do their other work before this is tried again.
-            self.edit(|edits| edits.lengthen(DelayScope::Object)).await?;
+            self.edit(move |edits| edits.lengthen(scope)).await?;
         }
         let is_local = matches!(source, ApiError::NotAdmitted(AdmissionError::Ledger) | ApiError::Setup { .. });
         if is_redirected || is_local || matches!(source.class(), ErrorClass::StopAll | ErrorClass::Pause) {
             return Err(OutboxError::Api { doing, object, source });
         }
-        if pass.failed(object, id) {
-            self.edit(|edits| edits.lengthen(DelayScope::Object)).await?;
-            lock(&pass.records).retain(|(other, _)| *other != object);
+        if pass.failed((object, scope), id) {
+            self.edit(move |edits| edits.lengthen(scope)).await?;
+            lock(&pass.records).retain(|(other, _, of)| (*other, *of) != (object, scope));
             pass.warn(format!("edits of {} are waiting: {source}", object.resource()));
         }
         Ok(NextStep::Wait)
@@ -148,7 +149,7 @@ impl RecordPush<'_> {
 
     /// Reads a record into the mirror and, if a request is given, decides on its outcome, perhaps at once.
     async fn read_back(&self, carrier: Option<(i64, bool)>) -> Result<NextStep, OutboxError> {
-        let RecordPush { pusher, pass, object, id } = *self;
+        let RecordPush { pusher, pass, object, id, .. } = *self;
         match pusher.client.detail(object, id, Purpose::Outbox).await {
             Ok(answer) => self.take_detail(carrier, answer).await,
             Err(error) if error.class() == ErrorClass::Gone => {
@@ -186,6 +187,7 @@ impl RecordPush<'_> {
             let (applied, _) = edits.tx.records().apply_detail(object, &record, &answer.asked, true)?;
             edits.found.unknown_keys |= !record.unknown_keys.is_empty();
             edits.found.mirror.details += 1;
+            edits.found.read.insert(object);
             edits.found.mirror.updated += u64::from(applied == Applied::Updated);
             match carrier {
                 // It decides nothing, nor does the row, which may be older than the request.
@@ -214,7 +216,7 @@ impl RecordPush<'_> {
     }
 
     async fn send(&self, request: StoredRequest) -> Result<NextStep, OutboxError> {
-        let RecordPush { pusher, pass, object, id } = *self;
+        let RecordPush { pusher, pass, object, id, .. } = *self;
         pusher.store.lock.note_request(request.number)?;
         match pusher.client.patch(object, id, &request.body, &request.if_match, &request.key).await {
             Ok(answer) => {
@@ -243,7 +245,7 @@ impl RecordPush<'_> {
             // One alone may be a conflict. Whether the service accepts updates, it does not say.
             _ if why.status() == Some(412) && last_status != Some(412) => {}
             _ if why.status() == Some(412) => _ = self.failing("update", why).await?,
-            _ => pass.answered(object),
+            _ => pass.answered((object, self.scope)),
         }
         Ok(NextStep::Decide)
     }
@@ -273,7 +275,7 @@ impl RecordPush<'_> {
             Ok(is_accepted)
         });
         if is_accepted.await? {
-            pass.answered(object);
+            pass.answered((object, self.scope));
         } else {
             let why = "the answer to the update does not show it".into();
             self.failing("update", ApiError::Broken { tries: 1, why }).await?;

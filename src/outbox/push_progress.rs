@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::model::{EditState, Object, RecordId, Ru};
+use crate::model::{DelayScope, EditState, Object, RecordId, Ru};
 use crate::store::Tally;
 
 /// Consecutive records of one object whose requests fail, or are refused with 404 or again with 412, after which the whole
@@ -61,6 +61,8 @@ pub struct Pushed {
     pub unwritable: BTreeSet<Object>,
     /// Objects of which an update was applied.
     pub written: BTreeSet<Object>,
+    /// Objects of which a record was read.
+    pub read: BTreeSet<Object>,
     /// Records for which the service answered 404, and whose removal must be confirmed.
     pub not_found: Vec<(Object, RecordId)>,
     /// Whether an answer contained a custom key without a definition.
@@ -88,11 +90,11 @@ impl Pushed {
 
 #[derive(Default)]
 pub(super) struct PushPass {
-    pub records: Mutex<VecDeque<(Object, RecordId)>>,
+    pub records: Mutex<VecDeque<(Object, RecordId, DelayScope)>>,
     pub pushed: Mutex<Pushed>,
     /// Objects whose custom values cannot be written.
     pub no_custom: Mutex<BTreeSet<Object>>,
-    failures: Mutex<BTreeMap<Object, BTreeSet<RecordId>>>,
+    failures: Mutex<BTreeMap<(Object, DelayScope), BTreeSet<RecordId>>>,
 }
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -100,7 +102,7 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl PushPass {
-    pub(super) fn pop(&self) -> Option<(Object, RecordId)> {
+    pub(super) fn pop(&self) -> Option<(Object, RecordId, DelayScope)> {
         lock(&self.records).pop_front()
     }
 
@@ -117,6 +119,7 @@ impl PushPass {
         pushed.push = pushed.push.after(found.push);
         pushed.mirror.add(&found.mirror);
         pushed.written.extend(found.written);
+        pushed.read.extend(found.read);
         pushed.not_found.extend(found.not_found);
         pushed.warnings.extend(found.warnings);
         pushed.unknown_keys |= found.unknown_keys;
@@ -127,15 +130,15 @@ impl PushPass {
     }
 
     /// The service accepted an update of this object, or refused one for its content.
-    pub(super) fn answered(&self, object: Object) {
-        lock(&self.failures).remove(&object);
+    pub(super) fn answered(&self, of: (Object, DelayScope)) {
+        lock(&self.failures).remove(&of);
     }
 
     /// A request for a record failed, or was refused in a way that may concern its object. Returns whether that makes too many in a row. Of several workers that
     /// fail at the same moment one sees that.
-    pub(super) fn failed(&self, object: Object, id: &RecordId) -> bool {
+    pub(super) fn failed(&self, of: (Object, DelayScope), id: &RecordId) -> bool {
         let mut failures = lock(&self.failures);
-        let records = failures.entry(object).or_default();
+        let records = failures.entry(of).or_default();
         records.insert(id.clone()) && records.len() == MAX_FAILURES
     }
 

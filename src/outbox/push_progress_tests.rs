@@ -61,12 +61,12 @@ fn ended_edits_are_counted_by_their_state_and_those_that_need_attention_are_name
 #[test]
 fn object_waits_after_three_failures_of_different_records_in_a_row() {
     let pass = PushPass::default();
-    let failed = |object, id| pass.failed(object, &RecordId::new(id));
+    let failed = |object, id| pass.failed((object, DelayScope::Object), &RecordId::new(id));
     let (contact, company) = (Object::Contact, Object::Company);
     assert_eq!([failed(contact, "a"), failed(contact, "a"), failed(contact, "b")], [false; 3]);
     assert_eq!([failed(company, "p"), failed(contact, "c"), failed(contact, "c")], [false, true, false]);
     assert!(!failed(contact, "d"), "the delay of the object was lengthened once");
-    pass.answered(contact);
+    pass.answered((contact, DelayScope::Object));
     assert_eq!([failed(contact, "a"), failed(contact, "b"), failed(contact, "c")], [false, false, true]);
     assert_eq!([failed(company, "q"), failed(company, "r")], [false, true], "an answer counts for its object only");
 }
@@ -85,8 +85,8 @@ fn refused_values_are_kept_apart_from_refused_objects() {
 #[test]
 fn closed_push_visits_no_further_record() {
     let pass = PushPass::default();
-    *lock(&pass.records) = [(Object::Contact, RecordId::new("a")), (Object::Contact, RecordId::new("b"))].into();
-    assert_eq!(pass.pop(), Some((Object::Contact, RecordId::new("a"))));
+    *lock(&pass.records) = ["a", "b"].map(|id| (Object::Contact, RecordId::new(id), DelayScope::Object)).into();
+    assert_eq!(pass.pop(), Some((Object::Contact, RecordId::new("a"), DelayScope::Object)));
     pass.close();
     assert_eq!(pass.pop(), None);
 }

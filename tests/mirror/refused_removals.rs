@@ -1,6 +1,7 @@
 //! Removals that the gate refuses: what they cost, what is reported of them, and how the refusal ends.
 
 use crate::evidence::{contacts_only, hide, ids, settled};
+use crate::outbox_bench::{patches, push, sql, states};
 use crate::rows_ahead::changes_without_end;
 use crate::support::{Crm, Mirror, noon};
 use crm_mirror::model::{Object, Resource, Ru};
@@ -247,6 +248,45 @@ async fn refusal_ends_when_what_is_left_of_it_is_few() {
         mirror.scheduled(&crm, &contacts_only(Job::sync())).await;
         assert_eq!((refusals(&mirror), mirror.count("removed_records")), (refused, removed));
     }
+    mirror.assert_exact_lists(&crm);
+}
+
+/// They are tried one after the other, and delay no edit of a record that is there.
+#[tokio::test]
+async fn edits_of_records_that_seem_to_be_removed_delay_no_other_edit() {
+    let (crm, mut mirror) = settled(600, false).await;
+    mirror.settings.write_back = true;
+    crm.sandbox.with_world(|world| (0..300).for_each(|n| _ = world.remove(Object::Contact, &format!("c{n:05}"))));
+    mirror.scheduled(&crm, &contacts_only(Job::audit())).await;
+    sql(&mirror, "UPDATE contacts_full SET position = 'CTO' WHERE id < 'c00006'");
+    push(&mirror, &crm).await;
+    assert_eq!((refusals(&mirror), patches(&crm).len()), (1, 3));
+    sql(&mirror, "UPDATE contacts_full SET position = 'CTO' WHERE id IN ('c00006', 'c00500')");
+    push(&mirror, &crm).await;
+    assert_eq!(patches(&crm)[3].asked.path, "/contacts/c00500");
+    assert_eq!((mirror.count("outbox WHERE state = 'queued'"), patches(&crm).len()), (7, 4));
+    crm.wait(60);
+    push(&mirror, &crm).await;
+    assert_eq!(
+        (mirror.count("outbox WHERE state = 'queued'"), patches(&crm).len()),
+        (7, 5),
+        "one shows what others meet"
+    );
+    mirror.run(&crm, &contacts_only(Job::audit().accepting_removals())).await.unwrap();
+    assert_eq!((mirror.count("outbox WHERE state = 'rejected'"), patches(&crm).len()), (7, 5));
+}
+
+/// A refusal that no list has ended yet is no reason to hold an edit.
+#[tokio::test]
+async fn edit_of_a_record_that_only_seemed_to_be_removed_is_sent() {
+    let (crm, mut mirror) = settled(600, false).await;
+    mirror.settings.write_back = true;
+    crm.sandbox.faults().add(hide(ids(0..300)));
+    mirror.scheduled(&crm, &contacts_only(Job::audit())).await;
+    crm.sandbox.faults().clear();
+    sql(&mirror, "UPDATE contacts_full SET position = 'CTO' WHERE id IN ('c00000', 'c00500')");
+    push(&mirror, &crm).await;
+    assert_eq!((refusals(&mirror), states(&mirror).as_str()), (1, "applied applied"));
     mirror.assert_exact_lists(&crm);
 }
 

@@ -708,12 +708,12 @@ CREATE TABLE state (
     name TEXT PRIMARY KEY NOT NULL,
     value TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
-INSERT INTO state VALUES('built_from','{"revision":"1-80859448","layout":3,"objects":83,"options":{"keep_archived":false,"indexes":[],"folder":null,"exclude":[]},"files":{"digest":"44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a","views":{},"refused":{}},"erased":[],"rewrites":0}');
+INSERT INTO state VALUES('built_from','{"revision":"1-e8e1ab11","layout":3,"objects":83,"options":{"keep_archived":false,"indexes":[],"folder":null,"exclude":[]},"files":{"digest":"44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a","views":{},"refused":{}},"erased":[],"rewrites":0}');
 INSERT INTO state VALUES('held:company','{"rows":3,"details_current":3}');
 INSERT INTO state VALUES('held:contact','{"rows":6,"details_current":6}');
 INSERT INTO state VALUES('history_marks','[{"clock":[1772625600000000,0,1772625600000000,[0,0]],"changes":0,"audits":0,"runs":1}]');
 INSERT INTO state VALUES('identity','{"base_url":"http://127.0.0.1:8080/v1","key":"dcd8083289ec23aa"}');
-INSERT INTO state VALUES('last_writer','{"nonce":"9cca3c7a4a0f461595ea7f9d4b66ffa4","before":"d13d3b48529b497785f8c44a2ab0ef23","requests":0,"file":{"inode":10527233,"born":"1796040043241577674","volume":12456518060607628355,"boot":1195622461},"log":{"inode":10526750,"born":"1796040043304631931","volume":12456518060607628355,"boot":1195622461},"closed":false}');
+INSERT INTO state VALUES('last_writer','{"nonce":"007ce856360c4eefa039e29308936358","before":"511964884bbe418aac783b215adf6aac","requests":0,"file":{"inode":10526741,"born":"1796084750068324768","volume":6323275746972901274,"boot":2839010224},"log":{"inode":10526742,"born":"1796084750068992265","volume":6323275746972901274,"boot":2839010224},"closed":false}');
 INSERT INTO state VALUES('ledger','{"since":"2026-03-04T00:00:00.000000Z","used":19,"total":19,"window":1,"clock":[1772629200000000,3600000000,1772629200000000,[0,3600000000]],"set_back":{"secs":0,"nanos":0},"hold":null}');
 INSERT INTO state VALUES('mirror_id','"c9a2990f70bdca2c913b8b4c"');
 INSERT INTO state VALUES('searched:company','["r.cf_account_code","d.cf_strategy"]');
@@ -941,7 +941,7 @@ CREATE TABLE outbox_events (
 ) STRICT;
 CREATE TABLE outbox_delays (
     object_type TEXT NOT NULL, -- contact or company
-    scope TEXT NOT NULL, -- record, object or custom_fields
+    scope TEXT NOT NULL, -- record, object, missed (in its place, of records that seem to be removed) or custom_fields
     record_id TEXT NOT NULL, -- the record; empty where more than one waits
     requests INTEGER NOT NULL, -- requests since an edit last came to its end
     recent INTEGER NOT NULL, -- those of them since the last pause of an hour

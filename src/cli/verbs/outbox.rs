@@ -322,6 +322,7 @@ fn edit_text(edit: &Edit) -> String {
     let about = [
         edit.undoes.map(|undoes| format!("reverts edit {undoes}\n")),
         edit.behind.map(|conflict| format!("waits, because edit {conflict} of the same record is in conflict\n")),
+        edit.awaits_removal.then(|| "its record seems to be removed: see `crm-mirror status`\n".into()),
         edit.not_before.as_ref().filter(|until| is_ahead(until)).map(|until| format!("next attempt at {until}\n")),
         edit.unreadable.as_ref().map(|why| format!("cannot be read: {}\n", output::plain(why))),
         edit.merged_into.map(|carrier| format!("sent together with edit {carrier}\n")),

@@ -7,18 +7,21 @@ use rusqlite::params;
 
 use crate::model::{DelayScope, Instant, Object, RecordId, RetryDelay};
 use crate::store::outbox::fields_of;
+use crate::store::records::removals::AWAITS_REMOVAL;
 use crate::store::{EditsTx, OPEN, ReadTx, Result, Statements, StoredTime};
 
 fn key(scope: DelayScope, record: &RecordId) -> &str {
     if scope == DelayScope::Record { record.as_str() } else { "" }
 }
 
-/// Whether an edit `o` waits for the end of a delay `w`: for those of custom fields if it has a column of one.
+/// Whether an edit `o` waits for the end of a delay `w`: for those of custom fields if it has a column of one, and for those of
+/// records that seem to be removed in place of those of its object.
 pub(super) static WAITS_FOR: LazyLock<String> = LazyLock::new(|| {
     format!(
-        "w.object_type = o.object_type AND w.scope IN ('record', 'object', 'custom_fields')
+        "w.object_type = o.object_type AND w.scope IN ('record', 'object', 'missed', 'custom_fields')
          AND w.record_id IN (o.record_id, '') AND (w.scope <> 'custom_fields'
-             OR EXISTS (SELECT 1 FROM {} AS f WHERE substr(f.key, 1, 3) = 'cf_'))",
+             OR EXISTS (SELECT 1 FROM {} AS f WHERE substr(f.key, 1, 3) = 'cf_'))
+         AND (w.scope NOT IN ('object', 'missed') OR (w.scope = 'missed') = {AWAITS_REMOVAL})",
         fields_of("o")
     )
 });
@@ -63,11 +66,13 @@ impl EditsTx<'_> {
         self.run(&sql, params![edit, now])
     }
 
-    /// Ends the delays of a different API key, and those of records without edits.
+    /// Ends the delays of a different API key, those of records without edits, and those of removals that are decided.
     pub fn end_obsolete_delays(&self, api_key: &str) -> Result<()> {
         self.run(
             &format!(
                 "DELETE FROM outbox_delays WHERE api_key IS NOT ?1
+                     OR scope = 'missed' AND NOT EXISTS (SELECT 1 FROM goals
+                        WHERE object = object_type AND kind = 'refused removals')
                      OR scope = 'record' AND NOT EXISTS (SELECT 1 FROM outbox AS o
                         WHERE o.object_type = outbox_delays.object_type AND o.record_id = outbox_delays.record_id
                           AND o.{OPEN})"

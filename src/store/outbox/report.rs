@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 
 use crate::model::{EditState, EditedFields, Etag, Instant, Object, RecordId, Ru, SqlValue};
 use crate::store::outbox::delays::WAITS_FOR;
+use crate::store::records::removals::AWAITS_REMOVAL;
 use crate::store::{OPEN, ReadTx, Result, Statements, StoreError, StoredTime};
 
 #[derive(Clone, Debug, Serialize)]
@@ -39,6 +40,8 @@ pub struct Edit {
     pub undoes: Option<i64>,
     /// The edit in conflict of the same record that has to be resolved before it is sent.
     pub behind: Option<i64>,
+    /// Whether its record seems to be removed, and a person has to decide that.
+    pub awaits_removal: bool,
     /// The version that the edit was made on; `None` if it touches values that were never read.
     #[serde(skip)]
     pub base_etag: Option<Etag>,
@@ -117,7 +120,8 @@ static SELECT: LazyLock<String> = LazyLock::new(|| {
         o.undoes, o.base_etag, o.body, o.if_match, o.idempotency_key, o.first_sent_at,
         CASE WHEN o.state IN ('queued', 'sending') THEN (SELECT min(b.id) FROM outbox AS b
             WHERE b.object_type = o.object_type AND b.record_id = o.record_id AND b.{OPEN} AND b.state = 'conflict'
-              AND b.merged_into IS NULL AND b.id < o.id) END
+              AND b.merged_into IS NULL AND b.id < o.id) END,
+        o.state IN ('queued', 'sending') AND {AWAITS_REMOVAL}
     FROM outbox AS o
     LEFT JOIN contacts AS c ON o.object_type = 'contact' AND c.id = o.record_id
     LEFT JOIN companies AS k ON o.object_type = 'company' AND k.id = o.record_id",
@@ -250,6 +254,7 @@ fn parse(row: &Row<'_>) -> rusqlite::Result<Option<Edit>> {
         idempotency_key: optional(20)?,
         first_sent_at: first_sent_at.and_then(|at| at.parse().ok()),
         behind: row.get(22)?,
+        awaits_removal: row.get(23)?,
         unreadable,
     }))
 }

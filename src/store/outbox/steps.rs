@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use crate::model::{DelayScope, EditState, Editable, EditedFields, Etag, Instant, MirroredRecord, Object, RecordId};
 use crate::store::outbox::report;
+use crate::store::records::removals::AWAITS_REMOVAL;
 use crate::store::{Edit, EditsTx, OPEN, ReadTx, Result, Statements, editable, json, json_list, known_values};
 use rusqlite::params;
 
@@ -204,16 +205,20 @@ impl EditsTx<'_> {
 
 impl ReadTx<'_> {
     /// Records with edits to send, those with the fewest failures first.
-    pub fn edited_records(&self) -> Result<Vec<(Object, RecordId)>> {
-        let rows: Vec<(String, String)> = self.rows(
+    pub fn edited_records(&self) -> Result<Vec<(Object, RecordId, DelayScope)>> {
+        let rows: Vec<(String, String, bool)> = self.rows(
             &format!(
-                "SELECT object_type, record_id FROM outbox WHERE {OPEN} AND state IN ('queued', 'sending')
-                     GROUP BY object_type, record_id ORDER BY max(attempts), min(id)"
+                "SELECT object_type, record_id, {AWAITS_REMOVAL} AS missed FROM outbox AS o
+                     WHERE {OPEN} AND state IN ('queued', 'sending')
+                     GROUP BY object_type, record_id ORDER BY missed, max(attempts), min(id)"
             ),
             [],
-            |row| Ok((report::text(row, 0)?, report::text(row, 1)?)),
+            |row| Ok((report::text(row, 0)?, report::text(row, 1)?, row.get(2)?)),
         )?;
-        let named = rows.into_iter().filter_map(|(object, id)| Some((object.parse().ok()?, RecordId::new(id))));
+        let scope = |missed| if missed { DelayScope::Missed } else { DelayScope::Object };
+        let named = rows
+            .into_iter()
+            .filter_map(|(object, id, missed)| Some((object.parse().ok()?, RecordId::new(id), scope(missed))));
         Ok(named.collect())
     }
 

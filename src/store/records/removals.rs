@@ -88,6 +88,11 @@ pub enum RemovalDecision<T> {
     Refused(RemovalShare),
 }
 
+/// The condition that the record of an edit `o` seems to be removed, and a person has to decide it.
+pub(in crate::store) const AWAITS_REMOVAL: &str =
+    "EXISTS (SELECT 1 FROM goals AS g JOIN doubts AS d ON d.object_type = g.object AND d.why = 'missed'
+             WHERE g.object = o.object_type AND g.kind = 'refused removals' AND d.record_id = o.record_id)";
+
 /// A number of removals and of rows, including the removals of the last day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemovalShare {

@@ -138,7 +138,7 @@ fn decided(mirrored: &Mirrored) {
     let now = mirrored.crm.clock.now();
     use Decision::{Drop, Mine, Release, Retry, Theirs};
     let done = mirrored.runtime.block_on(mirrored.store.write(move |tx| {
-        for (object, record) in tx.edited_records()? {
+        for (object, record, _) in tx.edited_records()? {
             tx.edits_of(object, &record)?;
         }
         let ids: Vec<i64> = outbox_report::edits(tx, true)?.iter().map(|line| line.id).collect();
