@@ -33,7 +33,7 @@ impl Run<'_> {
             max_edits: self.engine.settings.max_edits,
         };
         let (pushed, result) = pusher.push().await;
-        let Pushed { push, mirror, unwritable, written, not_found, unknown_keys, warnings, .. } = pushed;
+        let Pushed { push, mirror, unwritable, written, read, not_found, unknown_keys, warnings, .. } = pushed;
         {
             let pushed = &mut self.results().report.push;
             *pushed = push.after(*pushed);
@@ -42,6 +42,7 @@ impl Run<'_> {
         let scope = |object: Object| Some((object.resource(), object.resource().write_scope()?));
         self.results().unwritable.extend(unwritable.into_iter().filter_map(scope));
         self.results().writable.extend(written.into_iter().filter_map(|object| Some(scope(object)?.1)));
+        read.into_iter().for_each(|object| self.is_readable(object.resource()));
         for warning in warnings {
             self.warn(warning);
         }

@@ -182,11 +182,24 @@ impl Run<'_> {
         let (steady, limits) = (self.steady_time(), self.engine.meter.limits());
         let waits = |resource: &Resource| {
             missing.iter().any(|(what, _)| what == resource.as_str())
-                && self.failures.get().is_some_and(|failures| failures.wait_for(*resource, steady, limits))
+                && self.failures.get().is_some_and(|failures| {
+                    failures.of_scope(*resource).any(|failure| failure.wait(steady, limits).is_some())
+                })
         };
         let unreadable = Resource::ALL.into_iter().filter(waits);
         self.results().skipped.extend(unreadable.map(|resource| (resource, resource.read_scope())));
         Ok(())
+    }
+
+    /// An answer shows that the key can read a resource: no step waits for its scope any more.
+    pub(super) fn is_readable(&self, resource: Resource) {
+        {
+            let mut results = self.results();
+            results.skipped.remove(&resource);
+            results.served.insert(resource);
+        }
+        let failed = self.failures.get().into_iter().flat_map(|failures| failures.of_scope(resource));
+        failed.for_each(|failure| self.note_end(failure.step, StepEnd::Answered));
     }
 
     async fn changes(&self, object: Object) -> Result<(), SyncError> {
@@ -291,7 +304,8 @@ impl Run<'_> {
 
     /// The error of a step that the schedule does not attempt again yet.
     pub(super) fn not_due(&self, step: Step) -> Option<SyncError> {
-        let failure = self.failures.get()?.of(step)?;
+        let is_over = self.results().steps.get(&step) == Some(&StepEnd::Answered);
+        let failure = self.failures.get()?.of(step).filter(|_| !is_over)?;
         let limits = self.engine.meter.limits();
         let limits = if step == Step::Identity { limits_of(self.job, limits) } else { *limits };
         let wait = failure.wait(self.steady_time(), &limits)?;

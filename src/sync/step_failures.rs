@@ -35,7 +35,7 @@ pub struct StepFailures(Vec<StepFailure>);
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepFailure {
-    step: Step,
+    pub(super) step: Step,
     /// The key and address, entered when it is stored.
     #[serde(default)]
     seen_by: String,
@@ -135,12 +135,10 @@ impl StepFailures {
         self.0.iter().find(|failure| failure.step == step)
     }
 
-    /// Whether a step that failed at a resource, because the key lacks its scope, is not attempted again yet.
-    pub(super) fn wait_for(&self, resource: Resource, steady: Instant, limits: &Limits) -> bool {
+    /// The failures of steps at a resource because the key lacks its scope.
+    pub(super) fn of_scope(&self, resource: Resource) -> impl Iterator<Item = &StepFailure> {
         let why = format!("the key lacks {}", resource.read_scope());
-        let mut failed =
-            self.0.iter().filter(|failure| failure.step.resource() == Some(resource) && failure.error == why);
-        failed.any(|failure| failure.wait(steady, limits).is_some())
+        self.0.iter().filter(move |failure| failure.step.resource() == Some(resource) && failure.error == why)
     }
 
     /// Whether the service answered nothing in the last attempt.
