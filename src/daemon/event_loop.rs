@@ -32,7 +32,7 @@ const LOOK: Duration = Duration::from_secs(10);
 /// The clock counts as moved if it differs from the elapsed time by more than this.
 const MOVED: Duration = Duration::from_secs(5);
 
-/// How long a request in flight may take to finish once the daemon is told to stop. An unfinished one is sent again later.
+/// How long a request in flight may take to finish once the daemon is asked to stop. An unfinished one is sent again later.
 const GRACE: Duration = Duration::from_millis(3300);
 
 pub(super) struct EventLoop {
@@ -83,7 +83,7 @@ impl EventLoop {
         }
     }
 
-    /// Runs until the daemon is told to stop. Returns the runner, and the time of the request.
+    /// Runs until the daemon is asked to stop. Returns the runner, and the time of the request.
     pub(super) async fn run_until_stopped(
         mut self,
         inbox: &mut mpsc::Receiver<LoopMessage>,
@@ -97,7 +97,7 @@ impl EventLoop {
             config.socket.display()
         );
         let mut stopped_at: Option<Monotonic> = None;
-        // Due jobs start before systemd is told that the daemon is ready: the first status line shows the running job.
+        // Due jobs start before systemd is notified that the daemon is ready: the first status line shows the running job.
         let mut continues = self.on(Input::Tick).await;
         systemd::tell("READY=1");
         while continues {
@@ -139,7 +139,7 @@ impl EventLoop {
         }
         let EventLoop { scheduler, running, runner, failure, .. } = self;
         if let Some(running) = running {
-            // The daemon was told to stop and the run did not: it is aborted, as by a kill.
+            // The daemon was asked to stop and the run did not: it is aborted, as by a kill.
             running.abort();
             let _ = running.await;
         }

@@ -34,7 +34,7 @@ const END_WITHIN: Duration = Duration::from_millis(4300);
 
 const INBOX: usize = 64;
 
-/// Runs the daemon until it is told to stop, and publishes meanwhile if `[publish]` is configured.
+/// Runs the daemon until it is asked to stop, and publishes meanwhile if `[publish]` is configured.
 pub async fn run(sources: Sources, clock: Arc<dyn Clock>, mut signals: DaemonSignals) -> Result<(), DaemonError> {
     // Checked before any file is touched.
     let settings = MirrorSettings::new(Config::load(&sources)?)?;
@@ -92,7 +92,7 @@ async fn keep_alive(control: Control) {
 /// The delay before the next attempt to open what another process has, or what is missing or full.
 const AGAIN: Duration = Duration::from_secs(5);
 
-/// Opens the socket and the mirror, however long that takes, and answers requests meanwhile; `None` if it is told to stop.
+/// Opens the socket and the mirror, however long that takes, and answers requests meanwhile; `None` if it is asked to stop.
 async fn open(
     sources: &Sources,
     settings: MirrorSettings,

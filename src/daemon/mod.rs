@@ -6,7 +6,7 @@
 //! # Invariants
 //! - One run at a time, and one daemon per mirror: a second one waits and reports the process that it waits for.
 //! - A request is answered at once and executed in its turn; its result is an event.
-//! - The daemon survives failures of the service, the disk and other processes. It stops only when told to, if the
+//! - The daemon survives failures of the service, the disk and other processes. It stops only when asked to, if the
 //!   configuration is unusable, or if a newer version wrote the mirror.
 
 pub mod client;

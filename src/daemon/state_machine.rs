@@ -8,7 +8,7 @@
 //! - After a failure of everything the schedule waits, longer after each one of its kind up to a bound, until the service
 //!   answers; manual jobs do not wait.
 //! - A trouble of runs is over when a run that asked the service ends well, or with another configuration or key.
-//! - Once told to stop, nothing new starts, and the running job stops at a page boundary.
+//! - Once asked to stop, nothing new starts, and the running job stops at a page boundary.
 
 mod after_run;
 #[cfg(test)]

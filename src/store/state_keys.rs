@@ -52,8 +52,8 @@ pub enum StateKey {
     ChangedRecords,
     /// The start of a pause of the schedule.
     PausedSince,
-    /// The troubles that people were told about and not yet told the end of.
-    Told,
+    /// The troubles that were reported to people, and whose end was not.
+    Reported,
 }
 
 impl StateKey {

@@ -65,10 +65,10 @@ fn open_edits_are_held_in_the_copy_and_continue_in_the_original() {
 fn copy_is_not_paused_and_nobody_was_told_of_its_troubles() {
     let (_service, place) = mirrored();
     let original = rusqlite::Connection::open(place.path("mirror.db")).unwrap();
-    let paused = "INSERT INTO state (name, value) VALUES ('paused_since', '\"2026-03-04T12:00:00Z\"'), ('told', '{\"open\": {}}')";
+    let paused = "INSERT INTO state (name, value) VALUES ('paused_since', '\"2026-03-04T12:00:00Z\"'), ('reported', '{\"open\": {}}')";
     original.execute_batch(paused).unwrap();
     place.run("backup copy.db").done();
-    let states = "SELECT count(*) FROM state WHERE name IN ('paused_since', 'told')";
+    let states = "SELECT count(*) FROM state WHERE name IN ('paused_since', 'reported')";
     assert_eq!([ask(&place, "mirror.db", states), ask(&place, "copy.db", states)], ["2", "0"]);
 }
 

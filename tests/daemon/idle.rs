@@ -31,7 +31,7 @@ fn idle_daemon_sends_and_writes_nothing() {
         (status["daemon"]["running"].is_null() && status["daemon"]["waiting"] == json!([])).then_some(())
     });
     crate::socket::until("the first look of who tells people", || {
-        (fixture.column("SELECT count(*) FROM state WHERE name = 'told'") == ["1"]).then_some(())
+        (fixture.column("SELECT count(*) FROM state WHERE name = 'reported'") == ["1"]).then_some(())
     });
     let reader = fixture.conn();
     let version =

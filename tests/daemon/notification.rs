@@ -127,7 +127,7 @@ fn what_begins_while_another_lasts_is_told_too() {
 #[test]
 fn command_reads_the_message_and_gets_no_secret() {
     let fixture = DaemonFixture::with(6, 2);
-    let (told, environment) = (fixture.place.path("told"), fixture.place.path("environment"));
+    let (told, environment) = (fixture.place.path("reported"), fixture.place.path("environment"));
     let script = format!("cat >>{}; env >>{}", told.display(), environment.display());
     let file = fixture.place.path("notify.toml");
     let write = |rest: &str| {
@@ -177,7 +177,7 @@ fn message_that_is_refused_is_sent_again_and_new_fields_are_told() {
     assert_eq!(inside.job("/sync")["exit"], 0);
     // What the first copy finds is not new.
     socket::until("the fields of the first copy", || {
-        (inside.mirror.count("state WHERE name = 'told'") == 1).then_some(())
+        (inside.mirror.count("state WHERE name = 'reported'") == 1).then_some(())
     });
     inside.crm.sandbox.with_world(|world| {
         world.fields().define(NewField::new(Object::Contact, "brand_new", DataType::ShortText));
@@ -208,7 +208,7 @@ fn new_fields_are_told_where_the_key_may_read_one_object_only() {
     };
     assert_eq!(next()["episode"], "missing-scope");
     socket::until("the fields of the first copy", || {
-        let known = "state WHERE name = 'told' AND json_extract(value, '$.fields_after') IS NOT NULL";
+        let known = "state WHERE name = 'reported' AND json_extract(value, '$.fields_after') IS NOT NULL";
         (inside.mirror.count(known) == 1).then_some(())
     });
     inside.crm.sandbox.with_world(|world| {

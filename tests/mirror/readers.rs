@@ -305,7 +305,7 @@ async fn reader_can_read_while_a_transaction_is_open() {
     let path = mirror.path.clone();
     let seen = store
         .write(move |tx| {
-            tx.set_state(&StateKey::Told, &"x".repeat(20 << 20))?;
+            tx.set_state(&StateKey::Reported, &"x".repeat(20 << 20))?;
             // Written, and larger than the cache, so it is in the WAL; not committed, so it is invisible.
             assert!(wal::beside(&path).metadata().unwrap().len() > 8 * MIB);
             let conn = impatient(&path);
@@ -325,7 +325,7 @@ async fn write(store: &Store, rounds: u64) -> u64 {
     let largest = Arc::new(AtomicU64::new(0));
     for round in 0..rounds {
         store
-            .write(move |tx| tx.set_state(&StateKey::Told, &format!("{round:9}").repeat((4 << 20) / 9)))
+            .write(move |tx| tx.set_state(&StateKey::Reported, &format!("{round:9}").repeat((4 << 20) / 9)))
             .await
             .unwrap();
         let size = wal::beside(&store.path).metadata().unwrap().len();
@@ -466,7 +466,7 @@ async fn stop_does_not_wait_for_a_long_reader_and_keeps_its_snapshot() {
     assert_eq!(rows(&long).unwrap(), 50);
     drop(long);
     // The written data is in the WAL only and is read from there.
-    let kept = mirror.one("SELECT length(value) FROM state WHERE name = 'told'");
+    let kept = mirror.one("SELECT length(value) FROM state WHERE name = 'reported'");
     assert!(kept.parse::<u64>().unwrap() >= MIB, "{kept}");
     mirror.sync(&crm).await;
     assert_eq!(wal::beside(&mirror.path).metadata().unwrap().len(), 0);

@@ -22,7 +22,7 @@ pub fn run(global: &Global) -> Result<Exit, Failure> {
     let signals = first.block_on(async { DaemonSignals::listen() })?;
     let sources = global.sources();
     let config = Config::load(&sources)?;
-    // It reads its configuration again as that user, whenever it is told to.
+    // It reads its configuration again as that user, whenever it is asked to.
     identity::take(&config.database)?;
     // There is no user watching, so the log reports how each run ended.
     logging::begin(&config.log, true);

@@ -1,10 +1,10 @@
-//! What people are told about: episodes that begin and end. Pure: the status and the time in, sentences out.
+//! What is reported to people: episodes that begin and end. Pure: the status and the time in, sentences out.
 //!
 //! No sentence contains a secret, a text of the service or a value of a record.
 
 use std::time::Duration;
 
-use super::told::{Episode, Subject, Told};
+use super::reported::{Episode, Reported, Subject};
 use crate::app::ages;
 use crate::app::status::ObjectStatus;
 use crate::config::Config;
@@ -24,18 +24,18 @@ const BEHIND: u64 = 900;
 /// How long ago a published copy may have been compared: that is done once a day, and may be under way.
 const UNCOMPARED: Duration = Duration::from_secs(180_000);
 
-/// The episodes of the moment, by the rules of `docs/monitoring/alerts.yml`. One whose beginning was told lasts until it is
+/// The episodes of the moment, by the rules of `docs/monitoring/alerts.yml`. One whose beginning was reported lasts until it is
 /// known to be over, whatever explains it meanwhile.
-pub(super) fn now(reply: &StatusReply, config: &Config, told: &Told, now: Instant) -> Vec<Episode> {
-    let all = conditions(reply, config, told, now);
+pub(super) fn now(reply: &StatusReply, config: &Config, reported: &Reported, now: Instant) -> Vec<Episode> {
+    let all = conditions(reply, config, reported, now);
     let lasts = |of: &&Episode| {
-        told.since(of.subject, &of.about).is_some() || !all.iter().any(|other| of.is_explained_by(other))
+        reported.since(of.subject, &of.about).is_some() || !all.iter().any(|other| of.is_explained_by(other))
     };
     let mut found: Vec<Episode> = all.iter().filter(lasts).cloned().collect();
     // Only what was read since shows that the key is accepted: a failure of another kind, a reload, a run without a
     // request and a restart end the trouble, too.
     let is_read_since = |since| reply.status.objects.iter().any(|object| object.changes_as_of > Some(since));
-    let was_refused = told.since(Subject::KeyRefused, "").is_some_and(|since| !is_read_since(since));
+    let was_refused = reported.since(Subject::KeyRefused, "").is_some_and(|since| !is_read_since(since));
     if was_refused && found.iter().all(|of| of.subject != Subject::KeyRefused) {
         found.push(key_refused(config));
     }
@@ -47,7 +47,7 @@ fn key_refused(config: &Config) -> Episode {
     Episode::new(Subject::KeyRefused, "", text, config.command("check"))
 }
 
-fn conditions(reply: &StatusReply, config: &Config, told: &Told, now: Instant) -> Vec<Episode> {
+fn conditions(reply: &StatusReply, config: &Config, reported: &Reported, now: Instant) -> Vec<Episode> {
     let (status, daemon) = (&reply.status, reply.daemon.as_ref());
     let mut found = Vec::new();
     let trouble = daemon.and_then(|daemon| daemon.trouble.as_ref());
@@ -56,8 +56,8 @@ fn conditions(reply: &StatusReply, config: &Config, told: &Told, now: Instant) -
         let text = format!("the budget is spent; the window ends at {}", format::moment(status.ru.refills_at));
         found.push(Episode::new(Subject::BudgetSpent, "", text, "raise `budget.limit`, or poll less often"));
     }
-    found.extend(["", SHORT_LISTS].into_iter().filter_map(|about| stale(about, reply, config, told, now)));
-    found.extend(incomplete(reply, config, told, now));
+    found.extend(["", SHORT_LISTS].into_iter().filter_map(|about| stale(about, reply, config, reported, now)));
+    found.extend(incomplete(reply, config, reported, now));
     for object in &status.objects {
         found.extend(removals(object, config));
     }
@@ -121,14 +121,14 @@ fn open(object: &ObjectStatus) -> u64 {
     object.differences + object.undecided.map_or(0, |undecided| undecided.items)
 }
 
-fn incomplete(reply: &StatusReply, config: &Config, told: &Told, now: Instant) -> Option<Episode> {
-    let is_told = told.since(Subject::Incomplete, "").is_some();
+fn incomplete(reply: &StatusReply, config: &Config, reported: &Reported, now: Instant) -> Option<Episode> {
+    let is_reported = reported.since(Subject::Incomplete, "").is_some();
     let late = |object: &&ObjectStatus| {
         let due = ages::next_check(&config.sync, object.object, object.complete_as_of.unwrap_or(reply.begun(now)));
-        // What is not read at all is not checked either, which is told as the lists being late.
+        // What is not read at all is not checked either, which is reported as the lists being late.
         let is_read = overdue(object, reply, config, now).is_none_or(|overdue| overdue <= LATE[0]);
         let is_known = open(object) > 0 || object.outage.is_some();
-        (is_read && !is_known || is_told) && due.is_some_and(|due| now.since(due) > CHECK_LATE)
+        (is_read && !is_known || is_reported) && due.is_some_and(|due| now.since(due) > CHECK_LATE)
     };
     let names = names(reply.status.mirrored(config).filter(late))?;
     let text = format!("nobody knows whether {names} are complete: the check is late");
@@ -150,12 +150,12 @@ fn overdue(object: &ObjectStatus, reply: &StatusReply, config: &Config, now: Ins
 /// The lists of team members and definitions: what keeps them from being read may keep nothing else.
 const SHORT_LISTS: &str = "short lists";
 
-/// What keeps objects from being read is told once, whichever they are and whenever each of them is late.
-fn stale(about: &str, reply: &StatusReply, config: &Config, told: &Told, now: Instant) -> Option<Episode> {
+/// What keeps objects from being read is reported once, whichever they are and whenever each of them is late.
+fn stale(about: &str, reply: &StatusReply, config: &Config, reported: &Reported, now: Instant) -> Option<Episode> {
     let (status, daemon) = (&reply.status, reply.daemon.as_ref());
     let trouble = daemon.and_then(|daemon| daemon.trouble.as_ref());
     let paused = daemon.and_then(|daemon| daemon.paused_since);
-    let is_told = told.since(Subject::Stale, about).is_some();
+    let is_reported = reported.since(Subject::Stale, about).is_some();
     let late = |object: &&ObjectStatus| {
         if object.object.object().is_none() == about.is_empty() {
             return false;
@@ -163,7 +163,7 @@ fn stale(about: &str, reply: &StatusReply, config: &Config, told: &Told, now: In
         let copying = object.sweep.is_some_and(|sweep| sweep.first_copy) && trouble.is_none();
         let [unexplained, held, excused] = LATE;
         let allowed = match status.hold_until {
-            _ if is_told => unexplained,
+            _ if is_reported => unexplained,
             _ if paused.is_some() || copying => excused,
             Some(_) => held,
             None => unexplained,
@@ -186,7 +186,7 @@ fn stale(about: &str, reply: &StatusReply, config: &Config, told: &Told, now: In
 mod tests {
     use super::*;
     use crate::config::{Environment, Sources};
-    use crate::daemon::notification::told::Lasting;
+    use crate::daemon::notification::reported::Lasting;
     use crate::daemon::state_machine::Trouble;
 
     fn config() -> Config {
@@ -229,12 +229,14 @@ mod tests {
         // Half an hour before the status.
         let since: Instant = "2026-03-04T11:30:00Z".parse().unwrap();
         let lasting =
-            |subject: &Subject| Lasting { subject: *subject, about: "".into(), since, told: Some("t".into()) };
-        let told = |subjects: &[Subject]| Told { open: subjects.iter().map(lasting).collect(), fields_after: None };
+            |subject: &Subject| Lasting { subject: *subject, about: "".into(), since, reported: Some("t".into()) };
+        let reported =
+            |subjects: &[Subject]| Reported { open: subjects.iter().map(lasting).collect(), fields_after: None };
         let mut check = |minutes: u64, exit: Option<Exit>, change: fn(&mut StatusReply), expected: [&[Subject]; 2]| {
             let (mut reply, at) = reply(&mut config, minutes, exit);
             change(&mut reply);
-            let found = [told(&[]), told(&[Stale, KeyRefused])].map(|told| now(&reply, &config, &told, at));
+            let found =
+                [reported(&[]), reported(&[Stale, KeyRefused])].map(|reported| now(&reply, &config, &reported, at));
             let subjects = found.map(|found| std::collections::BTreeSet::from_iter(found.iter().map(|of| of.subject)));
             assert_eq!(subjects.map(Vec::from_iter), expected.map(<[Subject]>::to_vec));
         };

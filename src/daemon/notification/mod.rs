@@ -1,6 +1,6 @@
 //! Tells people about trouble: one message when an episode begins, with what helps, and one when it is over.
 //!
-//! `episodes` finds what lasts, `told` decides what is said, and this module sends it to a command or a webhook. What was told is
+//! `episodes` finds what lasts, `reported` decides what is said, and this module sends it to a command or a webhook. What was reported is
 //! in memory and stored in the mirror, so neither a restart nor a file that cannot be written repeats anything; a message that
 //! could not be delivered is sent again after a growing delay.
 //!
@@ -9,7 +9,7 @@
 //! - No message and no log line contains a secret, the address of the webhook or a value of a record.
 
 mod episodes;
-mod told;
+mod reported;
 
 use std::process::Stdio;
 use std::sync::{Arc, Weak};
@@ -21,7 +21,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 
-use self::told::{Episode, Notice, Subject, Told};
+use self::reported::{Episode, Notice, Reported, Subject};
 use super::handler_state::{ALIVE_WITHIN, Control};
 use super::status_reply::StatusReply;
 use crate::api::transport::install_tls;
@@ -49,7 +49,8 @@ pub(super) async fn tell(control: Control, mirror: Weak<Mirror>) {
         }
         let Some(book) = &mut known else {
             // A file that cannot be read now is read by the next look.
-            known = control.with_reader(|reader, _| reader.begin()?.state(&StateKey::Told)).await.ok().map(Book::new);
+            known =
+                control.with_reader(|reader, _| reader.begin()?.state(&StateKey::Reported)).await.ok().map(Book::new);
             continue;
         };
         // It changes with each commit; rarely, another file has the version of the last one.
@@ -65,7 +66,7 @@ pub(super) async fn tell(control: Control, mirror: Weak<Mirror>) {
         let Some(store) = mirror.upgrade().map(|mirror| mirror.store()) else { return };
         match book.tell(&control, &store, &config, &reply, (has_run, control.now())).await {
             Ok(()) => {
-                (failures, next, seen) = (0, Instant::EPOCH, (book.told == book.stored).then_some((state, now)));
+                (failures, next, seen) = (0, Instant::EPOCH, (book.reported == book.stored).then_some((state, now)));
             }
             Err(error) => {
                 if failures == 0 {
@@ -79,19 +80,19 @@ pub(super) async fn tell(control: Control, mirror: Weak<Mirror>) {
 }
 
 struct Book {
-    told: Told,
-    stored: Told,
+    reported: Reported,
+    stored: Reported,
     /// What is being stored: one write waits for the file, however long that is locked.
-    storing: Option<(Told, BoxFuture<'static, Result<(), StoreError>>)>,
+    storing: Option<(Reported, BoxFuture<'static, Result<(), StoreError>>)>,
 }
 
 impl Book {
-    fn new(stored: Option<Told>) -> Book {
+    fn new(stored: Option<Reported>) -> Book {
         let stored = stored.unwrap_or_default();
-        Book { told: stored.clone(), stored, storing: None }
+        Book { reported: stored.clone(), stored, storing: None }
     }
 
-    /// Delivers what is due, and stores what was told. An error says why the receiver did not take a message.
+    /// Delivers what is due, and stores what was reported. An error says why the receiver did not take a message.
     async fn tell(
         &mut self,
         control: &Control,
@@ -100,13 +101,13 @@ impl Book {
         reply: &StatusReply,
         (has_run, now): (bool, Instant),
     ) -> Result<(), String> {
-        let after = self.told.fields_after;
+        let after = self.reported.fields_after;
         let read = control.with_reader(move |reader, _| report::schema_changes(&reader.begin()?, after));
         // A file that cannot be read now is read by the next look.
         let Ok((newest, changed)) = read.await else { return Ok(()) };
-        let found = episodes::now(reply, config, &self.told, now);
-        self.told.observe(&found, now);
-        let mut notices = self.told.due(&found, has_run, now);
+        let found = episodes::now(reply, config, &self.reported, now);
+        self.reported.observe(&found, now);
+        let mut notices = self.reported.due(&found, has_run, now);
         let records = reply.status.mirrored(config).filter(|object| object.removed.is_some());
         let is_copied =
             records.map(|object| object.changes_as_of.is_some()).reduce(|all, one| all && one) == Some(true);
@@ -114,27 +115,27 @@ impl Book {
         notices.extend(fields(config, &changed, now).filter(|_| is_copied));
         for notice in notices {
             deliver(&config.notify, notice.document(config).to_string()).await?;
-            self.told.delivered(&notice);
+            self.reported.delivered(&notice);
             self.store(store).await;
         }
         if is_copied {
-            self.told.fields_after = Some(newest);
+            self.reported.fields_after = Some(newest);
         }
         self.store(store).await;
         Ok(())
     }
 
-    /// Stores what was told. While another program locks the file, the write goes on, and so does telling.
+    /// Stores what was reported. While another program locks the file, the write goes on, and so does reporting.
     async fn store(&mut self, store: &Store) {
-        if self.storing.is_none() && self.told != self.stored {
-            let (store, state) = (store.clone(), self.told.clone());
-            let writing = async move { store.write(move |tx| tx.set_state(&StateKey::Told, &state)).await };
-            self.storing = Some((self.told.clone(), writing.boxed()));
+        if self.storing.is_none() && self.reported != self.stored {
+            let (store, state) = (store.clone(), self.reported.clone());
+            let writing = async move { store.write(move |tx| tx.set_state(&StateKey::Reported, &state)).await };
+            self.storing = Some((self.reported.clone(), writing.boxed()));
         }
         let Some((_, writing)) = &mut self.storing else { return };
         let Ok(ended) = tokio::time::timeout(ALIVE_WITHIN, writing).await else { return };
-        if let (Some((told, _)), Ok(())) = (self.storing.take(), ended) {
-            self.stored = told;
+        if let (Some((reported, _)), Ok(())) = (self.storing.take(), ended) {
+            self.stored = reported;
         }
     }
 }

@@ -140,7 +140,7 @@ fn become_another_mirror(copy: &mut Connection, now: Instant) -> Result<u64> {
     let id = "INSERT OR REPLACE INTO state (name, value) VALUES ('mirror_id', json_quote(lower(hex(randomblob(16)))))";
     tx.run(id, [])?;
     // They are about the daemon of the original, as it was then.
-    let of_a_daemon = [StateKey::PausedSince, StateKey::Told].map(StateKey::as_str);
+    let of_a_daemon = [StateKey::PausedSince, StateKey::Reported].map(StateKey::as_str);
     tx.run("DELETE FROM state WHERE name IN (?1, ?2)", of_a_daemon)?;
     // A release that was given to the original does not apply to the copy.
     let held = hold_in_a_copy(&tx, now)?;

@@ -74,6 +74,24 @@ pub(in crate::sync) fn claim_changes(tx: &MirrorTx<'_>, object: Object, fresh: L
 mod tests {
     use super::*;
 
+    /// An earlier version of a record within the second that the walk begins behind would make the counts equal.
+    #[tokio::test]
+    async fn walk_behind_the_last_millisecond_of_a_second_owes_nothing_of_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = crate::store::Store::open(&dir.path().join("mirror.db")).unwrap();
+        let (object, by) = (Object::Contact, TimeField::UpdatedAt);
+        let at = |millis: u64| Instant::from_secs(1_700_000_000).map(|at| at.plus(Duration::from_millis(millis)));
+        for (from, high, owed) in [(998, 5_500, (0, 6_000)), (999, 5_500, (1_000, 6_000)), (999, 999, (0, 1_000))] {
+            let ranges = store.write(move |tx| {
+                tx.claims().set_unproven(object, by, &UnprovenRanges::default())?;
+                owe_changes(tx, object, at(from), at(high))?;
+                Ok(tx.unproven(object, by)?.unwrap().ranges)
+            });
+            assert_eq!(ranges.await.unwrap(), [TimeRange::dated(by, at(owed.0), at(owed.1))], "behind {from} ms");
+        }
+        store.close().await;
+    }
+
     #[tokio::test]
     async fn what_is_still_owed_is_owed_with_what_follows() {
         let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! What people were told: which episodes last, and the messages that are due.
+//! What was reported to people: which episodes last, and the messages that are due.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ pub(super) enum Subject {
 }
 
 impl Subject {
-    /// How many seconds it lasts before anybody is told, and what explains it: while one of these lasts, it does not begin.
+    /// How many seconds it lasts before it is reported, and what explains it: while one of these lasts, it does not begin.
     const fn rule(self) -> (u64, &'static [Subject]) {
         match self {
             // Less may pass until the run that is due has ended.
@@ -70,15 +70,15 @@ pub(super) struct Lasting {
     pub subject: Subject,
     pub about: String,
     pub since: Instant,
-    pub told: Option<String>,
+    pub reported: Option<String>,
 }
 
 /// What the mirror stores, so that a restart neither repeats a message nor begins to wait again.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Told {
-    /// One that was told is kept until its end was told.
+pub(super) struct Reported {
+    /// One that was reported is kept until its end was reported.
     pub open: Vec<Lasting>,
-    /// The entry of the feed up to which changes of fields were told.
+    /// The entry of the feed up to which changes of fields were reported.
     pub fields_after: Option<u64>,
 }
 
@@ -107,41 +107,41 @@ fn sender(workspace: &str) -> String {
     if workspace == "crm-mirror" { workspace.into() } else { format!("crm-mirror {workspace}") }
 }
 
-impl Told {
+impl Reported {
     fn position(&self, subject: Subject, about: &str) -> Option<usize> {
         self.open.iter().position(|known| known.subject == subject && known.about == about)
     }
 
-    /// Since when an episode lasts that was told.
+    /// Since when an episode lasts that was reported.
     pub(super) fn since(&self, subject: Subject, about: &str) -> Option<Instant> {
         let lasting = &self.open[self.position(subject, about)?];
-        lasting.told.is_some().then_some(lasting.since)
+        lasting.reported.is_some().then_some(lasting.since)
     }
 
-    /// Records which episodes last. One that ends before it was told is forgotten.
+    /// Records which episodes last. One that ends before it was reported is forgotten.
     pub(super) fn observe(&mut self, found: &[Episode], now: Instant) {
         let is = |known: &Lasting, of: &Episode| known.subject == of.subject && known.about == of.about;
-        self.open.retain(|known| known.told.is_some() || found.iter().any(|of| is(known, of)));
+        self.open.retain(|known| known.reported.is_some() || found.iter().any(|of| is(known, of)));
         for Episode { subject, about, .. } in found {
             match self.position(*subject, about) {
                 // A clock that was set back would make it wait for longer.
                 Some(place) => self.open[place].since = self.open[place].since.min(now),
-                None => self.open.push(Lasting { subject: *subject, about: about.clone(), since: now, told: None }),
+                None => self.open.push(Lasting { subject: *subject, about: about.clone(), since: now, reported: None }),
             }
         }
     }
 
-    /// The messages that are due. An end is told only if `may_end`: a daemon that has just started has not tried yet what
+    /// The messages that are due. Its end is reported only if `may_end`: a daemon that has just started has not tried yet what
     /// failed before.
     pub(super) fn due(&self, found: &[Episode], may_end: bool, now: Instant) -> Vec<Notice> {
         let notice = |known: &Lasting| {
-            let Lasting { subject, about, since, told } = known.clone();
+            let Lasting { subject, about, since, reported } = known.clone();
             let Some(episode) = found.iter().find(|of| subject == of.subject && about == of.about) else {
-                let episode = Episode::new(subject, &about, told?, "");
+                let episode = Episode::new(subject, &about, reported?, "");
                 return may_end.then_some(Notice { episode, since, is_over: true });
             };
             let (after, _) = subject.rule();
-            let is_due = told.is_none() && now.since(since) >= Duration::from_secs(after);
+            let is_due = reported.is_none() && now.since(since) >= Duration::from_secs(after);
             is_due.then(|| Notice { episode: episode.clone(), since, is_over: false })
         };
         self.open.iter().filter_map(notice).collect()
@@ -150,7 +150,7 @@ impl Told {
     pub(super) fn delivered(&mut self, Notice { episode, is_over, .. }: &Notice) {
         match self.position(episode.subject, &episode.about) {
             Some(place) if *is_over => _ = self.open.remove(place),
-            Some(place) => self.open[place].told = Some(episode.text.clone()),
+            Some(place) => self.open[place].reported = Some(episode.text.clone()),
             None => {}
         }
     }
@@ -182,15 +182,15 @@ mod tests {
     }
 
     #[test]
-    fn an_episode_is_told_once_when_it_begins_and_once_when_it_is_over() {
+    fn an_episode_is_reported_once_when_it_begins_and_once_when_it_is_over() {
         let at = Instant::EPOCH;
         let (spent, edits) = ((Subject::BudgetSpent, ""), (Subject::Edits, ""));
-        let mut told = Told::default();
+        let mut reported = Reported::default();
         let mut step = |subjects: &[(Subject, &str)], may_end: bool| {
             let found = found(subjects);
-            told.observe(&found, at);
-            let due = told.due(&found, may_end, at);
-            due.iter().for_each(|notice| told.delivered(notice));
+            reported.observe(&found, at);
+            let due = reported.due(&found, may_end, at);
+            due.iter().for_each(|notice| reported.delivered(notice));
             due.iter().map(|notice| (notice.episode.subject, state(notice))).collect::<Vec<_>>()
         };
         assert_eq!(step(&[spent], true), [(Subject::BudgetSpent, "begins")]);
@@ -204,14 +204,14 @@ mod tests {
     #[test]
     fn each_object_has_its_own_beginning_and_end() {
         let (config, hour) = (config(), Duration::from_secs(3600));
-        let (mut told, mut hours) = (Told::default(), 0);
+        let (mut reported, mut hours) = (Reported::default(), 0);
         let mut step = |abouts: &[&str]| {
             let found = found(&Vec::from_iter(abouts.iter().map(|about| (DIFFERENCES, *about))));
             let now = Instant::EPOCH.plus(hours * hour);
             hours += 6;
-            told.observe(&found, now);
-            let due = told.due(&found, true, now);
-            due.iter().for_each(|notice| told.delivered(notice));
+            reported.observe(&found, now);
+            let due = reported.due(&found, true, now);
+            due.iter().for_each(|notice| reported.delivered(notice));
             let text = |notice: &Notice| notice.document(&config)["text"].as_str().unwrap().to_string();
             let texts = due.iter().map(|notice| text(notice).strip_prefix("crm-mirror default: ").unwrap().to_string());
             texts.collect::<Vec<_>>().join("; ").replace("; fix: f", "")
@@ -221,7 +221,7 @@ mod tests {
         let both = ["companies", "contacts"];
         assert_eq!([&both, &both, &both].map(|of| step(of)), ["", "", "t companies"]);
         assert_eq!([&both[..1], &[], &[]].map(&mut step), ["over: t contacts", "over: t companies", ""]);
-        // What ended before it was told begins again.
+        // What ended before it was reported begins again.
         assert_eq!([&contacts[..], &[], &contacts, &contacts].map(&mut step), ["", "", "", ""]);
     }
 
@@ -229,18 +229,18 @@ mod tests {
     fn an_episode_lasts_across_restarts_and_a_clock_that_is_set_back() {
         let half_a_day = Duration::from_secs(43_200);
         let (found, late) = (found(&[(DIFFERENCES, "")]), Instant::EPOCH.plus(10 * half_a_day));
-        let mut told = Told::default();
-        told.observe(&found, late);
-        assert_eq!(told.due(&found, true, late), []);
+        let mut reported = Reported::default();
+        reported.observe(&found, late);
+        assert_eq!(reported.due(&found, true, late), []);
         // Stored and read again, on a clock that is days behind.
-        let mut told: Told = serde_json::from_str(&serde_json::to_string(&told).unwrap()).unwrap();
+        let mut reported: Reported = serde_json::from_str(&serde_json::to_string(&reported).unwrap()).unwrap();
         let begun = Instant::EPOCH;
-        told.observe(&found, begun);
+        reported.observe(&found, begun);
         let now = begun.plus(half_a_day);
-        told.observe(&found, now);
-        let due = told.due(&found, true, now);
+        reported.observe(&found, now);
+        let due = reported.due(&found, true, now);
         assert_eq!(due.iter().map(|notice| (state(notice), notice.since)).collect::<Vec<_>>(), [("begins", begun)]);
-        told.observe(&[], now);
-        assert_eq!(told, Told::default(), "nothing was told, so nothing is over");
+        reported.observe(&[], now);
+        assert_eq!(reported, Reported::default(), "nothing was reported, so nothing is over");
     }
 }
