@@ -5,7 +5,7 @@
 mod edits;
 mod short_lists;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
@@ -64,8 +64,8 @@ pub struct Watch {
     was_replaced: bool,
     /// Until when a clock may be wrong, or a day after.
     pub clocks_until: Instant,
-    /// Until when lists may show a record that they were not asked for, as a lookup does.
-    pub foreign_rows_until: Instant,
+    /// The records that were shown in an earlier version up to the last run: a second look may decide that it is right.
+    older: HashSet<String>,
     /// The lists that are always read whole.
     short_lists: [ShortList; 2],
     /// The oldest entry of the history, once there is one.
@@ -112,7 +112,7 @@ impl Watch {
             is_strict: false,
             was_replaced: false,
             clocks_until: Instant::EPOCH,
-            foreign_rows_until: Instant::EPOCH,
+            older: HashSet::new(),
             short_lists: [Resource::TeamMembers, Resource::CustomFields].map(ShortList::of),
             oldest_change: None,
             newest_change: None,
@@ -167,17 +167,17 @@ impl Watch {
         if !has_tables(&conn) {
             return Ok(());
         }
-        // Only what a look-up by id shows a second time may be older than the row, or what a wrong clock lets in.
+        // Only what is looked up by id may be older than the row, or what was shown before, or what a wrong clock lets in.
         let is_lookup = |entry: &LoggedRequest| entry.asked.query.iter().any(|(name, _)| name.starts_with("filter[id"));
         let was_replaced = std::mem::take(&mut self.was_replaced);
-        let is_certain = now >= self.clocks_until.max(self.foreign_rows_until);
-        self.is_strict = is_certain && !log.entries().iter().any(is_lookup) && !was_replaced;
+        self.is_strict = now >= self.clocks_until && !log.entries().iter().any(is_lookup) && !was_replaced;
         let checked = self.mirror(crm, &conn, doubts).and_then(|()| self.history(&conn, now)).and_then(|()| {
             let world = crm.sandbox.world();
             let mut lists = self.short_lists.iter_mut();
             lists.try_for_each(|list| list.after_run((&world, &conn), log.entries(), doubts.until))
         });
         let ledger = ledger(&conn);
+        self.older = older(&conn);
         self.conn = Some(conn);
         checked?;
         self.last_run = now;
@@ -293,7 +293,8 @@ impl Watch {
                 older && before[id].as_ref().is_none_or(|was| updated.as_ref().is_none_or(|is| was[..19] != is[..19]));
             // A replica that lags, or has stopped, for longer than two looks are apart shows the same older version at both:
             // that is accepted, since a service that was restored from a backup shows it too.
-            if older && !is_dated_back() && (self.is_strict || now >= doubt_until) {
+            let is_first_look = self.is_strict && !self.older.contains(id);
+            if older && !is_dated_back() && (is_first_look || now >= doubt_until) {
                 return Err(format!("{object} {id} went back from {:?} to {updated:?}", before[id]));
             }
         }
@@ -364,7 +365,8 @@ impl Watch {
                     AND fields ->> '$.updated_at[0]' < ?2
                     AND record_id NOT IN (SELECT value FROM json_each(?3))";
         let ahead = now.plus(DAY).to_string();
-        let dated_back = serde_json::to_string(&self.claims.dated_back.keys().collect::<Vec<_>>()).unwrap();
+        let dated_back: Vec<&String> = self.claims.dated_back.keys().chain(&self.older).collect();
+        let dated_back = serde_json::to_string(&dated_back).unwrap();
         let back: Option<String> = match seen < newest && self.is_strict {
             true => conn
                 .prepare_cached(back)
@@ -397,6 +399,13 @@ impl Watch {
         }
         Ok(())
     }
+}
+
+/// The records that were shown in an earlier version.
+fn older(conn: &Connection) -> HashSet<String> {
+    let mut stmt =
+        conn.prepare_cached("SELECT record_id FROM doubts WHERE why = 'older' AND version IS NOT NULL").unwrap();
+    stmt.query_map([], |row| row.get(0)).unwrap().collect::<Result<_, _>>().unwrap()
 }
 
 /// What `status` says of the edits is what the outbox has.

@@ -62,8 +62,9 @@ impl PrivateEdits {
 
     /// Looks at the edits after a run. What a person released is no longer kept, also if it is held once more later.
     pub fn after_run(&mut self, conn: &Connection) -> Result<(), String> {
-        // What was in conflict before it was sent was resolved by a person.
-        let sql = "SELECT tried_at, released_at, EXISTS (
+        // What was in conflict before it was sent was resolved by a person. To a key that may only write, the version is all the
+        // evidence that there is: what it refused was not carried out.
+        let sql = "SELECT CASE WHEN status IS NOT 412 THEN tried_at ELSE ?2 END, released_at, EXISTS (
                        SELECT 1 FROM outbox_events AS c WHERE c.outbox_id = o.id AND c.to_state = 'conflict' AND c.id < (
                            SELECT max(id) FROM outbox_events WHERE outbox_id = o.id AND to_state = 'sending'))
                    FROM outbox AS o WHERE id = ?1";
@@ -71,7 +72,8 @@ impl PrivateEdits {
         let mut sent = None;
         self.kept.retain(|id, (tried, released)| {
             // History that is not kept for long.
-            let row = stmt.query_row([*id], |row| Ok::<(Times, bool), _>(((row.get(0)?, row.get(1)?), row.get(2)?)));
+            let row =
+                stmt.query_row((*id, &*tried), |row| Ok::<(Times, bool), _>(((row.get(0)?, row.get(1)?), row.get(2)?)));
             let Ok((now, is_resolved)) = row else { return true };
             if is_resolved {
                 return false;

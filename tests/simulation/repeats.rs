@@ -15,6 +15,8 @@ const MOST: u32 = 3;
 /// How often the same records may be looked up within a day: the intervals between the first ones are short.
 const MAX_LOOKUPS: usize = 16;
 
+const IN_A_ROW: Duration = Duration::from_secs(10);
+
 /// What was read since something was lost.
 #[derive(Default)]
 pub struct Repeats {
@@ -60,7 +62,10 @@ impl Repeats {
             let asked = format!("{:?} {:?}", entry.asked.route, entry.asked.query);
             let times = self.lookups.entry(asked.clone()).or_default();
             times.retain(|at| entry.at.since(*at) < DAY);
-            times.push(entry.at);
+            // What cannot be read is requested three times in a row.
+            if times.last().is_none_or(|at| entry.at.since(*at) >= IN_A_ROW) {
+                times.push(entry.at);
+            }
             if times.len() > MAX_LOOKUPS {
                 return Err(format!("the same records were looked up {} times within a day: {asked}", times.len()));
             }

@@ -82,9 +82,6 @@ impl Life<'_> {
         if matches!(trouble, Trouble::WrongDate(_) | Trouble::NoDate | Trouble::JunkDate) {
             self.watch.clocks_are_wrong_until(until);
         }
-        if matches!(trouble, Trouble::ForeignRows(_)) {
-            self.watch.foreign_rows_until = self.watch.foreign_rows_until.max(until);
-        }
         self.manners.trouble(trouble, now, until);
         let rule = self.crm.sandbox.with_world(|world| trouble.rule(world, now, minutes));
         if let Some(rule) = rule {
