@@ -466,6 +466,10 @@ async fn edits_of_one_workspace_reach_another_only_when_a_person_releases_them()
         assert!(matches!(refused, SyncError::OtherWorkspace { .. } | SyncError::NotRecognised { .. }), "{refused:?}");
         theirs.wait(3_600);
     }
+    theirs.sandbox.set_key(&theirs.key, &["contacts:write", "companies:write"]);
+    let refused = mirror.run(&theirs, &Job::push()).await.unwrap_err();
+    assert!(matches!(refused, SyncError::NoScope { .. }), "it has shown another workspace: {refused:?}");
+    theirs.sandbox.set_key(&theirs.key, &SCOPES);
     assert_eq!(states(), "'ct0 sending, ct1 queued, ct2 queued, co3 queued'", "the person may have used a wrong key");
 
     let report = mirror.run(&theirs, &accept).await.unwrap();

@@ -108,6 +108,11 @@ impl ReadTx<'_> {
         self.count(&sql, [object])
     }
 
+    /// Whether a key and address did not recognise the workspace, and have not since.
+    pub fn was_not_recognised(&self, seen_by: &str) -> Result<bool> {
+        Ok(self.doubt(("workspace", seen_by, "unrecognised"))?.is_some())
+    }
+
     /// The doubt with this object type, record and reason.
     pub(super) fn doubt(&self, of: (&str, &str, &str)) -> Result<Option<Doubt>> {
         let sql = "SELECT etag, version, tries, first_seen, not_before FROM doubts

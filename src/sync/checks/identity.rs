@@ -83,8 +83,9 @@ pub(in crate::sync) async fn check_identity(run: &Run<'_>) -> Result<(), SyncErr
                 false => SyncError::NotRecognised { asked, met, unread },
             });
         }
-        // A key that may only write: the version that an update replaces is all the evidence that there can be.
-        (Err(SyncError::NoScope { .. }), _) if run.job.is_push() => {
+        // A key that may only write: the version that an update replaces is all the evidence that there can be, unless the key
+        // has shown another workspace before.
+        (Err(SyncError::NoScope { .. }), _) if run.job.is_push() && !was_another(run).await? => {
             let text = "this key can read no record: edits are sent on the versions that the mirror has";
             run.warn(text.into());
             return Ok(());
@@ -112,6 +113,11 @@ pub(in crate::sync) async fn check_identity(run: &Run<'_>) -> Result<(), SyncErr
         ));
     }
     Ok(())
+}
+
+async fn was_another(run: &Run<'_>) -> Result<bool, SyncError> {
+    let seen_by = run.engine.seen_by();
+    run.read(move |tx| tx.was_not_recognised(&seen_by)).await
 }
 
 /// Requests known records by id and compares the creation time, which never changes: ids may be equal in two
