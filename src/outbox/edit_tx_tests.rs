@@ -332,3 +332,18 @@ fn keys_are_32_digits_and_differ() {
     assert_ne!(idempotency_key(), idempotency_key());
     assert!(idempotency_key().len() == 32 && idempotency_key().bytes().all(|digit| digit.is_ascii_hexdigit()));
 }
+
+/// A service that was restored shows a version again that an edit had replaced: once the row has it, it is the row's.
+#[tokio::test]
+async fn version_of_the_row_is_not_taken_for_a_replaced_one() {
+    let language = on_mirror(|tx| {
+        let at = "2026-03-01T12:00:00Z";
+        show(tx, &json!({ "id": "c", "etag": "\"v0\"", "updatedAt": "2026-03-01T11:00:00Z", "language": "A" }));
+        list(tx, "\"v1\"", "A");
+        tx.knowledge().answered(AnswerTime { shows: None, steady: now() });
+        tx.knowledge().was_replaced(CONTACT, "c", Some("\"v1\"")).unwrap();
+        show(tx, &json!({ "id": "c", "etag": "\"v1\"", "updatedAt": at, "language": "B" }));
+        tx.edits().mirrored(CONTACT, &contact(), &["language"]).unwrap().unwrap().values["language"].clone()
+    });
+    assert_eq!(language.await, json!("B"));
+}

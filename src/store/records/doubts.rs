@@ -272,7 +272,7 @@ impl KnowledgeTx<'_> {
 
     /// Notes that an update of ours has replaced this version of a record, although its date is not the earlier one. For
     /// an hour, an answer that shows it is a doubt; until one does, nothing needs to be looked up.
-    pub(in crate::store) fn was_replaced(&self, object: Object, id: &str, etag: Option<&str>) -> Result<()> {
+    pub fn was_replaced(&self, object: Object, id: &str, etag: Option<&str>) -> Result<()> {
         let Some(AnswerTime { steady, .. }) = self.tx.answer.get() else { return Ok(()) };
         let older = (object.as_str(), id, "older");
         let Doubt { tries, not_before, .. } = self.tx.doubt(older)?.unwrap_or_default();

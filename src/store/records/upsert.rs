@@ -153,8 +153,10 @@ impl RecordsTx<'_> {
         };
         let is_same = row.changed.is_empty();
         let RowComparison { changed, old, omits } = row;
-        let is_accepted =
-            is_same || self.is_accepted((object, id), shape, &incoming, &old, (asked, overtaken, follows))?;
+        // What lists show of a detail was accepted before.
+        let is_accepted = is_same
+            || is_detail
+            || self.is_accepted((object, id), shape, &incoming, &old, (asked, overtaken, follows))?;
         if !is_detail && is_shown {
             self.tx.knowledge().was_shown(object, id, is_accepted)?;
         }

@@ -135,7 +135,9 @@ impl RecordsTx<'_> {
             }
             return Ok(true);
         }
-        let is_replaced = order != Some(Ordering::Less) && self.tx.knowledge().is_replaced(object, id, new.etag)?;
+        // What the row has was replaced by nothing that is known.
+        let may_be_replaced = order != Some(Ordering::Less) && new.etag != row.etag;
+        let is_replaced = may_be_replaced && self.tx.knowledge().is_replaced(object, id, new.etag)?;
         Ok(match order {
             Some(Ordering::Greater) if !is_replaced => true,
             _ if overtaken => false,
