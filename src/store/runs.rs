@@ -63,6 +63,13 @@ pub enum RunOutcome {
 }
 
 impl ReadTx<'_> {
+    /// Whether the last run of this kind before a run came to no end.
+    pub fn is_repeated(&self, kind: &str, run: i64) -> Result<bool> {
+        let sql = "SELECT coalesce(outcome, 'failed') IN ('failed', 'suspended') FROM sync_runs
+                   WHERE kind = ?1 AND id < ?2 ORDER BY id DESC LIMIT 1";
+        Ok(self.find_value(sql, (kind, run))?.unwrap_or(false))
+    }
+
     /// When the last run began that went on to its end, whatever failed in it.
     pub fn last_mirrored(&self) -> Result<Option<Instant>> {
         let sql = "SELECT started_at FROM sync_runs WHERE outcome IN ('done', 'failed', 'refused') AND ru > 0

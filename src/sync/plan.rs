@@ -105,7 +105,7 @@ pub struct ObjectKnowledge {
     pub caught_up: bool,
     /// Whether it was last counted longer ago than an hour.
     pub total_due: bool,
-    /// Whether it was compared within the last day.
+    /// Whether it was compared within the last day, and this run repeats a verification that came to no end since.
     pub compared: bool,
     /// How many details are due.
     pub due: u64,
@@ -189,11 +189,7 @@ fn is_needed(step: Step, known: &Knowledge, job: &Job) -> bool {
                 && known_of.total_due
                 && !known.failed.contains(&Step::Changes(object))
         }
-        // Where the changes cannot be read, each attempt of the verification would compare again.
-        Step::Audit(object) => {
-            let is_repeated = known.failed.contains(&Step::Changes(object)) && of(object).compared;
-            audits && reads(object) && (known.by_person || !is_repeated)
-        }
+        Step::Audit(object) => audits && reads(object) && (known.by_person || !of(object).compared),
         Step::Sweep(object) => {
             let known = of(object);
             syncs && reads(object) && (resync || !known.copied || known.sweeping || known.sweep_wanted)

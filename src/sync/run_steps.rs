@@ -317,12 +317,13 @@ impl Run<'_> {
         (known.by_person, known.write_back, known.details) = (self.by_person, settings.write_back, settings.details);
         known.skipped = self.results().skipped.keys().copied().collect();
         let (now, steady, first) = (self.now(), self.steady_time(), known.done.is_empty());
-        let (job, by_person, accepted) = (self.job.clone(), self.by_person, self.job.accept_removals);
+        let (run, job) = (self.results().report.run, self.job.clone());
+        let (by_person, accepted) = (self.by_person, self.job.accept_removals);
         let (limits, guard) = (*self.engine.meter.limits(), self.removal_guard());
         let learnt = self.read(move |tx| {
             let objects = [
-                of_object(tx, Object::Contact, (now, steady), (&job, by_person), (&limits, &guard))?,
-                of_object(tx, Object::Company, (now, steady), (&job, by_person), (&limits, &guard))?,
+                of_object(tx, Object::Contact, (now, steady), (run, &job, by_person), (&limits, &guard))?,
+                of_object(tx, Object::Company, (now, steady), (run, &job, by_person), (&limits, &guard))?,
             ];
             let paused = tx.state::<Instant>(&StateKey::PausedSince)?.is_some();
             // Items that a list did not have wait for another one, and what was refused is due: its delay is its step's.
@@ -409,7 +410,7 @@ fn of_object(
     tx: &ReadTx<'_>,
     object: Object,
     (now, steady): (Instant, Instant),
-    (job, by_person): (&Job, bool),
+    (run, job, by_person): (i64, &Job, bool),
     (limits, guard): (&Limits, &RemovalGuard),
 ) -> Result<ObjectKnowledge, StoreError> {
     let refusal = tx.standing_refusal(object, guard, steady)?;
@@ -427,7 +428,7 @@ fn of_object(
     let may_count = failures.of(Step::Total(object)).is_none_or(|failure| failure.wait(steady, limits).is_none());
     let compared = [Goal::Compared(object), Goal::Counted(object), Goal::Differing(object)];
     let compared = compared.map(|goal| tx.goals().last_read(goal)).into_iter().collect::<Result<Vec<_>, _>>()?;
-    let compared = compared.into_iter().flatten().map(|read| read.finished).filter(|at| *at <= now).max();
+    let is_of_day = |read: LastRead| read.finished <= now && now.since(read.finished) < audit::DAY;
     let total_interval = limits.time_to_earn(Ru::GET, TOTAL_SHARE).max(TOTAL_INTERVAL);
     Ok(ObjectKnowledge {
         copied,
@@ -440,7 +441,7 @@ fn of_object(
         in_doubt: decide && !due.missed.is_empty() || !due.older.is_empty(),
         caught_up: changes.is_some_and(|fresh| fresh.finished <= now && now.since(fresh.finished) < CAUGHT_UP),
         total_due: may_count && counted.is_none_or(|at| now.since(at) >= total_interval || at > now),
-        compared: compared.is_some_and(|at| now.since(at) < audit::DAY),
+        compared: compared.into_iter().flatten().any(is_of_day) && tx.is_repeated(JobKind::Verify.into(), run)?,
         due: tx.count_due_details(object)?,
     })
 }
