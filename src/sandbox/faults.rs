@@ -59,9 +59,9 @@ impl Rule {
         Rule { record: Some(id.to_string()), ..self }
     }
 
-    /// Only requests with a parameter whose name has this prefix: `cursor`, `filter[id]`.
-    pub fn with_param(mut self, name: &str) -> Rule {
-        self.params.push(name.to_string());
+    /// Only requests with a parameter that begins so: `cursor`, `filter[id]`, `sort=updatedAt`.
+    pub fn with_param(mut self, begin: &str) -> Rule {
+        self.params.push(begin.to_string());
         self
     }
 
@@ -87,7 +87,8 @@ impl Rule {
     }
 
     fn matches(&self, asked: &RequestLine, now: Instant) -> bool {
-        let has_param = |begin: &String| asked.query.iter().any(|(name, _)| name.starts_with(begin));
+        let has_param =
+            |begin: &String| asked.query.iter().any(|(name, value)| format!("{name}={value}").starts_with(begin));
         self.resource.is_none_or(|resource| asked.resource() == Some(resource))
             && self.method.is_none_or(|method| asked.method == method)
             && self.is_list.is_none_or(|is_list| matches!(asked.route, Route::List(_)) == is_list)

@@ -62,7 +62,7 @@ pub(super) struct RunResults {
     /// The objects whose lookups by id failed with a count, and are made without one.
     pub(super) uncounted_lookups: BTreeSet<Object>,
     /// The objects of whose recent changes more than a page was here, and not read again.
-    pub(super) left_out: BTreeSet<Object>,
+    pub(super) left_out: BTreeMap<Object, Instant>,
     /// The counts that walks owed and that this run has made, by what they divide records by.
     pub(super) counted: BTreeMap<(Object, TimeField), UnprovenRanges>,
     /// The witness of each object, which is part of every lookup by id; `Some(None)` if the service lists no record.

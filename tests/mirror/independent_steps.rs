@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::clocks::claimed;
 use crate::evidence::{contacts_only, settled, world};
+use crate::plain::plain_lists;
 use crate::support::{Crm, Mirror, bodies};
 use crm_mirror::model::{Clock as _, DataType, Object, Resource};
 use crm_mirror::sandbox::{Fault, LoggedRequest, NewField, Rule};
@@ -122,7 +123,7 @@ async fn changes_that_fail_stop_no_other_step() {
     mirror.assert_exact(&crm);
 }
 
-/// Each attempt of a verification meets the same changes: it compares once a day.
+/// Each attempt of a verification meets the same changes, and its objects are compared once a day.
 #[tokio::test]
 async fn changes_that_fail_repeat_no_comparison_of_the_day() {
     let (crm, mut mirror) = settled(150, false).await;
@@ -134,6 +135,25 @@ async fn changes_that_fail_repeat_no_comparison_of_the_day() {
         mirror.try_scheduled(&crm, &Job::audit().of(&[Resource::Contacts])).await.unwrap_err();
         let is_list = |entry: &LoggedRequest| entry.asked.param("sort") == Some("createdAt");
         assert_eq!(crm.sandbox.log().entries().iter().any(is_list), compares, "after {wait} s");
+    }
+}
+
+/// The schedule compares an object by a sweep then, once a day.
+#[tokio::test]
+async fn object_that_cannot_be_compared_by_its_changes_is_swept() {
+    for status in [400, 404] {
+        let (crm, mirror) = plain_lists(1_600).await;
+        for by_change in ["filter[updatedAt]", "sort=updatedAt", "sort=-updatedAt"] {
+            let rule = Rule::new(Fault::Status(status)).on(Resource::Contacts).with_param(by_change);
+            crm.sandbox.faults().add(rule.forever());
+        }
+        edit(&crm, 0..2, "Changed");
+        crm.sandbox.with_world(|world| world.remove(Object::Contact, "c00700"));
+        crm.wait(90_000);
+        _ = mirror.try_scheduled(&crm, &Job::audit()).await;
+        crm.wait(3_600);
+        _ = mirror.try_scheduled(&crm, &Job::sync()).await;
+        mirror.assert_exact_lists(&crm);
     }
 }
 

@@ -130,7 +130,9 @@ impl Audit<'_> {
             }
         }
         match self.count_ages(edges).await {
-            Err(error) if error.allows_another() && matches!(error, SyncError::Api { doing: "count", .. }) => {
+            Err(error)
+                if error.allows_another() && matches!(error, SyncError::Api { doing: "count" | "audit", .. }) =>
+            {
                 self.run.mark_uncounted(object, &error);
                 self.entered = self.findings.clone();
             }
@@ -149,7 +151,7 @@ impl Audit<'_> {
 
     /// Counts an object's records by the age of their last change, and follows differences.
     async fn count_ages(&mut self, edges: u64) -> Result<(), SyncError> {
-        let unseen = self.compare_newest(TimeRange::dated(TimeField::UpdatedAt, None, None)).await?;
+        let (unseen, _) = self.compare_newest(TimeRange::dated(TimeField::UpdatedAt, None, None), false).await?;
         self.miss(unseen).await?;
         // The value does not matter, as long as the edge differs from that of the last audit.
         let shift = (self.run.now().as_secs().rem_euclid(97)) as f64 / 97.0;
@@ -227,13 +229,18 @@ impl Audit<'_> {
 
     /// Compares the records of a range that changed last row by row, for 1 RU: one that is missing beside one that lingers, or
     /// one that changed again, leaves the counts equal, and most of what happens, happens there. Returns those that were not
-    /// shown.
-    pub(super) async fn compare_newest(&mut self, range: TimeRange) -> Result<HashSet<RecordId>, SyncError> {
+    /// shown, and the service's number of records where that is asked for.
+    pub(super) async fn compare_newest(
+        &mut self,
+        range: TimeRange,
+        counts: bool,
+    ) -> Result<(HashSet<RecordId>, Option<u64>), SyncError> {
         let object = self.object;
         let query = range.sorted(object.resource(), SortBy::UpdatedDesc);
+        let query = if counts && self.run.may_count(object) { query.count_exact() } else { query };
         let fetched = match self.run.engine.page(&query, compare::purpose(self.run), "audit").await {
             // The counts are made all the same.
-            Err(error) if error.may_be_of_a_record() => return Ok(HashSet::new()),
+            Err(error) if error.may_be_of_a_record() || error.is_refused() => return Ok((HashSet::new(), None)),
             fetched => fetched?,
         };
         let page = &fetched.page;
@@ -247,10 +254,11 @@ impl Audit<'_> {
             }
             None => HashSet::new(),
         };
+        let total = page.total;
         self.compare_page(fetched, &mut unseen).await?;
         // They are of no range that is counted.
         self.entered = self.findings.clone();
-        Ok(unseen)
+        Ok((unseen, total))
     }
 
     /// A range as it is counted: the whole in parts, each of which a window pays for, and of which a count proves something.
@@ -281,13 +289,17 @@ impl Audit<'_> {
         let counted: Vec<u64> = counted.await.into_iter().collect::<Result<_, SyncError>>()?;
         let all = counted.iter().sum();
         for (range, there) in ranges.into_iter().zip(counted) {
-            let here = compare::count_here(self.run, self.object, range).await?;
-            if here != there {
-                self.follow(range, there).await?;
-            }
-            self.enter(range, (here, there)).await?;
+            self.compare_counted(range, there).await?;
         }
         Ok(all)
+    }
+
+    async fn compare_counted(&mut self, range: TimeRange, there: u64) -> Result<(), SyncError> {
+        let here = compare::count_here(self.run, self.object, range).await?;
+        if here != there {
+            self.follow(range, there).await?;
+        }
+        self.enter(range, (here, there)).await
     }
 
     /// Enters the counts of a range, and what it has found since the one before.
@@ -304,12 +316,13 @@ impl Audit<'_> {
         Ok(())
     }
 
-    /// Counts a range on both sides, but lists a page if that is to be listed. One that cannot be listed is counted, too, and one that the
+    /// Counts a range on both sides, unless it was counted there, but lists a page if that is to be listed. One that cannot be listed is counted, too, and one that the
     /// service does not count is listed.
     pub(in crate::sync) async fn compare_or_list(
         &mut self,
         range: TimeRange,
         lists_leaves: bool,
+        counted: Option<u64>,
     ) -> Result<(), SyncError> {
         let object = self.object;
         let is_listed =
@@ -323,7 +336,11 @@ impl Audit<'_> {
                 listed => return listed,
             }
         }
-        match self.compare(vec![range]).await {
+        let compared = match counted {
+            Some(there) => self.compare_counted(range, there).await,
+            None => self.compare(vec![range]).await.map(drop),
+        };
+        match compared {
             // Its count differs, and no cursor leads through it.
             Err(error) if error.is_refused() && matches!(error, SyncError::Api { doing: "audit", .. }) => {
                 self.entered = self.findings.clone();
@@ -335,7 +352,7 @@ impl Audit<'_> {
                 self.entered = self.findings.clone();
                 self.compare_listed(range).await
             }
-            compared => compared.map(drop),
+            compared => compared,
         }
     }
 

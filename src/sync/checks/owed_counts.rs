@@ -47,11 +47,14 @@ pub(in crate::sync) async fn carry_out_count(run: &Run<'_>, object: Object, walk
         // Among rows dated ahead nothing is committed late.
         let is_past = |to: Instant| run.results().service_time.is_past(to.minus(Duration::from_secs(2)));
         let is_of_now = range.bounds.dates().1.is_some_and(is_past);
-        if !is_sweep && is_of_now && run.results().left_out.contains(&object) {
+        let left_out = run.results().left_out.get(&object).copied();
+        let was_left_out = left_out.is_some_and(|high| range.bounds.dates().0 < Some(high));
+        let counted = match !is_sweep && is_of_now && was_left_out {
             // A count does not show that a row has changed again within it. What has left it meanwhile is of the next walk.
-            audit.compare_newest(range).await?;
-        }
-        audit.compare_or_list(range, is_sweep).await?;
+            true => audit.compare_newest(range, true).await?.1,
+            false => None,
+        };
+        audit.compare_or_list(range, is_sweep, counted).await?;
         // A list that is shorter than announced is believed at a second moment.
         let is_short = audit.not_shown > 0 && (waits.is_some() || waited.is_none());
         if audit.unlisted > 0 || is_short {

@@ -56,8 +56,8 @@ pub(in crate::sync) async fn walk_changes(run: &Run<'_>, object: Object) -> Resu
     .await?;
     let (read, unread) = next_walk(run, object).await?;
     if let Some((low, high)) = unread {
-        run.results().left_out.insert(object);
-        run.write(move |tx| closing_counts::owe_changes(tx, object, Some(low), Some(high))).await?;
+        run.results().left_out.insert(object, high);
+        run.write(move |tx| closing_counts::owe_changes(tx, object, (Some(low), Some(high)), None)).await?;
     }
     let as_of = read.as_of;
     run.begins(object.resource(), "changes", None);
@@ -123,8 +123,10 @@ async fn behind_unsettled(
         walk.range = walk.range.starting_at(next);
         next
     } else {
-        // What was read in the same second may have changed again in the same millisecond.
-        let behind = if high > served_at { high.minus(Duration::from_millis(1)) } else { high };
+        // What was read in the same second may have changed again in the same millisecond, or in the same second where the
+        // service shows no other times.
+        let behind =
+            if high > served_at || high == high.whole_second() { high.minus(Duration::from_millis(1)) } else { high };
         walk = Walk::of_changes(Some(behind));
         behind
     };

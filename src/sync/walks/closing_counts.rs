@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::model::{Instant, Object, TimeField, TimeRange};
 use crate::store::{Goal, LastRead, MirrorTx, StoreError, UnprovenRanges};
 use crate::sync::walks::range::SECOND;
+use crate::sync::walks::walk::MAX_STRETCHES;
 
 /// Records that what a kind of walk owed was counted.
 pub(in crate::sync) fn were_made(tx: &MirrorTx<'_>, object: Object, by: TimeField) -> Result<(), StoreError> {
@@ -35,12 +36,14 @@ pub(in crate::sync) fn owe_again(
     tx.claims().set_unproven(object, by, &UnprovenRanges { is_second: true, waits_until: None, ..counted })
 }
 
-/// Records that a changes walk over these timestamps has to be counted, together with what earlier ones still owe.
+/// Records that a changes walk over these timestamps has to be counted, together with what earlier ones still owe. What lies
+/// before an instant is counted apart: where records of that have changed again since, their earlier versions here would make
+/// one count of all equal.
 pub(in crate::sync) fn owe_changes(
     tx: &MirrorTx<'_>,
     object: Object,
-    from: Option<Instant>,
-    high: Option<Instant>,
+    (from, high): (Option<Instant>, Option<Instant>),
+    apart: Option<Instant>,
 ) -> Result<(), StoreError> {
     let by = TimeField::UpdatedAt;
     // A walk behind the last millisecond of a second has nothing of that second.
@@ -48,9 +51,9 @@ pub(in crate::sync) fn owe_changes(
     let from = from.map(|from| from.plus(Duration::from_millis(1)).whole_second().min(last.unwrap_or(Instant::MAX)));
     let to = last.map(|last| last.plus(SECOND));
     let before = tx.unproven(object, by)?.unwrap_or_default().ranges;
-    // What was passed over is counted by itself: an earlier version here would make one count of all equal.
-    let passed = from.filter(|from| to == Some(from.plus(SECOND)));
-    let begins: BTreeSet<Instant> = before.iter().filter_map(|range| range.bounds.dates().0).chain(passed).collect();
+    // Where nothing is counted, they do not become ever more.
+    let apart = apart.filter(|_| before.len() < MAX_STRETCHES);
+    let begins: BTreeSet<Instant> = before.iter().filter_map(|range| range.bounds.dates().0).chain(apart).collect();
     let mut owed = Vec::new();
     before.into_iter().chain([TimeRange::dated(by, from, to)]).for_each(|range| range.join(&mut owed, 1));
     for at in begins {
@@ -84,7 +87,7 @@ mod tests {
         for (from, high, owed) in [(998, 5_500, (0, 6_000)), (999, 5_500, (1_000, 6_000)), (999, 999, (0, 1_000))] {
             let ranges = store.write(move |tx| {
                 tx.claims().set_unproven(object, by, &UnprovenRanges::default())?;
-                owe_changes(tx, object, at(from), at(high))?;
+                owe_changes(tx, object, (at(from), at(high)), None)?;
                 Ok(tx.unproven(object, by)?.unwrap().ranges)
             });
             assert_eq!(ranges.await.unwrap(), [TimeRange::dated(by, at(owed.0), at(owed.1))], "behind {from} ms");
@@ -99,17 +102,19 @@ mod tests {
         let object = Object::Contact;
         let at = |second: i64| Instant::from_secs(1_700_000_000 + second);
         let changes = TimeField::UpdatedAt;
-        let walked = |from, high| {
+        let walked = |from, high, apart| {
             store.write(move |tx| {
-                owe_changes(tx, object, at(from), at(high))?;
+                owe_changes(tx, object, (at(from), at(high)), at(apart).filter(|_| apart > 0))?;
                 Ok(tx.unproven(object, changes)?.unwrap().ranges)
             })
         };
         let dated = move |from, to| vec![TimeRange::dated(changes, at(from), at(to))];
-        assert_eq!(walked(50, 90).await.unwrap(), dated(50, 91));
-        assert_eq!(walked(80, 99).await.unwrap(), dated(50, 100), "the first walk is still to be counted");
-        let by_itself = [dated(10, 50), dated(50, 100)].concat();
-        assert_eq!(walked(10, 20).await.unwrap(), by_itself, "what is owed is an edge");
+        assert_eq!(walked(50, 90, 0).await.unwrap(), dated(50, 91));
+        assert_eq!(walked(80, 99, 0).await.unwrap(), dated(50, 100), "the first walk is still to be counted");
+        let apart = [dated(50, 95), dated(95, 120)].concat();
+        assert_eq!(walked(90, 119, 95).await.unwrap(), apart, "what has left the first range counts in the second");
+        let by_itself = [dated(10, 50), apart].concat();
+        assert_eq!(walked(10, 20, 0).await.unwrap(), by_itself, "what is owed is an edge");
         let fresh = LastRead::between(Instant::EPOCH, Instant::EPOCH);
         let owed = store.write(move |tx| {
             let owed = UnprovenRanges { ranges: dated(1, 2), ..UnprovenRanges::default() };

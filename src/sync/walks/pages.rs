@@ -14,6 +14,7 @@ use crate::sync::apply::{self, ApplyReport};
 use crate::sync::error::SyncError;
 use crate::sync::events::RunEvent;
 use crate::sync::run::Run;
+use crate::sync::walks::range::{MILLISECOND, SECOND};
 use crate::sync::walks::short_list::FetchedPage;
 use crate::sync::walks::{definitions, details, service_clock};
 
@@ -95,14 +96,15 @@ impl WalkPurpose {
         let WalkPurpose::Changes(object) = *self else {
             return self.checkpoint(tx, &Checkpoint { done: true, ..read });
         };
-        let walk = read.position;
+        let (walk, known) = (read.position, tx.known_changes(object)?);
         if walk.seen.pages > 1 {
-            // What it passed over may be later than all that it has read.
-            let passed = walk.seen.paged.iter().filter_map(|range| range.bounds.dates().1);
-            let high = passed.chain(walk.seen.high).max();
-            closing_counts::owe_changes(tx, object, walk.origin, high)?;
+            // What it passed over may be later than all that it has read. What lies before its first cursor a page has shown.
+            let paged = walk.seen.paged.first().map_or((None, None), |range| range.bounds.dates());
+            let high = paged.1.map(|to| to.minus(MILLISECOND)).max(walk.seen.high);
+            let from = paged.0.filter(|_| walk.orderly).or(walk.origin);
+            let settled = known.watermark.map(|at| at.whole_second().plus(SECOND));
+            closing_counts::owe_changes(tx, object, (from, high), settled)?;
         }
-        let known = tx.known_changes(object)?;
         let known = KnownChanges { watermark: known.watermark.max(walk.seen.high), served_at: walk.seen.served_at };
         tx.claims().know_changes(object, known)?;
         tx.claims().end_read(ReadOf::Changes(object))

@@ -7,6 +7,7 @@ use crate::model::{Instant, Op, Resource, Ru, TimeBounds, TimeField, TimeRange};
 
 /// What a tie is cut to: the service may compare at another precision than it shows.
 pub(super) const SECOND: Duration = Duration::from_secs(1);
+pub(super) const MILLISECOND: Duration = Duration::from_millis(1);
 
 /// What a sweep of so many rows costs: each page but the first repeats a row of the page before, and the rows without a date
 /// have one of their own.

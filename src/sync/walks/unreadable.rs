@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::anomaly::Anomaly;
 use super::closing_counts;
 use super::pages::{WalkPurpose, Walker};
-use super::range::SECOND;
+use super::range::{MILLISECOND, SECOND};
 use super::walk::{Frontier, Next, Walk};
 use crate::api::{ListQuery, PageSize, SortBy};
 use crate::error_chain::error_chain;
@@ -20,7 +20,6 @@ use crate::sync::error::SyncError;
 use crate::sync::plan::Step;
 
 /// The precision of bounds, and how far the search looks at first; each further step is so many times as long.
-const MILLISECOND: Duration = Duration::from_millis(1);
 const STEP: u32 = 32;
 
 /// A run that has passed over so many records leaves the rest to the next one, whose delay grows.
@@ -144,7 +143,10 @@ impl Walker<'_> {
             // One that changes again and again is not searched for each time.
             WalkPurpose::Changes(_) => {
                 let moment = changed.map(|at| at.minus(MILLISECOND));
-                run.write(move |tx| closing_counts::owe_changes(tx, object, moment, moment)).await?;
+                run.write(move |tx| {
+                    closing_counts::owe_changes(tx, object, (moment, moment), moment.map(Instant::whole_second))
+                })
+                .await?;
                 let cost = run.cost().since(before).spent;
                 run.record_failure(Step::Changes(object), error_chain(&error), cost);
             }

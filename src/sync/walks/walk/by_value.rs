@@ -8,6 +8,7 @@
 
 use super::{Facts, Frontier, Next, RangeSize, SECOND, Walk, hash_of};
 use crate::model::{Instant, TimeBounds, TimeField, TimeRange};
+use crate::sync::walks::range::MILLISECOND;
 
 /// Pages of fewer rows are not followed by value: the row that both have would make them much dearer.
 const MIN_PAGE: usize = 5;
@@ -33,7 +34,9 @@ impl Walk {
     pub(super) fn join(&mut self, facts: &Facts) -> u64 {
         let Some(value) = self.value() else {
             if self.cursor().is_some() {
-                self.note_paged(self.frontier, facts.keys.first().copied().flatten());
+                let next = facts.keys.first().copied().flatten();
+                self.note_paged(self.frontier, next);
+                self.note_changes_behind_cursor(next);
             }
             return 0;
         };
@@ -72,6 +75,16 @@ impl Walk {
         if !matches!(bounds, TimeBounds::Dated { .. }) && next.is_none() {
             TimeRange::of(by, TimeBounds::Dateless).join(&mut self.seen.paged, MAX_STRETCHES);
         }
+    }
+
+    /// Notes where a cursor leads through changes. What lies before the first one, a page shows by itself.
+    fn note_changes_behind_cursor(&mut self, next: Option<Instant>) {
+        let (from, to) = match (self.range.within, self.frontier) {
+            (Some(second), _) => second.dates(),
+            (None, Frontier::At(at)) if self.is_of_changes() => (Some(at), Some(next.unwrap_or(at).plus(MILLISECOND))),
+            _ => return,
+        };
+        TimeRange::dated(TimeField::UpdatedAt, from.map(Instant::whole_second), to).join(&mut self.seen.paged, 1);
     }
 
     /// Whether the page behind this one is requested by value. It has to make progress, and to repeat few rows.
