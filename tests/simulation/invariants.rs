@@ -286,9 +286,9 @@ impl Watch {
             // A row that is dated in the future takes any version.
             let ahead = now.plus(DAY).to_string();
             let older = matches!((before.get(id), updated), (Some(Some(was)), Some(is)) if is < was && *was < ahead);
-            let is_dated_back =
-                || self.claims.dated_back.get(id).is_some_and(|at| updated.as_ref().is_some_and(|is| at.contains(is)));
             // In whole seconds, a version looks older than it is.
+            let is_of = |at: &String| updated.as_ref().is_some_and(|is| is[..19] == at[..19]);
+            let is_dated_back = || self.claims.dated_back.get(id).is_some_and(|at| at.iter().any(is_of));
             let older =
                 older && before[id].as_ref().is_none_or(|was| updated.as_ref().is_none_or(|is| was[..19] != is[..19]));
             // A replica that lags, or has stopped, for longer than two looks are apart shows the same older version at both:
