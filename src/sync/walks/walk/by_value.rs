@@ -81,7 +81,11 @@ impl Walk {
     fn note_changes_behind_cursor(&mut self, next: Option<Instant>) {
         let (from, to) = match (self.range.within, self.frontier) {
             (Some(second), _) => second.dates(),
-            (None, Frontier::At(at)) if self.is_of_changes() => (Some(at), Some(next.unwrap_or(at).plus(MILLISECOND))),
+            // Pages without a row show nothing of what lies before their cursor.
+            (None, before) if self.is_of_changes() => {
+                let from = if let Frontier::At(at) = before { Some(at) } else { self.origin };
+                (from, next.or(from).map(|to| to.plus(MILLISECOND)))
+            }
             _ => return,
         };
         TimeRange::dated(TimeField::UpdatedAt, from.map(Instant::whole_second), to).join(&mut self.seen.paged, 1);
