@@ -63,10 +63,10 @@ pub enum RunOutcome {
 }
 
 impl ReadTx<'_> {
-    /// Whether the last run of this kind before a run came to no end.
+    /// Whether the last run of this kind that the schedule began before a run came to no end.
     pub fn is_repeated(&self, kind: &str, run: i64) -> Result<bool> {
-        let sql = "SELECT coalesce(outcome, 'failed') IN ('failed', 'suspended') FROM sync_runs
-                   WHERE kind = ?1 AND id < ?2 ORDER BY id DESC LIMIT 1";
+        let sql = r#"SELECT coalesce(outcome, 'failed') IN ('failed', 'suspended') FROM sync_runs
+                   WHERE kind = ?1 AND "trigger" = 'schedule' AND id < ?2 ORDER BY id DESC LIMIT 1"#;
         Ok(self.find_value(sql, (kind, run))?.unwrap_or(false))
     }
 

@@ -1,8 +1,8 @@
 //! Tells people about trouble: one message when an episode begins, with what helps, and one when it is over.
 //!
-//! `episodes` finds what lasts, `reported` decides what is said, and this module sends it to a command or a webhook. What was reported is
-//! in memory and stored in the mirror, so neither a restart nor a file that cannot be written repeats anything; a message that
-//! could not be delivered is sent again after a growing delay.
+//! `episodes` finds what lasts, `reported` decides what is said, and this module sends it to a command or a webhook. What was
+//! reported is in memory and stored in the mirror, so neither a restart nor a file that cannot be written repeats anything; a
+//! message that could not be delivered is sent again after a growing delay.
 //!
 //! # Invariants
 //! - Nothing waits for a delivery: mirroring goes on, whatever the receiver does.

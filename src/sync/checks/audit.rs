@@ -316,8 +316,8 @@ impl Audit<'_> {
         Ok(())
     }
 
-    /// Counts a range on both sides, unless it was counted there, but lists a page if that is to be listed. One that cannot be listed is counted, too, and one that the
-    /// service does not count is listed.
+    /// Counts a range on both sides, unless it was counted there, but lists a page if that is to be listed. One that cannot be
+    /// listed is counted, too, and one that the service does not count is listed.
     pub(in crate::sync) async fn compare_or_list(
         &mut self,
         range: TimeRange,
