@@ -241,7 +241,7 @@ impl Run<'_> {
         }
         let Some(suspension) = error.suspension() else { return Err(error) };
         // Edits have delays of their own. The budget may end before the last attempt of a request each time.
-        let wasted = cost.of_failed(step);
+        let wasted = cost.of_failed(step, &error);
         if step.resource().is_some() && is_progress && !step.begins_again() {
             self.note_end(step, StepEnd::Answered);
         } else if step.resource().is_some() && matches!(suspension, Suspension::Budget(_)) && wasted > Ru::ZERO {
@@ -282,7 +282,7 @@ impl Run<'_> {
         if error.is_not_due() {
             self.note_end(step, StepEnd::NotDue);
         } else {
-            self.record_failure(step, error_chain(&error), cost.of_failed(step));
+            self.record_failure(step, error_chain(&error), cost.of_failed(step, &error));
         }
         self.results().errors.entry(step).or_insert(error);
     }

@@ -18,6 +18,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::engine::FAILING_SHARE;
+use super::error::SyncError;
 use super::job::Job;
 use super::plan::Step;
 use crate::budget::{LONGEST_HOLD, Limits};
@@ -98,9 +99,11 @@ impl StepCost {
         self.spent.saturating_sub(self.answered)
     }
 
-    /// What a step that failed took for nothing: what a short list has read before that is read again.
-    pub(super) fn of_failed(self, step: Step) -> Ru {
-        if step.begins_again() { self.spent } else { self.wasted() }
+    /// What a step that failed took for nothing: what a short list has read before that is read again, and the pages of a list
+    /// that does not advance were answered.
+    pub(super) fn of_failed(self, step: Step, error: &SyncError) -> Ru {
+        let is_in_vain = step.begins_again() || matches!(error, SyncError::NotAdvancing { .. });
+        if is_in_vain { self.spent } else { self.wasted() }
     }
 
     /// Whether a step that was interrupted made progress: most of it was answered. Requests that were refused for a while may

@@ -224,6 +224,37 @@ async fn list_that_keeps_failing_leaves_windows_for_records() {
     }
 }
 
+/// Every page of a list that never ends is answered, and brings nothing: it leaves most of each day to what works.
+#[tokio::test]
+async fn list_that_does_not_advance_leaves_windows_for_records() {
+    let mut world = World::new(noon());
+    for n in 0..24 {
+        world.create(Object::Contact, &json!({"id": format!("ct{n}"), "name": "Ann"}));
+        world.create(Object::Company, &json!({"id": format!("co{n}"), "name": "Acme"}));
+    }
+    let (crm, mut mirror) = an_hour_pays_for(200, world, 100).await;
+    (mirror.settings.details, mirror.limits.window) = (false, DAY);
+    mirror.sync(&crm).await;
+    crm.sandbox.faults().add(Rule::new(Fault::EmptyPageWithCursor).on(Resource::Contacts).lists().forever());
+    for _ in 0..2 {
+        for hour in 0..24 {
+            crm.wait(3_600);
+            crm.sandbox
+                .with_world(|world| world.edit(Object::Company, "co1", &json!({"name": format!("Acme {hour}")})));
+            _ = mirror.try_scheduled(&crm, &Job::sync()).await;
+            assert_eq!(mirror.one("SELECT name FROM companies WHERE id = 'co1'"), format!("'Acme {hour}'"));
+        }
+        crm.sandbox.clear_log();
+    }
+    for _ in 0..96 {
+        crm.wait(3_600);
+        _ = mirror.try_scheduled(&crm, &Job::sync()).await;
+    }
+    // In four days, a quarter of the units.
+    let asked = pages(&crm, Resource::Contacts);
+    assert!((100..=240).contains(&asked), "{asked} requests");
+}
+
 /// The definitions leave too little of a window for the members, which take the next one.
 #[tokio::test]
 async fn lists_that_take_most_of_a_day_each_are_both_read_to_their_end() {
