@@ -69,6 +69,8 @@ pub enum Fault {
     PageWindow(usize),
     /// Conditions on times and orders by them compare whole seconds, though more digits are shown.
     CoarseTimes,
+    /// Conditions on times are not applied.
+    IgnoredTimes,
     /// An update is answered with 200 and the record as it is, and not carried out.
     NotApplied,
     HugeBody(usize),

@@ -227,6 +227,10 @@ impl Condition {
         Ok(Condition::new(name, data_type, op, values))
     }
 
+    pub(crate) fn is_of_time(&self) -> bool {
+        self.data_type == DataType::DateTime
+    }
+
     /// A missing value meets only `isNull=true`.
     fn holds(&self, query: &ListRequest, record: &WorldRecord) -> bool {
         match self.op {
@@ -236,7 +240,7 @@ impl Condition {
                 items.into_iter().flatten().any(|item| self.values.contains(&item))
             }
             Op::Contains => record.text(&self.name).is_some_and(|text| text.to_lowercase().contains(&self.values[0])),
-            _ if self.data_type == DataType::DateTime => record.time(&self.name).is_some_and(|at| {
+            _ if self.is_of_time() => record.time(&self.name).is_some_and(|at| {
                 let at = if query.is_coarse { at.whole_second() } else { at };
                 self.times.iter().any(|time| agrees(self.op, at.cmp(time)))
             }),

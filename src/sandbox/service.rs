@@ -107,6 +107,9 @@ impl Asked<'_> {
         let (scopes, asked, fault) = (self.scopes, &self.request.asked, self.faults.answer.as_ref());
         asked.check()?;
         let mut query = ListRequest::read(world, resource, asked, fault == Some(&Fault::CoarseTimes))?;
+        if fault == Some(&Fault::IgnoredTimes) {
+            query.conditions.retain(|condition| !condition.is_of_time());
+        }
         let is_long =
             |(name, value): &(String, String)| name.ends_with("[in]") && value.chars().count() > MAX_PREDICATE;
         if memory.settings.limits_whole_lists && asked.query.iter().any(is_long) {

@@ -396,6 +396,7 @@ impl Run<'_> {
         };
         let Some(resource) = step.resource() else { return taken };
         match taken {
+            Ok(()) if self.cost().since(before).answered > Ru::ZERO => self.is_readable(resource),
             Ok(()) => drop(self.results().served.insert(resource)),
             Err(error) if self.skip(resource, &error) => {
                 self.record_failure(step, format!("the key lacks {}", resource.read_scope()), Ru::GET);

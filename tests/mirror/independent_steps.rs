@@ -157,6 +157,31 @@ async fn object_that_cannot_be_compared_by_its_changes_is_swept() {
     }
 }
 
+/// Counts by a condition that the service does not apply are counts of other records, and are not followed.
+#[tokio::test]
+async fn condition_that_is_not_applied_costs_lists_and_no_search() {
+    let (crm, mirror) = plain_lists(1_500).await;
+    crm.sandbox.faults().add(Rule::new(Fault::IgnoredTimes).with_param("filter[updatedAt]").forever());
+    for name in ["One", "Two", "Three"] {
+        edit(&crm, 700..702, name);
+        crm.wait(1_000);
+        crm.sandbox.clear_log();
+        mirror.scheduled(&crm, &Job::sync().of(&[Resource::Contacts])).await;
+        mirror.assert_exact_lists(&crm);
+        // The walk reads the whole list, and so does each of two counts.
+        let asked = crm.sandbox.log().len();
+        assert!(asked <= 3 * 15 + 3, "{asked} requests");
+    }
+    crm.wait(86_400);
+    crm.sandbox.clear_log();
+    mirror.scheduled(&crm, &Job::audit().of(&[Resource::Contacts])).await;
+    assert!(crm.sandbox.log().len() <= 2 * 15 + 8, "{} requests", crm.sandbox.log().len());
+    crm.sandbox.faults().clear();
+    crm.wait(3_600);
+    mirror.scheduled(&crm, &Job::sync()).await;
+    assert!(mirror.verify(&crm, &Job::verify()).await.1.iter().all(|(_, findings)| findings.is_clean()));
+}
+
 /// Lists that one part of the service answers fail together, and before everything else.
 #[tokio::test]
 async fn lists_that_fail_together_stop_no_other_list() {

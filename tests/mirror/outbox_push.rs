@@ -232,22 +232,29 @@ async fn key_that_may_only_write_sends_edits() {
 /// What an edit has read, the key may read: nothing waits for the scope any more.
 #[tokio::test]
 async fn record_that_an_edit_reads_shows_that_the_key_has_the_scope_again() {
-    let (crm, mut mirror) = mirrored().await;
-    let key = crm.sandbox.add_key(&["companies:read", "contacts:write", "custom-fields:read", "team-members:read"]);
-    mirror.key = Some(key.clone());
-    mirror.scheduled(&crm, &Job::sync()).await;
-    let missing = "goals WHERE kind = 'missing scope' AND object = 'contacts'";
-    assert_eq!(mirror.count(missing), 1);
-    set_position(&mirror, "a", "CTO");
-    crm.sandbox.faults().add(Rule::new(Fault::ResetAfterApply).method("PATCH").times(1));
-    _ = mirror.try_scheduled(&crm, &Job::push()).await;
-    crm.sandbox.set_key(&key, &["contacts:read", "companies:read", "contacts:write"]);
-    crm.wait(60);
-    let report = mirror.scheduled(&crm, &Job::push()).await;
-    assert_eq!((states(&mirror).as_str(), report.missing_scopes.len(), mirror.count(missing)), ("applied", 0, 0));
-    crm.sandbox.clear_log();
-    mirror.scheduled(&crm, &Job::sync().of(&[Resource::Contacts])).await;
-    mirror.assert_exact_lists(&crm);
+    // Or the lookup of one that is gone, which shows others.
+    for (is_gone, state) in [(false, "applied"), (true, "rejected")] {
+        let (crm, mut mirror) = mirrored().await;
+        let key = crm.sandbox.add_key(&["companies:read", "contacts:write", "custom-fields:read", "team-members:read"]);
+        mirror.key = Some(key.clone());
+        mirror.scheduled(&crm, &Job::sync()).await;
+        let missing = "goals WHERE kind = 'missing scope' AND object = 'contacts'";
+        assert_eq!(mirror.count(missing), 1);
+        set_position(&mirror, "a", "CTO");
+        if is_gone {
+            crm.sandbox.with_world(|world| world.remove(CONTACT, "a"));
+        } else {
+            crm.sandbox.faults().add(Rule::new(Fault::ResetAfterApply).method("PATCH").times(1));
+            _ = mirror.try_scheduled(&crm, &Job::push()).await;
+        }
+        crm.sandbox.set_key(&key, &["contacts:read", "companies:read", "contacts:write"]);
+        crm.wait(if is_gone { 1 } else { 60 });
+        let report = mirror.scheduled(&crm, &Job::push()).await;
+        assert_eq!((states(&mirror).as_str(), report.missing_scopes.len(), mirror.count(missing)), (state, 0, 0));
+        crm.sandbox.clear_log();
+        mirror.scheduled(&crm, &Job::sync().of(&[Resource::Contacts])).await;
+        mirror.assert_exact_lists(&crm);
+    }
 }
 
 #[tokio::test]

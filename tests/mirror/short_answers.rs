@@ -277,6 +277,38 @@ async fn change_that_is_passed_over_is_not_claimed_to_be_here() {
     mirror.assert_exact_lists(&crm);
 }
 
+/// A change whose item has no id is there and unknown, among later changes and as the last one; once it has its id, it is read.
+#[tokio::test]
+async fn change_without_an_id_is_not_claimed_to_be_here() {
+    for order in [["c000005", "c000003"], ["c000003", "c000005"]] {
+        let (crm, mirror) = mirrored(10).await;
+        crm.sandbox.faults().add(lists(bodies::without_id("c000005")).forever());
+        let changed = crm.clock.now();
+        for id in order {
+            crm.wait(600);
+            crm.sandbox.with_world(|world| world.edit(Object::Contact, id, &json!({ "name": "Changed" })));
+        }
+        for wait in [600, 1_000, 90_000, 1_000] {
+            crm.wait(wait);
+            crm.sandbox.clear_log();
+            mirror.sync(&crm).await;
+            assert!(
+                claimed(&mirror, crm.clock.now())[1].is_none_or(|at| at < changed.plus(Duration::from_secs(600))),
+                "{order:?}"
+            );
+            assert!(crm.sandbox.log().lists(Resource::Contacts) <= 4, "{order:?}");
+        }
+        crm.sandbox.faults().clear();
+        crm.wait(100_000);
+        mirror.sync(&crm).await;
+        mirror.assert_exact_lists(&crm);
+        assert!(
+            claimed(&mirror, crm.clock.now())[1].is_some_and(|at| at > changed.plus(Duration::from_secs(600))),
+            "{order:?}"
+        );
+    }
+}
+
 /// Our clock is late, and no answer has a date: what follows the bad record is behind all that is known of the time.
 #[tokio::test]
 async fn record_that_cannot_be_read_is_passed_over_with_a_late_clock() {

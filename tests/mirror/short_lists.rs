@@ -9,7 +9,7 @@ use crate::support::{Crm, Mirror, bodies, noon};
 use crm_mirror::model::{Choice, Clock as _, DataType, Object, Resource};
 use crm_mirror::sandbox::{Fault, NewField, Rule, World};
 use crm_mirror::store::{DefinitionChanges, RunOutcome};
-use crm_mirror::sync::Job;
+use crm_mirror::sync::{Job, SyncError};
 use serde_json::json;
 
 fn members(mirror: &Mirror) -> i64 {
@@ -296,6 +296,24 @@ async fn definitions_on_many_pages_are_complete() {
     mirror.assert_exact(&crm);
     assert_eq!(mirror.count("custom_field_definitions"), 23);
     assert_eq!(crm.sandbox.log().lists(Resource::CustomFields), 6 + 3);
+}
+
+/// Each page has members that no page before it had, without end as it seems.
+#[tokio::test]
+async fn list_of_very_many_pages_is_given_up() {
+    let (crm, mirror) = mirrored().await;
+    crm.sandbox.with_world(|world| {
+        for n in 4..501 {
+            world.create(Resource::TeamMembers, &json!({"id": format!("tm{n}"), "firstName": "Ann"}));
+        }
+    });
+    crm.sandbox.configure(|settings| settings.page_cap = Some(1));
+    let team = Job::sync().of(&[Resource::TeamMembers]);
+    assert!(matches!(mirror.run(&crm, &team).await, Err(SyncError::NotAdvancing { resource: Resource::TeamMembers })));
+    assert_eq!((crm.sandbox.log().lists(Resource::TeamMembers), members(&mirror)), (500, 4));
+    crm.sandbox.with_world(|world| world.remove(Resource::TeamMembers, "tm500"));
+    mirror.run(&crm, &team).await.unwrap();
+    assert_eq!(members(&mirror), 500);
 }
 
 /// A run was interrupted at the team list, and no later one reads that.

@@ -64,7 +64,7 @@ impl PrivateEdits {
     pub fn after_run(&mut self, conn: &Connection) -> Result<(), String> {
         // What was in conflict before it was sent was resolved by a person. To a key that may only write, the version is all the
         // evidence that there is: what it refused was not carried out.
-        let sql = "SELECT CASE WHEN status IS NOT 412 THEN tried_at ELSE ?2 END, released_at, EXISTS (
+        let sql = "SELECT CASE WHEN status BETWEEN 400 AND 499 THEN ?2 ELSE tried_at END, released_at, EXISTS (
                        SELECT 1 FROM outbox_events AS c WHERE c.outbox_id = o.id AND c.to_state = 'conflict' AND c.id < (
                            SELECT max(id) FROM outbox_events WHERE outbox_id = o.id AND to_state = 'sending'))
                    FROM outbox AS o WHERE id = ?1";

@@ -254,7 +254,7 @@ impl Audit<'_> {
             }
             None => HashSet::new(),
         };
-        let total = page.total;
+        let total = page.total.filter(|_| page.records.iter().all(|record| range.has(record)));
         self.compare_page(fetched, &mut unseen).await?;
         // They are of no range that is counted.
         self.entered = self.findings.clone();

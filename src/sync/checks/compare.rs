@@ -46,6 +46,8 @@ pub(in crate::sync) struct Audit<'r> {
     /// How many rows lists announced and did not show, read twice, or showed without an id, or lacked although a lookup shows
     /// them as they are here.
     pub(super) not_shown: u64,
+    /// How many of those were without an id.
+    pub(super) unusable: u64,
     /// The service's number of records, if it was counted or all were listed, and what was unexplained of it then.
     pub(super) total: Option<(u64, i64)>,
 }
@@ -69,6 +71,7 @@ impl<'r> Audit<'r> {
             unread: 0,
             unlisted: 0,
             not_shown: 0,
+            unusable: 0,
             total: None,
         }
     }
@@ -247,9 +250,11 @@ pub(in crate::sync) async fn count_there(run: &Run<'_>, object: Object, range: T
         }
         counted => counted,
     };
-    counted?
-        .page
-        .total
+    let page = counted?.page;
+    // A count that shows a record of another range is one of other records: its conditions were not applied.
+    let is_of_range = page.records.iter().all(|record| range.has(record));
+    page.total
+        .filter(|_| is_of_range)
         .ok_or_else(|| decode::NotUnderstood("the list has no usable `total`, though it was asked for".into()))
         .asking("count", resource)
 }

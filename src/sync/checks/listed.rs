@@ -194,6 +194,7 @@ impl Audit<'_> {
             unseen.remove(&record.id);
         }
         self.not_shown += u64::from(fetched.page.unusable);
+        self.unusable += u64::from(fetched.page.unusable);
         let answer = service_clock::answer_time(self.run, &fetched.answer, &fetched.page.records);
         self.compare_answer(fetched, answer, false).await
     }

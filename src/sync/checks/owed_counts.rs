@@ -55,10 +55,11 @@ pub(in crate::sync) async fn carry_out_count(run: &Run<'_>, object: Object, walk
             false => None,
         };
         audit.compare_or_list(range, is_sweep, counted).await?;
-        // A list that is shorter than announced is believed at a second moment.
-        let is_short = audit.not_shown > 0 && (waits.is_some() || waited.is_none());
-        if audit.unlisted > 0 || is_short {
-            let until = if audit.unlisted > 0 { steady.plus(DAY) } else { waits.unwrap_or(steady.plus(MOMENTS_APART)) };
+        // A list that is shorter than announced is believed at a second moment, and an item without an id is not there yet.
+        let is_second = waits.is_none() && waited.is_some();
+        let is_unread = audit.unlisted > 0 || audit.unusable > 0 && is_second && !is_sweep;
+        if is_unread || audit.not_shown > 0 && !is_second {
+            let until = if is_unread { steady.plus(DAY) } else { waits.unwrap_or(steady.plus(MOMENTS_APART)) };
             let waiting = UnprovenRanges { waits_until: Some(until), ..owed };
             return run.write(move |tx| tx.claims().set_unproven(object, walk, &waiting)).await;
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::api::{ListQuery, PageSize, SortBy};
-use crate::model::{Instant, Op, Resource, Ru, TimeBounds, TimeField, TimeRange};
+use crate::model::{Instant, Op, Record, Resource, Ru, TimeBounds, TimeField, TimeRange};
 
 /// What a tie is cut to: the service may compare at another precision than it shows.
 pub(super) const SECOND: Duration = Duration::from_secs(1);
@@ -36,6 +36,12 @@ impl TimeRange {
             }
             _ => false,
         }
+    }
+
+    /// Whether a record can be in the range, by both its times.
+    pub(in crate::sync) fn has(&self, record: &Record) -> bool {
+        let within = self.within.map(|bounds| TimeRange::of(self.field.other(), bounds));
+        self.holds(record.time(self.field)) && within.is_none_or(|range| range.holds(record.time(range.field)))
     }
 
     /// The query that lists the range, oldest first.

@@ -16,6 +16,9 @@ use crate::sync::run::Run;
 /// How often a list may fail to advance.
 const MAX_IDLE_PAGES: u32 = 5;
 
+/// Definitions and members are few, and no range divides their lists: one with more pages has no end.
+const MAX_PAGES: u64 = 500;
+
 /// A list that has read so many pages does not begin again with smaller ones.
 const MAX_AGAIN: u64 = 15;
 
@@ -107,11 +110,11 @@ impl<'r> ShortList<'r> {
         let resource = self.query.resource;
         loop {
             let ListPlace { pages, next, idle, .. } = &self.place;
-            if *idle > MAX_IDLE_PAGES {
-                return Err(SyncError::NotAdvancing { resource });
-            }
             if *pages > 0 && next.is_none() {
                 return Ok(None);
+            }
+            if *idle > MAX_IDLE_PAGES || *pages >= MAX_PAGES && self.purpose == Purpose::Definitions {
+                return Err(SyncError::NotAdvancing { resource });
             }
             let query = next.clone().map_or(self.query.clone(), |next| self.query.clone().after(next));
             let error = match self.run.engine.page(&query, self.purpose, self.doing).await {

@@ -32,11 +32,16 @@ impl Walk {
 
     /// How many rows of the page before are on this one, if it was requested by value. Notes what nothing joins.
     pub(super) fn join(&mut self, facts: &Facts) -> u64 {
+        if facts.unusable > 0 {
+            // An item without an id may be any of the page's, or later than all of them.
+            let last = facts.keys.iter().copied().flatten().max();
+            self.note_unproven_changes(if facts.next.is_none() { last.max(facts.now) } else { last });
+        }
         let Some(value) = self.value() else {
             if self.cursor().is_some() {
                 let next = facts.keys.first().copied().flatten();
                 self.note_paged(self.frontier, next);
-                self.note_changes_behind_cursor(next);
+                self.note_unproven_changes(next);
             }
             return 0;
         };
@@ -77,8 +82,9 @@ impl Walk {
         }
     }
 
-    /// Notes where a cursor leads through changes. What lies before the first one, a page shows by itself.
-    fn note_changes_behind_cursor(&mut self, next: Option<Instant>) {
+    /// Notes changes up to here that no page proves: behind a cursor, as what lies before the first one a page shows by itself,
+    /// and around an item without an id.
+    fn note_unproven_changes(&mut self, next: Option<Instant>) {
         let (from, to) = match (self.range.within, self.frontier) {
             (Some(second), _) => second.dates(),
             // Pages without a row show nothing of what lies before their cursor.
