@@ -143,7 +143,8 @@ impl Audit<'_> {
     async fn list_to_end(&mut self, range: TimeRange, once: bool) -> Result<(u64, u64, HashSet<RecordId>), SyncError> {
         let (run, object, purpose) = (self.run, self.object, compare::purpose(self.run));
         let mut unseen = run.read(move |tx| tx.ids_of_range(object, range)).await?;
-        let (mut there, mut announced) = (0, 0);
+        // Rows that another page shows again are no others.
+        let (mut shown, mut unusable, mut announced) = (HashSet::new(), 0, 0);
         let (counts, query) = (run.may_count(object), range.list(object.resource()));
         let query = if once { query.once() } else { query };
         let list_of = |query| ShortList::new(run, query, purpose, "audit");
@@ -164,14 +165,13 @@ impl Audit<'_> {
             let Some(fetched) = fetched else {
                 // Only a total shows that nothing follows a page that leads to itself.
                 self.not_shown += u64::from(list.place.repeats && announced == 0);
-                return Ok((there, announced, unseen));
+                return Ok((shown.len() as u64 + unusable, announced, unseen));
             };
             if list.place.pages == 1 {
-                (there, announced) = (0, fetched.page.total.unwrap_or(0));
+                (shown, unusable, announced) = (HashSet::new(), 0, fetched.page.total.unwrap_or(0));
             }
-            if !list.place.repeats {
-                there += fetched.page.records.len() as u64 + u64::from(fetched.page.unusable);
-            }
+            shown.extend(fetched.page.records.iter().map(|record| record.id.clone()));
+            unusable += if list.place.repeats { 0 } else { u64::from(fetched.page.unusable) };
             self.compare_page(fetched, &mut unseen).await?;
         }
     }

@@ -50,7 +50,8 @@ pub(in crate::sync) fn owe_changes(
     let last = high.map(Instant::whole_second);
     let from = from.map(|from| from.plus(Duration::from_millis(1)).whole_second().min(last.unwrap_or(Instant::MAX)));
     let to = last.map(|last| last.plus(SECOND));
-    let before = tx.unproven(object, by)?.unwrap_or_default().ranges;
+    let known = tx.unproven(object, by)?.unwrap_or_default();
+    let before = known.ranges.clone();
     // Where nothing is counted, they do not become ever more.
     let apart = apart.filter(|_| before.len() < MAX_STRETCHES);
     let begins: BTreeSet<Instant> = before.iter().filter_map(|range| range.bounds.dates().0).chain(apart).collect();
@@ -63,6 +64,10 @@ pub(in crate::sync) fn owe_changes(
         }
     }
     tx.claims().unset(Goal::UncountedChanges(object))?;
+    if owed == known.ranges {
+        // What waits for another moment goes on waiting.
+        return Ok(());
+    }
     tx.claims().set_unproven(object, by, &UnprovenRanges { ranges: owed, ..UnprovenRanges::default() })
 }
 

@@ -100,9 +100,11 @@ impl WalkPurpose {
         if !walk.seen.paged.is_empty() || walk.seen.pages > 1 {
             // What it passed over may be later than all that it has read. What lies before its first cursor a page has shown, and
             // what lies before its range it was not asked for.
-            let paged = walk.seen.paged.first().map_or((None, None), |range| range.bounds.dates());
-            let high = paged.1.map(|to| to.minus(MILLISECOND)).max(walk.seen.high);
-            let from = paged.0.filter(|_| walk.orderly).max(walk.origin);
+            let (from, high) = walk.seen.paged.first().map_or((None, walk.seen.high), |range| {
+                let (from, to) = range.bounds.dates();
+                (from, to.map(|to| to.minus(MILLISECOND)).map(|to| walk.seen.high.map_or(to, |high| high.max(to))))
+            });
+            let from = from.filter(|_| walk.orderly).max(walk.origin);
             let settled = known.watermark.map(|at| at.whole_second().plus(SECOND));
             closing_counts::owe_changes(tx, object, (from, high), settled)?;
         }

@@ -35,13 +35,13 @@ impl Walk {
         if facts.unusable > 0 {
             // An item without an id may be any of the page's, or later than all of them.
             let last = facts.keys.iter().copied().flatten().max();
-            self.note_unproven_changes(if facts.next.is_none() { last.max(facts.now) } else { last });
+            self.note_unproven_changes(last, facts.next.is_none());
         }
         let Some(value) = self.value() else {
             if self.cursor().is_some() {
                 let next = facts.keys.first().copied().flatten();
                 self.note_paged(self.frontier, next);
-                self.note_unproven_changes(next);
+                self.note_unproven_changes(next, false);
             }
             return 0;
         };
@@ -83,14 +83,14 @@ impl Walk {
     }
 
     /// Notes changes up to here that no page proves: behind a cursor, as what lies before the first one a page shows by itself,
-    /// and around an item without an id.
-    fn note_unproven_changes(&mut self, next: Option<Instant>) {
+    /// and around an item without an id; or all that follow.
+    fn note_unproven_changes(&mut self, next: Option<Instant>, with_rest: bool) {
         let (from, to) = match (self.range.within, self.frontier) {
             (Some(second), _) => second.dates(),
             // Pages without a row show nothing of what lies before their cursor.
             (None, before) if self.is_of_changes() => {
                 let from = if let Frontier::At(at) = before { Some(at) } else { self.origin };
-                (from, next.or(from).map(|to| to.plus(MILLISECOND)))
+                (from, next.or(from).filter(|_| !with_rest).map(|to| to.plus(MILLISECOND)))
             }
             _ => return,
         };
