@@ -206,13 +206,13 @@ CREATE TABLE sync_runs (
     started_at TEXT NOT NULL, -- UTC
     finished_at TEXT, -- NULL while running, or when the process was killed
     outcome TEXT, -- done, suspended, refused or failed
-    "rows" INTEGER NOT NULL DEFAULT 0, -- rows that lists and details returned
-    ru INTEGER NOT NULL DEFAULT 0, -- request units charged
-    inserted INTEGER NOT NULL DEFAULT 0, -- records that were new here
-    updated INTEGER NOT NULL DEFAULT 0, -- records that had changed
-    removed INTEGER NOT NULL DEFAULT 0, -- records confirmed as removed
-    details INTEGER NOT NULL DEFAULT 0, -- details read
-    warnings INTEGER NOT NULL DEFAULT 0, -- values kept in extra, items that cannot be mirrored
+    "rows" INTEGER DEFAULT 0, -- rows that lists and details returned; NULL as the next six when the process was killed
+    ru INTEGER DEFAULT 0, -- request units charged
+    inserted INTEGER DEFAULT 0, -- records that were new here
+    updated INTEGER DEFAULT 0, -- records that had changed
+    removed INTEGER DEFAULT 0, -- records confirmed as removed
+    details INTEGER DEFAULT 0, -- details read
+    warnings INTEGER DEFAULT 0, -- values kept in extra, items that cannot be mirrored
     error TEXT -- why it failed or was suspended
 ) STRICT;
 

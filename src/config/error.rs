@@ -38,7 +38,10 @@ impl ConfigError {
             ConfigError::File { source, .. } if source.kind() == io::ErrorKind::NotFound => {
                 Some("`crm-mirror init FILE` writes one")
             }
-            ConfigError::File { .. } => Some("check its permissions: it exists, and the current user cannot read it"),
+            ConfigError::File { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
+                Some("check its permissions: it exists, and the current user cannot read it")
+            }
+            ConfigError::File { .. } => Some("it must be a file of UTF-8 text; `crm-mirror init FILE` writes one"),
             ConfigError::ForeignFile { .. } => Some(
                 "if you trust it, name it: `--config crm-mirror.toml`; it decides which addresses and commands are used",
             ),

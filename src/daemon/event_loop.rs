@@ -129,7 +129,7 @@ impl EventLoop {
                 continues &= self.on(moved).await;
             }
             let is_key_refused = self.state.trouble.as_ref().is_some_and(|trouble| trouble.is_of_key);
-            let has_changed = || runner::changed_key(&self.runner.mirror, &self.control.config()).is_some();
+            let has_changed = || runner::changed_key(&self.runner.mirror, &self.control).is_some();
             if is_key_refused && self.state.running().is_none() && has_changed() {
                 continues &= self.on(Input::NewKey).await;
             }

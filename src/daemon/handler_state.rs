@@ -19,7 +19,7 @@ use super::job::JobRunEnd;
 use super::progress_log::ProgressLog;
 use super::status_reply::{DaemonStatus, OPENING, StatusReply};
 use crate::app::status;
-use crate::config::Config;
+use crate::config::{Config, ConfigError};
 use crate::error_chain::error_chain;
 use crate::model::{Clock, Instant};
 use crate::store::{KeptReader, Reader, StoreError};
@@ -52,7 +52,16 @@ pub(super) struct WorkKnown {
     pub has_run: bool,
     /// Why the configuration on disk is not active, and the old one is.
     pub reload_failed: Option<String>,
+    /// Why the key on disk is not active, and the old one is.
+    key_failed: Option<String>,
     log: ProgressLog,
+}
+
+impl WorkKnown {
+    /// Why what is on disk is not active.
+    fn invalid(&self) -> Option<&String> {
+        self.reload_failed.as_ref().or(self.key_failed.as_ref())
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -168,6 +177,15 @@ impl Control {
         self.known().reload_failed = Some(error);
     }
 
+    /// Says once, in the log and in the status until it can be used, why a key on disk is not active.
+    pub(super) fn key_was_read(&self, failed: Option<&ConfigError>) {
+        let failed = failed.map(error_chain);
+        let before = std::mem::replace(&mut self.known().key_failed, failed.clone());
+        if let Some(error) = failed.filter(|error| before.as_ref() != Some(error)) {
+            tracing::error!("The API key on disk is not active, and the old one stays: {error}");
+        }
+    }
+
     /// Reads the file, without waiting for a writer. A read follows those of earlier requests, and continues when nobody waits
     /// for it any more.
     pub(super) async fn with_reader<T: Send + 'static>(
@@ -188,14 +206,14 @@ impl Control {
 
     /// The daemon's status, as its loop last published it: after each input, before the answer.
     pub(super) fn daemon(&self) -> DaemonStatus {
-        DaemonStatus { reload_failed: self.known().reload_failed.is_some(), ..self.daemon.borrow().clone() }
+        DaemonStatus { reload_failed: self.known().invalid().is_some(), ..self.daemon.borrow().clone() }
     }
 
     /// A line for `systemctl status`: that the configuration on disk is not active stands before everything else.
     pub(super) fn line(&self) -> String {
         let (status, known) = (self.daemon(), self.known());
         let line = status.line();
-        match &known.reload_failed {
+        match known.invalid() {
             Some(reason) => format!("The configuration on disk is not active, and the old one is: {reason}. {line}"),
             None => line,
         }

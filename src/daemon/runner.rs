@@ -99,10 +99,11 @@ impl Runner {
     }
 }
 
-/// The settings with another key, if it changed. An unreadable one leaves the known one active.
-pub(super) fn changed_key(mirror: &Mirror, config: &Config) -> Option<MirrorSettings> {
-    let settings = mirror.settings();
-    let key = config.api_key().ok()?;
+/// The settings with another key, if it changed. One that cannot be used leaves the known one active, which is shown.
+pub(super) fn changed_key(mirror: &Mirror, control: &Control) -> Option<MirrorSettings> {
+    let (settings, key) = (mirror.settings(), control.config().api_key());
+    control.key_was_read(key.as_ref().err());
+    let key = key.ok()?;
     (key.fingerprint() != settings.key.fingerprint()).then_some(MirrorSettings { key, ..settings })
 }
 
@@ -120,7 +121,7 @@ async fn carry_out(mirror: &Mirror, control: &Control, job: &QueuedJob, configur
     let config = &*control.config();
     let prepared = async {
         mirror.follow_file().await?;
-        if let Some(settings) = changed_key(mirror, config) {
+        if let Some(settings) = changed_key(mirror, control) {
             mirror.reconfigure(settings).await?;
             tracing::info!("API key changed; using the new key");
             control.send(LoopMessage::Input(Input::NewKey)).await;

@@ -109,7 +109,7 @@ impl DaemonStatus {
     /// Why nothing is updated, in one sentence.
     pub fn condition(&self) -> Option<String> {
         if let Some(since) = self.paused_since.map(format::moment) {
-            return Some(format!("The schedule is paused since {since}; `crm-mirror resume` resumes it"));
+            return Some(format!("The schedule has been paused since {since}; `crm-mirror resume` resumes it"));
         }
         if let Some(wait) = self.wait() {
             return Some(wait);

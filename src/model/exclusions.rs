@@ -40,7 +40,7 @@ impl Exclusions {
             return Some("cannot be left out: a mirror is kept up to date by it");
         }
         let is_standard = objects.iter().any(|object| object.fields().iter().any(|field| field.column == column));
-        (!is_standard && !column.starts_with("cf_")).then_some("is not a column that the service fills")
+        (!is_standard && !column.starts_with("cf_")).then_some("is not a field of the service")
     }
 
     /// An accepted entry with its tables: where others are named too, a name without one means all of them.

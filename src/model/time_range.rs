@@ -108,11 +108,6 @@ impl TimeRange {
         dated.chain([TimeRange::of(field, TimeBounds::Dateless)]).collect()
     }
 
-    /// The timestamp by which the range can be cut: the other one, once the range is of records that share the first.
-    pub const fn cut_field(&self) -> TimeField {
-        if self.within.is_some() { self.field.other() } else { self.field }
-    }
-
     /// Both halves of a dated range cut at an instant inside it; `None` where that cuts nothing off.
     pub fn cut(&self, at: Instant) -> Option<(TimeRange, TimeRange)> {
         let TimeBounds::Dated { from, to } = self.within.unwrap_or(self.bounds) else {

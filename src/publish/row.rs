@@ -61,7 +61,9 @@ impl PublishedRows<'_> {
         let mut out: PgRow = Vec::with_capacity(row.len());
         for (column, value) in self.table.columns.iter().zip(row) {
             let value = self.without_hidden(&column.name, value, row);
-            if column.is_key || is_pointer(&column.name) || extra.is_none() && column.pg_type == PgType::Text {
+            // The key of another row must have the same form as that key.
+            let is_pointer = POINTERS.iter().any(|pointer| pointer.from == column.name);
+            if column.is_key || is_pointer || extra.is_none() && column.pg_type == PgType::Text {
                 out.push(match value.as_ref() {
                     SqlValue::Text(text) => Some(value::key(text)),
                     SqlValue::Int(i) => Some(i.to_string()),
@@ -142,11 +144,6 @@ fn stored_bytes(columns: &[PublishedColumn], row: &PgRow) -> usize {
 /// Whether a column is the name of another record.
 pub(super) fn is_joined(column: &str) -> bool {
     POINTERS.iter().any(|pointer| pointer.name == column)
-}
-
-/// Whether a column contains the key of another row, and so must have the same form as that key.
-fn is_pointer(column: &str) -> bool {
-    POINTERS.iter().any(|pointer| pointer.from == column)
 }
 
 /// `extra` with the values that could not be stored: under [`ESCAPED`], by wire name, the JSON of each value.

@@ -22,6 +22,8 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::PublishError;
 
+const DOING: &str = "connect to the server";
+
 /// How long connecting to a server may take, with TLS and log-in, unless the URL sets `connect_timeout`.
 const CONNECT: Duration = Duration::from_secs(60);
 
@@ -63,7 +65,7 @@ impl PublishUrl {
 
     /// Connects to the first server that can be used. Returns a session, its driver, which ends with it, and the place.
     pub(super) async fn connect(&self) -> Result<(Client, JoinHandle<()>, String), PublishError> {
-        let mut last = PublishError::no_answer("connect", &self.place, "the URL names no server");
+        let mut last = PublishError::no_answer(DOING, &self.place, "the URL names no server");
         for config in &self.servers {
             let (place, mut config) = (place(config), config.clone());
             let limit = config.get_connect_timeout().copied().unwrap_or(CONNECT);
@@ -77,10 +79,8 @@ impl PublishUrl {
             };
             last = match connected {
                 Ok(Ok((client, driver))) => return Ok((client, driver, place)),
-                Ok(Err(error)) => PublishError::of("connect", &place, &error),
-                Err(_) => {
-                    PublishError::no_answer("connect", &place, &format!("no answer within {} s", limit.as_secs()))
-                }
+                Ok(Err(error)) => PublishError::of(DOING, &place, &error),
+                Err(_) => PublishError::no_answer(DOING, &place, &format!("no answer within {} s", limit.as_secs())),
             };
         }
         Err(last)

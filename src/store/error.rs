@@ -48,6 +48,9 @@ pub enum StoreError {
     Interrupted,
 }
 
+const DAMAGED: &str = "try again, as the disk may have failed to read it; if the file is damaged, restore a backup, or move it away with its \
+     -wal and -shm and `crm-mirror sync` copies everything again; edits that were not sent are only in it";
+
 pub type Result<T, E = StoreError> = std::result::Result<T, E>;
 
 impl StoreError {
@@ -74,14 +77,12 @@ impl StoreError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             // Not only an index that can be built again.
-            damaged if damaged.code() == Some(rusqlite::ffi::SQLITE_CORRUPT) => Some(
-                "try again, as the disk may have failed to read it; if the file is damaged, restore a backup, or move it away and \
-                 `crm-mirror sync` copies everything again; edits that were not sent are only in it",
-            ),
-            StoreError::Exists { .. } => Some("choose another file, or pass `--force` to replace it"),
-            StoreError::DamagedCopy { .. } => {
-                Some("move the mirror away with its -wal and -shm; `crm-mirror sync` creates a new one")
+            damaged if damaged.code() == Some(rusqlite::ffi::SQLITE_CORRUPT) => Some(DAMAGED),
+            full if full.code() == Some(rusqlite::ffi::SQLITE_FULL) => {
+                Some("make room on the disk that the file is on; what is stored is kept, and the next run goes on")
             }
+            StoreError::Exists { .. } => Some("choose another file, or pass `--force` to replace it"),
+            StoreError::DamagedCopy { .. } => Some(DAMAGED),
             StoreError::NotAMirror { .. } => Some("set `database.path` to a different file; this one was not changed"),
             StoreError::NewerSchema { .. } => Some("install the newer crm-mirror again; the file was not changed"),
             StoreError::NotRecovered { .. } => Some("`crm-mirror status` by the mirror's owner recovers it"),
@@ -94,8 +95,11 @@ impl StoreError {
             StoreError::EditOfExcluded { .. } => {
                 Some("`crm-mirror outbox drop` ends the edit, or send it with the field still mirrored")
             }
+            StoreError::Io { source, .. } if source.kind() == std::io::ErrorKind::IsADirectory => {
+                Some("name a file; `crm-mirror backup --keep N FOLDER` writes a copy into a folder")
+            }
             StoreError::Open { .. } | StoreError::Io { .. } => Some(
-                "check that the directory exists (`database.path`) and that the current user can write it; to read, the file's \
+                "check that its folder exists and that the current user can write it; to read, the file's \
                  group is enough (with the Debian package, `crmmirror`)",
             ),
             _ => None,

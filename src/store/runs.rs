@@ -87,10 +87,14 @@ impl MirrorTx<'_> {
         Ok(self.conn.last_insert_rowid())
     }
 
-    /// Ends the runs that nobody carries out any more; nobody knows when they ended.
+    /// Ends the runs that nobody carries out any more; nobody knows when they ended, and what they had done.
     pub fn end_killed_runs(&self) -> Result<()> {
         let why = "its process was killed, or its end could not be stored";
-        self.run("UPDATE sync_runs SET outcome = 'failed', error = ?1 WHERE outcome IS NULL", [why])
+        self.run(
+            "UPDATE sync_runs SET outcome = 'failed', error = ?1, \"rows\" = NULL, ru = NULL, inserted = NULL, updated = NULL,
+                        removed = NULL, details = NULL, warnings = NULL WHERE outcome IS NULL",
+            [why],
+        )
     }
 
     pub fn end_run(

@@ -12,6 +12,7 @@ use std::time::Duration;
 use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::{mpsc, oneshot, watch};
 
+use crate::error_chain::error_chain;
 use crate::model::{Instant, Layout, Object, RequestRegister};
 use crate::store::tx::RowOrder;
 use crate::store::user_objects::objects::drop_indexes_in_the_way;
@@ -122,7 +123,7 @@ impl Store {
                 if !writer.killed
                     && let Err(error) = wal::empty(&writer.conn)
                 {
-                    tracing::warn!(%error, "The mirror could not be closed cleanly: {error}");
+                    tracing::warn!("The mirror could not be closed cleanly: {}", error_chain(&error));
                 }
                 let killed = writer.killed;
                 drop(writer);
@@ -264,7 +265,7 @@ impl Writer {
                 "Values of excluded fields may still be in the file, because a process is reading the mirror; the next run tries again"
             ),
             Err(error) => {
-                tracing::warn!(%error, "Could not rewrite the file without the values of excluded fields: {error}")
+                tracing::warn!("Could not rewrite the file without excluded values: {}", error_chain(&error))
             }
         }
     }

@@ -15,6 +15,7 @@ use tokio::sync::watch;
 use super::events::{RunEvent, RunObserver};
 use crate::api::admission::{Admission, AdmissionError, Attempt, AttemptOutcome, Meter, MeterFuture};
 use crate::budget::{Hold, Ledger, Limits, kept_with_edits, most_reserved};
+use crate::error_chain::error_chain;
 use crate::model::{Clock, Instant, Purpose, Ru};
 use crate::store::{MirrorTx, ReadTx, StateKey, Store, StoreError};
 
@@ -167,7 +168,7 @@ impl BudgetMeter {
                 AdmissionError::Budget { left, refills_at }
             })?;
         if let Err(error) = self.note(&charged) {
-            tracing::error!(%error, "The RU ledger could not be written: {error}");
+            tracing::error!("The RU ledger could not be written: {}", error_chain(&error));
             return Err(AdmissionError::Ledger);
         }
         book.ledger = charged;
@@ -215,7 +216,7 @@ impl BudgetMeter {
         }
         if let Err(error) = self.note(&book.ledger) {
             // It applies to this process anyway.
-            tracing::warn!(%error, "A hold could not be stored: {error}");
+            tracing::warn!("A hold could not be stored: {}", error_chain(&error));
         }
         drop(book);
         self.stop.send_modify(|_| {});
@@ -275,7 +276,7 @@ impl Meter for BudgetMeter {
                 false => tx.set_state(&LEDGER, &ledger),
             });
             if let Err(error) = stored.await {
-                tracing::warn!(%error, "A hold could not be stored: {error}");
+                tracing::warn!("A hold could not be stored: {}", error_chain(&error));
             }
         })
     }

@@ -9,8 +9,8 @@ use super::error::SyncError;
 use super::job::Job;
 use super::plan::{self, Knowledge, Step};
 use super::run::Run;
-use crate::api::{ListQuery, PageSize};
-use crate::model::{Definition, Object, Purpose, Resource, Ru, TimeField, TimeRange};
+use crate::api::ListQuery;
+use crate::model::{Object, Purpose, Resource, Ru, TimeField, TimeRange};
 use crate::store::outbox_report::Edit;
 use crate::store::{ReadTx, StoreError, outbox_report, unread};
 use crate::sync::checks::lookup_by_id::AT_ONCE;
@@ -108,9 +108,8 @@ impl Engine {
     ) -> Result<ObjectForecast, SyncError> {
         let resource = object.resource();
         let takes = |step: fn(Object) -> Step| steps.contains(&step(object));
-        let (changes, whole) = (takes(Step::Changes), takes(Step::Sweep));
+        let (changes, whole, reads_details) = (takes(Step::Changes), takes(Step::Sweep), self.reads_details(object));
         let (owed_counts, removals) = (takes(Step::Counts), takes(Step::Doubts));
-        let reads_details = self.reads_details(object);
         let (walk, left_out) = match changes {
             true => changes::next_walk(run, object).await.map(|(read, left_out)| (read.position, left_out))?,
             false => (Walk::new(TimeRange::WHOLE), None),
@@ -138,7 +137,7 @@ impl Engine {
             Ok((lookups, tx.count_rows(object)?, swept, due, known))
         });
         let (mut lists, rows, swept, mut due, known) = here.await?;
-        let total = self.count(walk.query(resource)).await?;
+        let total = self.total(walk.query(resource), Purpose::Changes).await?;
         let counted = total.unwrap_or(if changes { known } else { rows });
         let (changed, all) = if changes { (counted.saturating_sub(known), rows) } else { (0, counted) };
         if changes {
@@ -156,10 +155,11 @@ impl Engine {
             let (fields, _, definitions) = back_fill::to_fill(run, object, reads_details).await?;
             let (mut of_lists, mut filled) = (Ru::ZERO, 0);
             for field in fields.iter().filter(|field| !whole || field.data_type.detail_only()) {
-                let of_field = |definition: &&Definition| definition.id == field.definition;
-                let Some(definition) = definitions.iter().find(of_field) else { continue };
-                let query = ListQuery::new(resource).custom_is_null(definition, false);
-                let with_value = if query.check().is_ok() { self.count(query).await? } else { Some(rows) };
+                let found = definitions.iter().find(|definition| definition.id == field.definition);
+                let Some(definition) = found else { continue };
+                let of_field = ListQuery::new(resource).custom_is_null(definition, false);
+                let is_asked = of_field.check().is_ok();
+                let with_value = if is_asked { self.total(of_field, Purpose::Changes).await? } else { Some(rows) };
                 let price = sweep::price(with_value.unwrap_or(0));
                 if field.data_type.detail_only() {
                     (lists, due) = (lists + price, due + with_value.unwrap_or(0));
@@ -179,14 +179,6 @@ impl Engine {
         }
         let rows = total.map(|_| changed + to_sweep);
         Ok(ObjectForecast { object: resource, whole, rows, lists, details: Ru::new(details) })
-    }
-
-    /// How many rows a list has, for 1 RU; `None` if the service does not say.
-    async fn count(&self, list: ListQuery) -> Result<Option<u64>, SyncError> {
-        match self.page(&list.limit(PageSize::ONE).count_exact(), Purpose::Changes, "count").await {
-            Err(error) if error.allows_another() => Ok(None),
-            counted => Ok(counted?.page.total),
-        }
     }
 }
 

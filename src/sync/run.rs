@@ -163,10 +163,6 @@ impl<'a> Run<'a> {
         missing
     }
 
-    pub(super) fn is_skipped(&self, resource: Resource) -> bool {
-        self.results().skipped.contains_key(&resource)
-    }
-
     /// Fails if the key cannot read any of the requested resources; those that were not due and not tried are left out.
     pub(super) fn expect_a_scope(&self) -> Result<(), SyncError> {
         let results = self.results();

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::error::SyncError;
 use super::run::RunReport;
 use crate::error_chain::error_chain;
+use crate::format::counted;
 use crate::model::Ru;
 use crate::outbox::PushTally;
 use crate::store::RunOutcome;
@@ -41,10 +42,9 @@ fn words(report: &RunReport, (kind, trigger): (&str, &str), ru_left: Ru, took: D
     let RunReport { run, outcome, tally, push, .. } = report;
     let mut edits = String::new();
     if *push != PushTally::default() {
-        edits = format!(
-            "{} edits applied, {} in conflict, {} rejected, {} waiting; ",
-            push.applied, push.conflicts, push.rejected, push.waiting
-        );
+        let PushTally { applied, conflicts, rejected, waiting, .. } = push;
+        let applied = counted(*applied, "edit", "edits");
+        edits = format!("{applied} applied, {conflicts} in conflict, {rejected} rejected, {waiting} waiting; ");
     }
     format!(
         "{kind}, run {run} ({trigger}): {} after {} ms; {} new, {} changed, {} removed, {} details; {edits}{} RU spent, \

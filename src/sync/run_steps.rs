@@ -76,7 +76,7 @@ impl Engine {
         let mut report = self.enter_end(results, result.as_ref().err().map(error_chain)).await?;
         if let Err(error) = self.store.settle().await {
             // Everything is stored; a lasting error also affects the next write.
-            tracing::warn!(%error, "The WAL could not be emptied after the run: {error}");
+            tracing::warn!("The WAL could not be emptied after the run: {}", error_chain(&error));
         }
         if suspension.is_some() {
             report.outages.clear();

@@ -101,7 +101,7 @@ fn file_that_is_not_a_mirror_exits_with_74_and_is_not_changed() {
         ("newer.db", &["has schema 999", "hint: "]),
         ("unversioned.db", &["unversioned.db is not a mirror: its schema has no version", "hint: "]),
         (".", &["is not a mirror: it is not a file"]),
-        ("none/mirror.db", &["none/mirror.db", "hint: check that the directory exists"]),
+        ("none/mirror.db", &["none/mirror.db", "hint: check that its folder exists"]),
         ("notes.txt/mirror.db", &["notes.txt/mirror.db", "hint: "]),
     ] {
         let place_with = ["sync", "resync"];

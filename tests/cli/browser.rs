@@ -238,7 +238,7 @@ fn page_shows_the_current_state_and_keeps_its_policy() {
     place.run("sync").done();
     window.until("document.querySelector('#fresh tbody td').textContent === '261'");
     place.run("pause").done();
-    window.until("document.querySelector('#notices').textContent.includes('The schedule is paused since')");
+    window.until("document.querySelector('#notices').textContent.includes('The schedule has been paused since')");
     place.run("resume").done();
     window.until("document.querySelector('#now').textContent.startsWith('Up to date')");
     window.until("document.querySelectorAll('#notices p').length === 0");

@@ -181,7 +181,7 @@ fn what_postgresql_says_is_neither_logged_nor_on_the_page() {
     assert_private(&left, "left_behind");
     published.accept(false);
     write("2");
-    daemon.until_logged("Publishing failed and will be retried: could not connect at ");
+    daemon.until_logged("Publishing failed and will be retried: could not connect to the server at ");
     assert!(daemon.log().contains("SQLSTATE 55000"), "{}", daemon.log());
     daemon.stop();
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::alerts;
 use crate::alerts_publish::Published;
 use crate::binary::SECRET;
-use crate::fixture::{Daemon, DaemonFixture};
+use crate::fixture::{Daemon, DaemonFixture, verb};
 use crate::socket;
 
 const NEW_KEY: &str = "crm_secret_the_next_one";
@@ -131,6 +131,28 @@ fn refused_key_is_not_retried_and_a_new_one_is_used_at_once() {
     assert!(log.contains("API key changed; using the new key"), "{log}");
     assert!(!log.contains(NEW_KEY) && !log.contains(SECRET));
     assert_eq!(sandbox.log().with_status(401), 1);
+}
+
+/// The old key stays active, which the log says once and the status until the key can be used.
+#[test]
+fn key_that_cannot_be_used_is_shown_and_the_old_one_stays() {
+    let (fixture, daemon) = with_file(10, "off", 100_000);
+    let says = || {
+        let text = verb(&fixture, "status --config c.toml").out;
+        (daemon.status()["daemon"]["reload_failed"].clone(), text.contains("config   what is on disk is not active"))
+    };
+    for key in ["", "two\nlines"] {
+        write_key(&fixture, key);
+        daemon.sync();
+        daemon.sync();
+        assert_eq!(says(), (json!(true), true), "{key}");
+    }
+    write_key(&fixture, SECRET);
+    daemon.sync();
+    assert_eq!(says(), (json!(false), false));
+    let log = daemon.stop();
+    assert_eq!(log.matches("The API key on disk is not active, and the old one stays").count(), 2, "{log}");
+    assert!(!log.contains(SECRET));
 }
 
 #[test]

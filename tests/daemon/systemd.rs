@@ -89,7 +89,7 @@ fn invalid_configuration_stays_in_the_status_line() {
     daemon.until_notified("STATUS=The configuration on disk is not active, and the old one is: unknown key `shedule`");
     write("");
     daemon.signal("-HUP");
-    let (_, before) = daemon.until_notified("STATUS=The schedule is paused");
+    let (_, before) = daemon.until_notified("STATUS=The schedule has been paused");
     let others: Vec<&String> = before.iter().filter(|line| line.starts_with("STATUS=") && !is_shown(line)).collect();
     assert!(others.is_empty(), "{others:?}");
     daemon.stop();
@@ -163,7 +163,7 @@ fn status_line_is_sent_during_and_after_a_job() {
     daemon.until_notified("STATUS=Idle; no schedule; runs on request");
     assert_eq!(daemon.status()["up_to_date"], true);
     daemon.post("/pause", &json!({})).with(200);
-    let (line, _) = daemon.until_notified("STATUS=The schedule is paused");
+    let (line, _) = daemon.until_notified("STATUS=The schedule has been paused");
     assert!(line.ends_with("`crm-mirror resume` resumes it"), "{line}");
 
     daemon.signal("-HUP");

@@ -34,7 +34,7 @@ fn failing_runs_are_reported_with_reason_and_recovery() {
     assert!(metrics.contains("\ncrm_mirror_failing_runs{workspace=\"default\"} 2\n"), "{metrics}");
     // During a pause there is no next attempt.
     daemon.post("/pause", &json!({})).with(200);
-    let (paused, _) = daemon.until_notified("STATUS=The schedule is paused");
+    let (paused, _) = daemon.until_notified("STATUS=The schedule has been paused");
     assert!(!paused.contains("next attempt"), "{paused}");
     daemon.post("/resume", &json!({})).with(200);
     // The mirror remains readable.

@@ -229,7 +229,7 @@ fn pause_and_resume_need_a_daemon_and_survive_its_restart() {
     let daemon = fixture.start();
     assert_eq!(daemon.status()["daemon"]["paused_since"], since);
     let text = verb(&fixture, "status").done().out;
-    assert!(text.contains("next     The schedule is paused since "), "{text}");
+    assert!(text.contains("next     The schedule has been paused since "), "{text}");
     fixture.service.sandbox.clear_log();
     let mut events = daemon.events();
     // A manual job still runs; after it the ticks of this second have been processed as well.

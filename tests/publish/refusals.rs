@@ -44,7 +44,7 @@ async fn unavailable_database_exits_with_69_and_shows_no_password() {
         let (code, out, err) = verb(&mirror, &url, &["publish"]);
         assert_eq!(code, Some(69), "{err}");
         assert!(!out.contains("s3cret") && !err.contains("s3cret"), "{err}");
-        assert!(err.contains("could not connect at ") && err.contains("hint: "), "{err}");
+        assert!(err.contains("could not connect to the server at ") && err.contains("hint: "), "{err}");
     }
     let noted = mirror.one("SELECT value FROM state WHERE name = 'publish'");
     assert!(noted.contains("could not connect") && !noted.contains("s3cret"), "{noted}");

@@ -247,13 +247,13 @@ CREATE TABLE sync_runs (
     started_at TEXT NOT NULL, -- UTC
     finished_at TEXT, -- NULL while running, or when the process was killed
     outcome TEXT, -- done, suspended, refused or failed
-    "rows" INTEGER NOT NULL DEFAULT 0, -- rows that lists and details returned
-    ru INTEGER NOT NULL DEFAULT 0, -- request units charged
-    inserted INTEGER NOT NULL DEFAULT 0, -- records that were new here
-    updated INTEGER NOT NULL DEFAULT 0, -- records that had changed
-    removed INTEGER NOT NULL DEFAULT 0, -- records confirmed as removed
-    details INTEGER NOT NULL DEFAULT 0, -- details read
-    warnings INTEGER NOT NULL DEFAULT 0, -- values kept in extra, items that cannot be mirrored
+    "rows" INTEGER DEFAULT 0, -- rows that lists and details returned; NULL as the next six when the process was killed
+    ru INTEGER DEFAULT 0, -- request units charged
+    inserted INTEGER DEFAULT 0, -- records that were new here
+    updated INTEGER DEFAULT 0, -- records that had changed
+    removed INTEGER DEFAULT 0, -- records confirmed as removed
+    details INTEGER DEFAULT 0, -- details read
+    warnings INTEGER DEFAULT 0, -- values kept in extra, items that cannot be mirrored
     error TEXT -- why it failed or was suspended
 ) STRICT;
 INSERT INTO sync_runs VALUES(1,'sync','test','2026-03-04T12:00:00.000000Z','2026-03-04T12:00:00.000000Z','done',47,16,15,0,0,9,0,NULL);
@@ -687,7 +687,7 @@ INSERT INTO mirror_columns VALUES('sync_runs','inserted',8,NULL,NULL,'integer','
 INSERT INTO mirror_columns VALUES('sync_runs','kind',1,NULL,NULL,'text','mirror','sync, resync, verify or push');
 INSERT INTO mirror_columns VALUES('sync_runs','outcome',5,NULL,NULL,'text','mirror','done, suspended, refused or failed');
 INSERT INTO mirror_columns VALUES('sync_runs','removed',10,NULL,NULL,'integer','mirror','records confirmed as removed');
-INSERT INTO mirror_columns VALUES('sync_runs','rows',6,NULL,NULL,'integer','mirror','rows that lists and details returned');
+INSERT INTO mirror_columns VALUES('sync_runs','rows',6,NULL,NULL,'integer','mirror','rows that lists and details returned; NULL as the next six when the process was killed');
 INSERT INTO mirror_columns VALUES('sync_runs','ru',7,NULL,NULL,'integer','mirror','request units charged');
 INSERT INTO mirror_columns VALUES('sync_runs','started_at',3,NULL,NULL,'text','mirror','UTC');
 INSERT INTO mirror_columns VALUES('sync_runs','trigger',2,NULL,NULL,'text','mirror','manual, schedule or demo');
@@ -713,7 +713,7 @@ INSERT INTO state VALUES('held:company','{"rows":3,"details_current":3}');
 INSERT INTO state VALUES('held:contact','{"rows":6,"details_current":6}');
 INSERT INTO state VALUES('history_marks','[{"clock":[1772625600000000,0,1772625600000000,[0,0]],"changes":0,"audits":0,"runs":1}]');
 INSERT INTO state VALUES('identity','{"base_url":"http://127.0.0.1:8080/v1","key":"dcd8083289ec23aa"}');
-INSERT INTO state VALUES('last_writer','{"nonce":"007ce856360c4eefa039e29308936358","before":"511964884bbe418aac783b215adf6aac","requests":0,"file":{"inode":10526741,"born":"1796084750068324768","volume":6323275746972901274,"boot":2839010224},"log":{"inode":10526742,"born":"1796084750068992265","volume":6323275746972901274,"boot":2839010224},"closed":false}');
+INSERT INTO state VALUES('last_writer','{"nonce":"a4e7660f3e54447b86e77fa7c27122f0","before":"d6f360a6378246bdbfd235e7b5a49ade","requests":0,"file":{"inode":10158084,"born":"1796100035648486484","volume":6323275746972901274,"boot":2839010224},"log":{"inode":10158086,"born":"1796100035648863323","volume":6323275746972901274,"boot":2839010224},"closed":false}');
 INSERT INTO state VALUES('ledger','{"since":"2026-03-04T00:00:00.000000Z","used":19,"total":19,"window":1,"clock":[1772629200000000,3600000000,1772629200000000,[0,3600000000]],"set_back":{"secs":0,"nanos":0},"hold":null}');
 INSERT INTO state VALUES('mirror_id','"c9a2990f70bdca2c913b8b4c"');
 INSERT INTO state VALUES('searched:company','["r.cf_account_code","d.cf_strategy"]');

@@ -31,10 +31,6 @@ pub fn text(text: &str) -> io::Result<Exit> {
     raw(&[text.as_bytes(), newline].concat())
 }
 
-fn terminal_width() -> Option<u16> {
-    rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| size.ws_col).filter(|columns| *columns > 0)
-}
-
 pub fn note(text: &str) {
     error(&format!("{}\n", complete(text)));
 }
@@ -102,7 +98,8 @@ pub fn table(titles: &[impl AsRef<str>], right: &[usize], rows: impl IntoIterato
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).set_header(titles.iter().map(AsRef::as_ref));
     // Piped output is processed by programs: a row is one line.
-    if let Some(width) = terminal_width() {
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok();
+    if let Some(width) = size.map(|size| size.ws_col).filter(|width| *width > 0) {
         table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
     }
     for row in rows {

@@ -116,6 +116,8 @@ fn daemon(document: &StatusDocument<'_>, config: &Config, now: Instant) -> Vec<L
             let since = format::moment(daemon.since);
             lines.push(("daemon", format!("process {}, since {since}: {doing}", daemon.pid)));
             lines.push(("next", next(daemon, now)));
+            let failed = "what is on disk is not active, and the old configuration is; `crm-mirror check` says why";
+            lines.extend(daemon.reload_failed.then(|| ("config", failed.into())));
             // As much as a line of 80 columns has room for.
             lines.extend(daemon.trouble.iter().map(|trouble| ("trouble", output::cut(&plain(&trouble.reason), 70))));
         }
@@ -212,7 +214,7 @@ fn object_attention(object: &ObjectStatus, now: Instant) -> Vec<Line> {
     });
     let differs = (object.differences > 0).then(|| {
         let found = counted(object.differences, "difference", "differences");
-        ("differs", format!("{found} in {resource}; `crm-mirror resync {resource}` repairs them"))
+        ("differs", format!("{found} in {resource}; `crm-mirror resync {resource}` repairs what differs"))
     });
     let doubt = match (object.outage, object.undecided) {
         (Some(outage), _) => Some((
@@ -244,9 +246,12 @@ fn object_attention(object: &ObjectStatus, now: Instant) -> Vec<Line> {
 
 pub fn attention(status: &MirrorStatus, now: Instant) -> Vec<Line> {
     let failing = status.trouble.iter().map(|trouble| {
-        let (since, runs) = (age(&trouble.since, now), counted(trouble.runs.into(), "run", "runs"));
-        let error = plain(trouble.error.as_deref().unwrap_or("unknown"));
-        ("failing", format!("{runs} in a row, the first {since}: {error}"))
+        let (since, error) = (age(&trouble.since, now), plain(trouble.error.as_deref().unwrap_or("unknown")));
+        let runs = match trouble.runs {
+            1 => format!("the last run, {since}"),
+            runs => format!("{runs} runs in a row, the first {since}"),
+        };
+        ("failing", format!("{runs}: {error}"))
     });
     let mut lines: Vec<Line> = failing.collect();
     lines.extend(status.objects.iter().flat_map(|object| object_attention(object, now)));
@@ -283,7 +288,9 @@ fn runs(runs: &[RecordedRun], running: Option<i64>, now: Instant) -> String {
         let outcome = if running == Some(run.id) { "running" } else { "unfinished" };
         let mut row = vec![run.id.to_string(), run.kind.clone(), age(&run.started_at, now)];
         row.push(run.outcome.clone().unwrap_or_else(|| outcome.into()));
-        row.extend([run.inserted, run.updated, run.removed, run.details, run.ru].map(count));
+        let numbers = [run.inserted, run.updated, run.removed, run.details, run.ru];
+        // What it has done is stored at its end.
+        row.extend(numbers.map(|number| number.filter(|_| run.outcome.is_some()).map_or("?".into(), count)));
         row
     });
     let table = output::table(&titles, &[0, 4, 5, 6, 7, 8], rows);

@@ -237,7 +237,10 @@ fn read(object: Object, file: &Path) -> Result<Vec<(u64, EditRequest)>, Failure>
 fn csv_rows(object: Object, file: impl std::io::Read) -> Result<Vec<(u64, EditRequest)>, String> {
     let mut reader = csv::Reader::from_reader(file);
     let header = reader.headers().map_err(|e| e.to_string())?.clone();
-    let id = header.iter().position(|name| name == "id").ok_or("the header has no column `id`")?;
+    let id = header.iter().position(|name| name == "id").ok_or_else(|| {
+        let names = header.iter().collect::<Vec<_>>().join(", ");
+        format!("the header has no column `id`, but {names}; columns are separated by commas")
+    })?;
     let mut rows = Vec::new();
     for record in reader.records() {
         let record = record.map_err(|e| e.to_string())?;

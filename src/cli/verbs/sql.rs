@@ -22,7 +22,7 @@ pub struct SqlArgs {
     /// How rows are printed.
     #[arg(long, value_enum, default_value_t)]
     format: RowFormat,
-    /// Trust the statement with nothing: allow only reading, bound its memory, and end it after this time: 500ms, 10s, 1m.
+    /// For a statement that is not trusted: it may only read, its memory is bounded, and it ends after this time: 500ms, 10s, 1m.
     #[arg(long, value_name = "DURATION", value_parser = crate::config::duration)]
     timeout: Option<Duration>,
 }

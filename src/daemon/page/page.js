@@ -164,7 +164,7 @@ function runs() {
     ...list.map((run, place) => {
       const word = outcome(run, place, running);
       const ms = lasted(run, word);
-      const number = (value) => h("td", { class: "number" }, count(value));
+      const number = (value) => h("td", { class: "number" }, value === null || !run.outcome ? "?" : count(value));
       return h(
         "tr",
         {},

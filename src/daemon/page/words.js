@@ -86,7 +86,7 @@ export function causes(known) {
   }
   if (daemon?.paused_since) {
     const since = moment(Date.parse(daemon.paused_since));
-    found.push(["warn", `The schedule is paused since ${since}.`, "To resume it:", "crm-mirror resume"]);
+    found.push(["warn", `The schedule has been paused since ${since}.`, "To resume it:", "crm-mirror resume"]);
   }
   const edits = status.edits ?? {};
   for (const [state, kind, what, command] of [

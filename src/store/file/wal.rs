@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
+use crate::error_chain::error_chain;
 use crate::store::{Result, Statements};
 
 /// The growth after which the writer tries to empty the WAL. SQLite truncates a WAL to this size when it restarts it.
@@ -81,7 +82,7 @@ impl Keeper {
                 wal.bytes = bytes,
                 "The WAL of {bytes} bytes cannot be emptied yet: a process has been reading the mirror for long"
             ),
-            Err(error) => tracing::warn!(%error, "The WAL could not be emptied: {error}"),
+            Err(error) => tracing::warn!("The WAL could not be emptied: {}", error_chain(&error)),
         }
     }
 }

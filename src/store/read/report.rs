@@ -29,12 +29,13 @@ pub struct RecordedRun {
     /// When it ended; `None` while it runs, or if its process was killed.
     pub finished_at: Option<String>,
     pub outcome: Option<String>,
-    pub rows: u64,
-    pub inserted: u64,
-    pub updated: u64,
-    pub removed: u64,
-    pub details: u64,
-    pub ru: u64,
+    /// `None`, as the numbers after it, if its process was killed.
+    pub rows: Option<u64>,
+    pub inserted: Option<u64>,
+    pub updated: Option<u64>,
+    pub removed: Option<u64>,
+    pub details: Option<u64>,
+    pub ru: Option<u64>,
     pub error: Option<String>,
 }
 

@@ -55,7 +55,8 @@ impl ReadTx<'_> {
 
     /// The timestamp of a range's record number `skip`, oldest first, by which it can be cut.
     pub fn nth_of_range(&self, object: Object, range: TimeRange, skip: u64) -> Result<Option<Instant>> {
-        let column = range.cut_field().column();
+        // The other one, once the range is of records that share the first.
+        let column = if range.within.is_some() { range.field.other() } else { range.field }.column();
         let (sql, mut values) = select(column, object, range);
         values.push(i64::try_from(skip).unwrap_or(i64::MAX).into());
         self.find_time(&format!("{sql} ORDER BY {column} LIMIT 1 OFFSET ?"), params_from_iter(values))

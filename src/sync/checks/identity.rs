@@ -61,7 +61,7 @@ fn accept(tx: &MirrorTx<'_>, now: Instant) -> Result<u64, StoreError> {
 
 /// Makes sure that the key sees the mirrored workspace, for 1 RU if the key or the address is new.
 pub(in crate::sync) async fn check_identity(run: &Run<'_>) -> Result<(), SyncError> {
-    let client = &run.engine.client;
+    let (client, seen_by) = (&run.engine.client, run.engine.seen_by());
     let now = Identity { base_url: client.settings().base_url.as_str().into(), key: client.key_fingerprint().into() };
     let known: Option<Identity> = run.read(|tx| tx.state(&StateKey::Identity)).await?;
     if known.as_ref() == Some(&now) {
@@ -76,7 +76,7 @@ pub(in crate::sync) async fn check_identity(run: &Run<'_>) -> Result<(), SyncErr
     let accepted = match (recognise(run).await, run.job.accept_workspace) {
         (Err(SyncError::NotRecognised { .. } | SyncError::NoScope { .. }), true) => true,
         (Err(SyncError::NotRecognised { asked, met, unread }), _) if unread.is_empty() => {
-            let (steady, seen_by) = (run.steady_time(), run.engine.seen_by());
+            let steady = run.steady_time();
             let first = run.write(move |tx| tx.knowledge().not_recognised(&seen_by, steady)).await?;
             return Err(match steady.since(first) >= MOMENTS_APART {
                 true => SyncError::OtherWorkspace { asked, met },
@@ -85,7 +85,9 @@ pub(in crate::sync) async fn check_identity(run: &Run<'_>) -> Result<(), SyncErr
         }
         // A key that may only write: the version that an update replaces is all the evidence that there can be, unless the key
         // has shown another workspace before.
-        (Err(SyncError::NoScope { .. }), _) if run.job.is_push() && !was_another(run).await? => {
+        (Err(SyncError::NoScope { .. }), _)
+            if run.job.is_push() && !run.read(move |tx| tx.was_not_recognised(&seen_by)).await? =>
+        {
             let text = "this key can read no record: edits are sent on the versions that the mirror has";
             run.warn(text.into());
             return Ok(());
@@ -113,11 +115,6 @@ pub(in crate::sync) async fn check_identity(run: &Run<'_>) -> Result<(), SyncErr
         ));
     }
     Ok(())
-}
-
-async fn was_another(run: &Run<'_>) -> Result<bool, SyncError> {
-    let seen_by = run.engine.seen_by();
-    run.read(move |tx| tx.was_not_recognised(&seen_by)).await
 }
 
 /// Requests known records by id and compares the creation time, which never changes: ids may be equal in two

@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 use super::omitted_values;
 use super::pages::WalkPurpose;
 use super::walk::Walk;
-use crate::api::{ErrorClass, ListQuery, PageSize, decode};
+use crate::api::{ErrorClass, ListQuery, decode};
 use crate::model::{CustomField, Definition, FieldKey, Object, Purpose, RecordId, RequestStamp, TimeBounds, TimeRange};
 use crate::store::{Checkpoint, Goal, ReadOf, StoreError};
 use crate::sync::checks::compare::Audit;
@@ -99,15 +99,13 @@ async fn is_complete(
     if !was_made || query.check().is_err() {
         return Ok(false);
     }
-    let doing = "count the values of a new field of";
-    let query = query.limit(PageSize::ONE).count_exact();
-    let page = match run.engine.page(&query, Purpose::Definitions, doing).await {
-        Err(error) if error.allows_another() || error.class() == Some(ErrorClass::SkipObject) => return Ok(false),
-        arrived => arrived?.page,
+    let total = match run.engine.total(query, Purpose::Definitions).await {
+        Err(error) if error.class() == Some(ErrorClass::SkipObject) => None,
+        counted => counted?,
     };
     let counted = field.clone();
     let here = run.read(move |tx| tx.count_values(object, &counted)).await?;
-    Ok(page.total == Some(here))
+    Ok(total == Some(here))
 }
 
 /// Fills one column. Says whether only a sweep can: a filter is optional, and only a list without one shows whether the key

@@ -101,11 +101,7 @@ impl WholeLists {
             self.records.extend(page.records);
         }
         if list.place.repeats {
-            let counting = list.query.clone().limit(PageSize::ONE).count_exact();
-            let total = match run.engine.page(&counting, Purpose::Definitions, "count").await {
-                Err(error) if error.allows_another() => None,
-                arrived => arrived?.page.total,
-            };
+            let total = run.engine.total(list.query.clone(), Purpose::Definitions).await?;
             if total.is_some_and(|total| total != shown.len() as u64) {
                 return Err(SyncError::NotAdvancing { resource });
             }
@@ -205,7 +201,7 @@ async fn refresh_definitions_of(run: &Run<'_>, object: Object) -> Result<(u64, b
 /// Reads the definitions again after an unknown key was seen. If that fails, the run goes on: `extra` has the values.
 pub(in crate::sync) async fn refresh_definitions_for_unknown_keys(run: &Run<'_>) -> Result<(), SyncError> {
     let mut refreshed = run.definitions_read.lock().await;
-    if *refreshed || run.is_skipped(Resource::CustomFields) {
+    if *refreshed || run.results().skipped.contains_key(&Resource::CustomFields) {
         return Ok(());
     }
     *refreshed = true;

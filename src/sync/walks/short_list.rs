@@ -6,7 +6,7 @@ use std::collections::HashSet;
 
 use super::walk::Anomaly;
 use crate::api::decode::ListPage;
-use crate::api::{ListQuery, ServiceAnswer, decode};
+use crate::api::{ListQuery, PageSize, ServiceAnswer, decode};
 use crate::model::{Cursor, Layout, Object, Purpose, RecordId, Resource};
 use crate::store::{MirrorTx, StoreError};
 use crate::sync::engine::Engine;
@@ -54,6 +54,14 @@ impl Engine {
         let (resource, layout) = (query.resource, self.store.layout());
         let (answer, page) = self.client.page(query, purpose, &layout).await.asking(doing, resource)?;
         Ok(FetchedPage { answer, page, layout: layout.version })
+    }
+
+    /// How many rows a list has, for 1 RU; `None` if the service does not say.
+    pub(in crate::sync) async fn total(&self, list: ListQuery, purpose: Purpose) -> Result<Option<u64>, SyncError> {
+        match self.page(&list.limit(PageSize::ONE).count_exact(), purpose, "count").await {
+            Err(error) if error.allows_another() => Ok(None),
+            counted => Ok(counted?.page.total),
+        }
     }
 }
 
