@@ -58,7 +58,6 @@ pub(super) struct WorkKnown {
 }
 
 impl WorkKnown {
-    /// Why what is on disk is not active.
     fn invalid(&self) -> Option<&String> {
         self.reload_failed.as_ref().or(self.key_failed.as_ref())
     }

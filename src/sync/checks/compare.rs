@@ -252,9 +252,8 @@ pub(in crate::sync) async fn count_there(run: &Run<'_>, object: Object, range: T
     };
     let page = counted?.page;
     // A count that shows a record of another range is one of other records: its conditions were not applied.
-    let is_of_range = page.records.iter().all(|record| range.has(record));
-    page.total
-        .filter(|_| is_of_range)
+    let total = page.total.filter(|_| page.records.iter().all(|record| range.has(record)));
+    total
         .ok_or_else(|| decode::NotUnderstood("the list has no usable `total`, though it was asked for".into()))
         .asking("count", resource)
 }

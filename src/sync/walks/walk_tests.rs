@@ -181,6 +181,21 @@ fn disorder_prevents_narrowing_the_range() {
     assert_eq!(walk.range, walk.range);
 }
 
+/// One disorder of days ago must not keep a walk to cursors for ever, which the service may refuse.
+#[test]
+fn walk_that_begins_again_in_a_later_run_is_in_order_until_a_page_shows_otherwise() {
+    for (run, goes_by_value) in [(1, false), (2, true)] {
+        let mut walk = Walk::new(TimeRange::WHOLE);
+        walk.take(&page(&[5, 1], Some("a")));
+        let Next::Restart(walk) = walk.restart() else { panic!() };
+        let mut walk = if run == 1 { *walk } else { walk.resumed(run) };
+        walk.take(&page(&[1, 2, 3, 4, 5, 6], Some("b")));
+        assert_eq!(walk.cursor().is_none(), goes_by_value, "run {run}");
+        walk.take(&page(&[9, 7], Some("c")));
+        assert!(!walk.orderly);
+    }
+}
+
 #[test]
 fn repeated_cursors_end_the_walk() {
     let mut walk = changes(0);

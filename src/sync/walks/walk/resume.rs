@@ -68,7 +68,9 @@ impl Walk {
     /// a walk that was given up once would be given up forever.
     #[must_use]
     pub fn resumed(self, run: i64) -> Walk {
-        let mut walk = Walk { turn: Turn::default(), ..self };
+        // Disorder is of a moment: what is read again from its beginning is in order until a page shows otherwise.
+        let mut walk =
+            Walk { turn: Turn::default(), orderly: self.orderly || self.frontier == Frontier::Start, ..self };
         let is_foreign = |page: &NextPage| page.cursor.is_some() && page.run != run;
         let Some(page) = walk.next.clone().filter(is_foreign) else { return walk };
         if walk.orderly && !page.tied && matches!(walk.frontier, Frontier::At(_)) {
