@@ -48,8 +48,8 @@ pub enum StoreError {
     Interrupted,
 }
 
-const DAMAGED: &str = "try again, as the disk may have failed to read it; if the file is damaged, restore a backup, or move it away with its \
-     -wal and -shm and `crm-mirror sync` copies everything again; edits that were not sent are only in it";
+const DAMAGED: &str = "try again, as the disk may have failed to read it; if the file is damaged, restore a backup, or move it \
+     away with its -wal and -shm and `crm-mirror sync` copies everything again; edits that were not sent are only in it";
 
 pub type Result<T, E = StoreError> = std::result::Result<T, E>;
 

@@ -19,7 +19,7 @@ use crate::sync::checks::compare;
 use crate::sync::error::SyncError;
 use crate::sync::plan::Step;
 
-/// The precision of bounds, and how far the search looks at first; each further step is so many times as long.
+/// The search first looks as far as bounds are precise; each further step is so many times as long.
 const STEP: u32 = 32;
 
 /// A run that has passed over so many records leaves the rest to the next one, whose delay grows.
