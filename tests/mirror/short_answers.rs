@@ -206,6 +206,29 @@ async fn page_that_a_verification_reads_twice_counts_once() {
     assert!(!crm.sandbox.log().entries().iter().any(is_lookup), "no record was missed");
 }
 
+/// Counts go on where the list does not, and a record that is missing makes up for one that was removed.
+#[tokio::test]
+async fn list_that_does_not_advance_leaves_a_verification_undecided() {
+    let (crm, mirror) = mirrored(250).await;
+    let at = noon().minus(Duration::from_secs(9_000_000 - 60 * 120)).to_wire();
+    let late = json!({"id": "late", "name": "Committed late", "createdAt": at, "updatedAt": at});
+    crm.sandbox.with_world(|world| {
+        assert!(world.remove(Object::Contact, "c000120"));
+        world.create(Object::Contact, &late);
+    });
+    crm.sandbox.faults().add(lists(Fault::EmptyPageWithCursor).with_param("cursor").forever());
+    for repair in [false, true] {
+        let job = Job { repair, ..Job::verify() };
+        let report = mirror.run(&crm, &job.of(&[Resource::Contacts])).await.unwrap();
+        let findings = &report.findings[0].1;
+        assert_eq!((findings.count(), findings.undecided), (0, 1), "repair: {repair}");
+    }
+    crm.sandbox.faults().clear();
+    let job = Job { repair: true, ..Job::verify() };
+    mirror.run(&crm, &job.of(&[Resource::Contacts])).await.unwrap();
+    mirror.assert_exact_lists(&crm);
+}
+
 /// The hourly count differs, and the list that follows does not show why.
 #[tokio::test]
 async fn comparison_of_the_schedule_with_a_list_that_is_cut_short_claims_nothing() {

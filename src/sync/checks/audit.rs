@@ -125,7 +125,8 @@ impl Audit<'_> {
         let edges = (pages / 2).clamp(2, MAX_EDGES);
         if pages <= edges + BESIDE_EDGES {
             match self.compare_all().await {
-                Err(SyncError::NotAdvancing { .. }) => self.entered = self.findings.clone(),
+                // What counts do not show stays undecided.
+                Err(SyncError::NotAdvancing { .. }) => (self.unlisted, self.entered) = (1, self.findings.clone()),
                 listed => return listed.map(|()| true),
             }
         }

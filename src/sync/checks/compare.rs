@@ -266,7 +266,8 @@ pub(super) fn purpose(run: &Run<'_>) -> Purpose {
 impl Audit<'_> {
     fn add_extra(&mut self, gone: Vec<RecordId>) {
         let (object, kind) = (self.object, DifferenceKind::Extra);
-        gone.into_iter().for_each(|id| self.findings.add(Difference { object, id, kind, fields: Vec::new() }));
+        let gone = gone.into_iter().filter(|id| self.found.insert(id.clone()));
+        gone.for_each(|id| self.findings.add(Difference { object, id, kind, fields: Vec::new() }));
     }
 
     /// Looks up the records of the mirror that were not listed: they may have moved out of the range, or have been
