@@ -179,7 +179,8 @@ impl DuringRun {
             Some((Reader::open(&self.config.database).ok()?, conn))
         };
         // A disk that is full refuses new readers too.
-        let Some((reader, conn)) = self.open.take().or_else(open) else { return Ok(()) };
+        let kept = self.open.take().filter(|(reader, _)| reader.begin().is_ok());
+        let Some((reader, conn)) = kept.or_else(open) else { return Ok(()) };
         let moment = reader.begin().map_err(|error| format!("the mirror cannot be read: {error}"))?;
         let status = status::at_moment(&moment, &self.config, world.now);
         let status = status.map_err(|error| format!("no status during a run: {error}"))?;

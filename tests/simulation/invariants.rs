@@ -245,7 +245,9 @@ impl Watch {
     }
 
     fn mirror(&mut self, crm: &Crm, conn: &Connection, doubts: Doubts) -> Result<(), String> {
-        let reader = self.reader.take().map_or_else(|| Reader::open(&self.config.database), Ok);
+        // One that was opened while nothing used the file, and without its WAL, ends with the next writer.
+        let kept = self.reader.take().filter(|reader| reader.begin().is_ok());
+        let reader = kept.map_or_else(|| Reader::open(&self.config.database), Ok);
         let reader = reader.map_err(|error| format!("the mirror cannot be read: {error}"))?;
         let moment = reader.begin().map_err(|error| format!("the mirror cannot be read: {error}"))?;
         let status = status::at_moment(&moment, &self.config, crm.clock.reading())
