@@ -56,11 +56,12 @@ impl Walk {
             Frontier::Nulls if self.orderly && self.is_by_creation() && may_be_dateless => {
                 self.with_range(TimeRange::of(TimeField::CreatedAt, TimeBounds::Dateless))
             }
+            // Disorder is of a moment: what is read again from its beginning is in order until a page shows otherwise.
             _ => self.with_range(self.range),
         };
         // Its pages count once.
         let seen = Seen { rows: 0, ..walk.seen };
-        Next::Restart(Box::new(Walk { orderly: self.orderly, seen, turn, ..walk }))
+        Next::Restart(Box::new(Walk { seen, turn, ..walk }))
     }
 
     /// This walk as a run goes on with it: with a cursor of its own, or by value. Where that leads nowhere, it reads the last
@@ -68,9 +69,7 @@ impl Walk {
     /// a walk that was given up once would be given up forever.
     #[must_use]
     pub fn resumed(self, run: i64) -> Walk {
-        // Disorder is of a moment: what is read again from its beginning is in order until a page shows otherwise.
-        let mut walk =
-            Walk { turn: Turn::default(), orderly: self.orderly || self.frontier == Frontier::Start, ..self };
+        let mut walk = Walk { turn: Turn::default(), ..self };
         let is_foreign = |page: &NextPage| page.cursor.is_some() && page.run != run;
         let Some(page) = walk.next.clone().filter(is_foreign) else { return walk };
         if walk.orderly && !page.tied && matches!(walk.frontier, Frontier::At(_)) {
