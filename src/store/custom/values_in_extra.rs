@@ -49,10 +49,12 @@ impl ReadTx<'_> {
         self.column(&sql, [object])
     }
 
-    /// Those of these records that have a value in the column of a field that lists contain.
+    /// Those of these records, and of the missed ones, that have a value in the column of a field that lists contain.
     pub fn with_value(&self, object: Object, field: &CustomField, ids: &[RecordId]) -> Result<Vec<RecordId>> {
+        let missed = format!("SELECT record_id FROM doubts WHERE object_type = '{object}' AND why = 'missed'");
         let sql = format!(
-            "SELECT r.id FROM json_each(?1) AS ids CROSS JOIN {} AS r ON r.id = ids.value WHERE r.{} IS NOT NULL",
+            "SELECT r.id FROM (SELECT value FROM json_each(?1) UNION {missed}) AS ids
+             CROSS JOIN {} AS r ON r.id = ids.value WHERE r.{} IS NOT NULL",
             object.table(),
             field.column
         );

@@ -11,7 +11,7 @@ use crate::store::{MirrorTx, StoreError};
 
 /// Notes the records of a page of a sweep that have a value in a restored column and that lack its key on the page: it
 /// may have been cleared while the field was archived, which changed nothing that a list shows. Those that the page has in
-/// an `older` version than the row may lack it as well.
+/// an `older` version than the row, and those that are missed, may lack it as well.
 pub(super) fn mark_restored(
     tx: &MirrorTx<'_>,
     object: Object,

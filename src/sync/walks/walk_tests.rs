@@ -181,17 +181,19 @@ fn disorder_prevents_narrowing_the_range() {
     assert_eq!(walk.range, walk.range);
 }
 
-/// One disorder of days ago must not keep a walk to cursors for ever, which the service may refuse.
+/// One disorder must not keep a walk to cursors for ever, which the service may refuse.
 #[test]
-fn walk_that_begins_again_in_a_later_run_is_in_order_until_a_page_shows_otherwise() {
-    for (run, goes_by_value) in [(1, false), (2, true)] {
+fn walk_that_begins_again_is_in_order_until_a_page_shows_otherwise() {
+    for run in [1, 2] {
         let mut walk = Walk::new(TimeRange::WHOLE);
         walk.take(&page(&[5, 1], Some("a")));
-        let Next::Restart(walk) = walk.restart() else { panic!() };
-        let mut walk = if run == 1 { *walk } else { walk.resumed(run) };
-        walk.take(&page(&[1, 2, 3, 4, 5, 6], Some("b")));
-        assert_eq!(walk.cursor().is_none(), goes_by_value, "run {run}");
-        walk.take(&page(&[9, 7], Some("c")));
+        // A later run reads the last page again, which is another one now.
+        let mut walk = walk.resumed(run);
+        let restarted = if run == 1 { walk.restart() } else { walk.take(&page(&[2, 3], Some("b"))).0 };
+        let Next::Restart(mut walk) = restarted else { panic!("{restarted:?}") };
+        walk.take(&page(&[1, 2, 3, 4, 5, 6], Some("c")));
+        assert_eq!(walk.cursor(), None, "run {run}");
+        walk.take(&page(&[9, 7], Some("d")));
         assert!(!walk.orderly);
     }
 }
