@@ -380,7 +380,7 @@ impl<'a> Life<'a> {
         let knows_a_record = !matches!(result, Err(SyncError::OtherWorkspace { .. })) || self.knows_a_record();
         let facts = RunFacts { began, result, settled, doubt_until: self.doubt_until, knows_a_record };
         let log = self.crm.sandbox.log();
-        let reads_again = began < self.disturbed_until || self.mirror.limits.limit.get() < 2 * ending::FEW_UNITS;
+        let reads_again = began < self.disturbed_until || self.mirror.limits.limit.get() < ending::FEW_UNITS;
         self.repeats.after_run(log.entries(), reads_again).map_err(|why| self.failed(&why))?;
         self.manners.after_run(&facts, &self.crm).map_err(|why| self.failed(&why))
     }
