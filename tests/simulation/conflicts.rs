@@ -26,6 +26,8 @@ struct Informed {
 const MAY_BE_UNDONE: &str = "SELECT why LIKE 'no answer confirmed it, and the record changed since%' FROM outbox_events
     WHERE outbox_id = ?1 ORDER BY id DESC LIMIT 1";
 
+const IS_UNFIT: &str = r#"SELECT theirs LIKE '%{"unfit":%' FROM outbox WHERE id = ?1"#;
+
 /// The edits that may not end in a conflict.
 #[derive(Default)]
 pub struct Conflicts {
@@ -107,6 +109,11 @@ impl Conflicts {
                 continue;
             }
             let Some(Informed { record, object, path, value, version }) = self.informed.get(&id) else { continue };
+            // What is no value of the field came from an answer that showed something else than the service has.
+            let is_unfit: Option<bool> = conn.query_row(IS_UNFIT, [id], |row| row.get(0)).unwrap_or_default();
+            if is_unfit == Some(true) {
+                continue;
+            }
             let may_be_undone: bool = conn.query_row(MAY_BE_UNDONE, [id], |row| row.get(0)).unwrap_or_default();
             let same_version = version.is_some() && sandbox.world().etag(*object, record) == *version;
             if may_be_undone && !same_version {

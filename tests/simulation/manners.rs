@@ -232,7 +232,7 @@ impl Manners {
         let forbidden = run.began <= self.forbidden_until;
         match run.result {
             // What is not asked again yet is as it was.
-            Ok(report) if !forbidden && report.missing_scopes.iter().any(|(missing, _)| was_asked(log, *missing)) => {
+            Ok(report) if !forbidden && report.missing_scopes.iter().any(|missing| was_asked(log, *missing)) => {
                 Err(format!("{:?} are reported missing, and the key has them", report.missing_scopes))
             }
             Err(error) => {
@@ -255,8 +255,9 @@ impl Manners {
     }
 }
 
-fn was_asked(log: &[LoggedRequest], resource: Resource) -> bool {
-    log.iter().any(|entry| match &entry.asked.route {
+fn was_asked(log: &[LoggedRequest], (resource, scope): (Resource, &str)) -> bool {
+    let of_scope = |entry: &&LoggedRequest| scope.ends_with(":write") == (entry.asked.method == "PATCH");
+    log.iter().filter(of_scope).any(|entry| match &entry.asked.route {
         Route::List(of) => *of == resource,
         Route::One(object, _) => object.resource() == resource,
         Route::Unknown => false,
