@@ -32,8 +32,8 @@ fn created_at(conn: &Connection, object: Object, id: &str) -> Option<Instant> {
     stmt.query_row([id], |row| row.get::<_, Option<String>>(0)).ok()??.parse().ok()
 }
 
-/// Records that are missing beside one that was removed, is still here and shares both dates, and these: no count tells
-/// them apart.
+/// The records that the mirror lacks where it still has a removed one with the same two dates, and those removed ones: no
+/// count tells such a pair apart.
 pub fn twins((world, conn): (&World, &Connection), object: Object, there: &Rows) -> BTreeSet<String> {
     let seconds = |dates: [Option<Instant>; 2]| dates.map(|at| at.map(Instant::whole_second));
     let of_service = |id: &str| {

@@ -26,6 +26,7 @@ struct Informed {
 const MAY_BE_UNDONE: &str = "SELECT why LIKE 'no answer confirmed it, and the record changed since%' FROM outbox_events
     WHERE outbox_id = ?1 ORDER BY id DESC LIMIT 1";
 
+/// Whether the service showed something at the field's place that is no value of it.
 const IS_UNFIT: &str = r#"SELECT theirs LIKE '%{"unfit":%' FROM outbox WHERE id = ?1"#;
 
 /// The edits that may not end in a conflict.
