@@ -126,7 +126,7 @@ impl Audit<'_> {
         if pages <= edges + BESIDE_EDGES {
             match self.compare_all().await {
                 // What counts do not show stays undecided.
-                Err(SyncError::NotAdvancing { .. }) => (self.unlisted, self.entered) = (1, self.findings.clone()),
+                Err(SyncError::NotAdvancing { .. }) => self.unlisted = 1,
                 listed => return listed.map(|()| true),
             }
         }
@@ -135,7 +135,6 @@ impl Audit<'_> {
                 if error.allows_another() && matches!(error, SyncError::Api { doing: "count" | "audit", .. }) =>
             {
                 self.run.mark_uncounted(object, &error);
-                self.entered = self.findings.clone();
             }
             counted => return counted.map(|()| true),
         }
@@ -191,7 +190,7 @@ impl Audit<'_> {
             compare::count_here(self.run, self.object, TimeRange::WHOLE).await?,
             compare::count_there(self.run, self.object, TimeRange::WHOLE).await?,
         );
-        self.enter(TimeRange::WHOLE, counts).await?;
+        self.enter(TimeRange::WHOLE, counts, self.findings.counts()).await?;
         Ok(counts)
     }
 
@@ -257,8 +256,6 @@ impl Audit<'_> {
         };
         let total = page.total.filter(|_| page.records.iter().all(|record| range.has(record)));
         self.compare_page(fetched, &mut unseen).await?;
-        // They are of no range that is counted.
-        self.entered = self.findings.clone();
         Ok((unseen, total))
     }
 
@@ -296,18 +293,22 @@ impl Audit<'_> {
     }
 
     async fn compare_counted(&mut self, range: TimeRange, there: u64) -> Result<(), SyncError> {
-        let here = compare::count_here(self.run, self.object, range).await?;
+        let (here, before) = (compare::count_here(self.run, self.object, range).await?, self.findings.counts());
         if here != there {
             self.follow(range, there).await?;
         }
-        self.enter(range, (here, there)).await
+        self.enter(range, (here, there), before).await
     }
 
-    /// Enters the counts of a range, and what it has found since the one before.
-    pub(super) async fn enter(&mut self, range: TimeRange, counts: (u64, u64)) -> Result<(), SyncError> {
+    /// Enters the counts of a range, and what was found since these `before` it.
+    pub(super) async fn enter(
+        &mut self,
+        range: TimeRange,
+        counts: (u64, u64),
+        before: [u64; 3],
+    ) -> Result<(), SyncError> {
         self.findings.ranges += 1;
-        let (object, now, found) = (self.object, self.run.now(), self.findings.since(&self.entered));
-        self.entered = self.findings.clone();
+        let (object, now, found) = (self.object, self.run.now(), self.findings.since(before));
         let entering = self.run.write(move |tx| {
             tx.knowledge().enter_audit(object, range, counts, found.as_deref(), now)?;
             let is_total = range == TimeRange::WHOLE;
@@ -330,10 +331,7 @@ impl Audit<'_> {
             !self.run.may_count(object) || lists_leaves && compare::count_here(self.run, object, range).await? <= LEAF;
         if is_listed {
             match self.compare_listed(range).await {
-                // What it found until then is of no range that is entered.
-                Err(error) if error.is_of_a_range() || matches!(error, SyncError::NotAdvancing { .. }) => {
-                    self.entered = self.findings.clone();
-                }
+                Err(error) if error.is_of_a_range() || matches!(error, SyncError::NotAdvancing { .. }) => {}
                 listed => return listed,
             }
         }
@@ -344,13 +342,11 @@ impl Audit<'_> {
         match compared {
             // Its count differs, and no cursor leads through it.
             Err(error) if error.is_refused() && matches!(error, SyncError::Api { doing: "audit", .. }) => {
-                self.entered = self.findings.clone();
                 self.unlisted += 1;
                 Ok(())
             }
             Err(error) if error.allows_another() => {
                 self.run.mark_uncounted(object, &error);
-                self.entered = self.findings.clone();
                 self.compare_listed(range).await
             }
             compared => compared,

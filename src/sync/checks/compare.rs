@@ -28,8 +28,6 @@ pub(in crate::sync) struct Audit<'r> {
     /// The service's clock at the beginning: what the service changed after that does not count as a difference.
     pub(super) since: Option<Instant>,
     pub(super) findings: Findings,
-    /// Those that were entered in `audits`.
-    pub(super) entered: Findings,
     /// Records that differed. A list that is read again finds them again.
     found: BTreeSet<RecordId>,
     /// Records of the mirror that were not in the service's lists.
@@ -62,7 +60,6 @@ impl<'r> Audit<'r> {
             cuts: false,
             since: None,
             findings: Findings::default(),
-            entered: Findings::default(),
             found: BTreeSet::new(),
             unseen: BTreeSet::new(),
             older: BTreeSet::new(),

@@ -51,7 +51,7 @@ impl Findings {
     }
 
     pub fn count(&self) -> u64 {
-        self.missing + self.extra + self.different
+        self.counts().iter().sum()
     }
 
     /// Adds the difference of a record that has none yet.
@@ -66,14 +66,16 @@ impl Findings {
         }
     }
 
-    /// The findings in a few words for `audits`; `None` if there are none.
-    pub(in crate::sync) fn since(&self, before: &Findings) -> Option<String> {
-        let found = serde_json::json!({
-            "missing": self.missing - before.missing,
-            "extra": self.extra - before.extra,
-            "different": self.different - before.different,
-        });
-        (self.count() > before.count()).then(|| found.to_string())
+    /// Missing, extra and different records.
+    pub(in crate::sync) const fn counts(&self) -> [u64; 3] {
+        [self.missing, self.extra, self.different]
+    }
+
+    /// What was found since these counts, in a few words for `audits`; `None` if nothing was.
+    pub(in crate::sync) fn since(&self, before: [u64; 3]) -> Option<String> {
+        let [missing, extra, different] = std::array::from_fn(|kind| self.counts()[kind] - before[kind]);
+        let found = serde_json::json!({ "missing": missing, "extra": extra, "different": different });
+        (self.counts() != before).then(|| found.to_string())
     }
 }
 
@@ -110,7 +112,7 @@ mod tests {
             (&[b, (Company, "b", Extra), (Company, "c", Different)], [0, 2, 1]),
         ] {
             let findings = found(differences);
-            assert_eq!([findings.missing, findings.extra, findings.different], counts, "{differences:?}");
+            assert_eq!(findings.counts(), counts, "{differences:?}");
             assert_eq!(findings.count(), counts.iter().sum::<u64>(), "{differences:?}");
             assert_eq!(findings.is_clean(), differences.is_empty(), "{differences:?}");
             assert_eq!(findings.differences.len() as u64, findings.count(), "{differences:?}");
@@ -129,11 +131,11 @@ mod tests {
     #[test]
     fn audit_entry_names_only_what_was_found_since() {
         let before = found(&[(Contact, "a", Missing), (Contact, "b", Different)]);
-        assert_eq!(before.since(&before), None);
+        assert_eq!(before.since(before.counts()), None);
         let mut after = before.clone();
         for (id, kind) in [("c", Missing), ("d", Extra), ("e", Extra)] {
             after.add(difference(Contact, id, kind));
         }
-        assert_eq!(after.since(&before).as_deref(), Some(r#"{"different":0,"extra":2,"missing":1}"#));
+        assert_eq!(after.since(before.counts()).as_deref(), Some(r#"{"different":0,"extra":2,"missing":1}"#));
     }
 }

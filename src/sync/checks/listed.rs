@@ -45,11 +45,10 @@ impl Audit<'_> {
 
     /// Lists a range and compares it record by record, whatever its counts.
     pub(super) async fn compare_listed(&mut self, range: TimeRange) -> Result<(), SyncError> {
-        let (object, unlisted) = (self.object, self.unlisted);
+        let (object, unlisted, before) = (self.object, self.unlisted, self.findings.counts());
         let here = compare::count_here(self.run, object, range).await?;
         let mut there = self.list(range).await?;
         if self.unlisted > unlisted {
-            self.entered = self.findings.clone();
             if !self.cuts {
                 return Ok(());
             }
@@ -58,7 +57,7 @@ impl Audit<'_> {
                 counted => counted?,
             };
         }
-        self.enter(range, (here, there)).await
+        self.enter(range, (here, there), before).await
     }
 
     /// Lists a range and compares it record by record. A comparison of the object cuts what it cannot list, until no cursor is needed
