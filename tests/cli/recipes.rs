@@ -1,4 +1,4 @@
-//! The recipes of `docs/sql.md` run on the demo's mirror in the system's shell and return rows.
+//! The recipes of `docs/recipes.md` run on the demo's mirror in the system's shell and return rows.
 //!
 //! A recipe is an `sql` block. Its title is the heading above it. A comment `<!-- needs TABLE -->` names a table that it
 //! requires.
@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::binary::{Service, TestDir, has_sqlite3, sqlite3};
 
-const TEXT: &str = include_str!("../../docs/sql.md");
+const TEXT: &str = include_str!("../../docs/recipes.md");
 
 #[derive(Clone, Default)]
 struct Recipe {
