@@ -147,8 +147,8 @@ impl Mirror {
         Some((self.clock.now().plus(wait), !failures.are_of_everything()))
     }
 
-    /// What a job will cost, and what is left for it in this window.
-    pub async fn forecast(&self, job: &Job) -> Result<(Forecast, Ru), SyncError> {
+    /// What a job will cost, and what is left for it in this window and in the whole next one.
+    pub async fn forecast(&self, job: &Job) -> Result<(Forecast, [Ru; 2]), SyncError> {
         let known = self.parts();
         let forecast = known.engine.forecast(job).await;
         // The cost is stored, even if no run follows.

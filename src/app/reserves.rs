@@ -34,22 +34,22 @@ fn reserves(tx: &ReadTx<'_>, config: &Config, ledger: &Ledger, now: Instant) -> 
     Ok([reserved(tx, sync, limits, now..refills)?, reserved(tx, sync, limits, next)?])
 }
 
-/// What a purpose may spend in this window: the rest is spent, or reserved for scheduled runs.
+/// What a purpose may spend in this window, and in the whole next one: the rest is spent, or reserved for scheduled runs.
 pub(super) fn left_for(
     purpose: Purpose,
     tx: &ReadTx<'_>,
     config: &Config,
     ledger: &Ledger,
     now: Instant,
-) -> Result<Ru, StoreError> {
+) -> Result<[Ru; 2], StoreError> {
     let limits = limits(&config.budget);
-    let [reserve, _] = reserves(tx, config, ledger, now)?;
-    let reserve = match purpose {
+    let kept = |reserve| match purpose {
         Purpose::Outbox => reserve,
         _ if config.write_back.enabled => budget::kept_with_edits(reserve, Ru::ZERO, limits.limit),
         _ => reserve,
     };
-    Ok(ledger.left_for(purpose, &limits, reserve))
+    let [now, next] = reserves(tx, config, ledger, now)?.map(kept);
+    Ok([ledger.left_for(purpose, &limits, now), Ledger::default().left_for(purpose, &limits, next)])
 }
 
 /// What scheduled runs will spend in a time within one window.
@@ -91,6 +91,6 @@ pub fn edit_budget(config: &Config, now: Instant) -> Result<EditBudget, StoreErr
     let reader = Reader::open(&config.database)?;
     let tx = reader.begin()?;
     let ledger = ledger(&tx, config)?.at(now, &limits);
-    let left = left_for(Purpose::Outbox, &tx, config, &ledger, now)?.get();
+    let [left, _] = left_for(Purpose::Outbox, &tx, config, &ledger, now)?.map(Ru::get);
     Ok(EditBudget { left, limit: limits.limit.get(), refills_at: ledger.refills_at(&limits) })
 }

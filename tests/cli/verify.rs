@@ -170,6 +170,19 @@ fn dry_run_shows_the_cost_and_changes_nothing() {
     costs_what_it_says(&service, &place, "resync");
 }
 
+#[test]
+fn dry_run_says_how_many_windows_the_run_takes() {
+    let service = Service::with(230, 20);
+    let place = TestDir::of(&service).set("CRM_MIRROR_SYNC__SCHEDULE", "off");
+    assert_eq!(place.run("sync --dry-run --json").done().json()["windows"], json!(1));
+    let place = place.set("CRM_MIRROR_BUDGET__LIMIT", "100").set("CRM_MIRROR_BUDGET__WINDOW", "2h");
+    let cost = place.run("sync --dry-run --json").done().json();
+    // Of 260 RU, this window pays for 98, and two more for the rest.
+    assert_eq!((&cost["total"], &cost["left"], &cost["windows"]), (&json!(260), &json!(98), &json!(3)));
+    let text = place.run("sync --dry-run").done().out;
+    assert!(text.ends_with("in this window, so it takes about 3 windows of 2 h\n"), "{text}");
+}
+
 /// Runs a verb, and compares what it spends with its dry run.
 #[track_caller]
 fn costs_what_it_says(service: &Service, place: &TestDir, verb: &str) -> u64 {

@@ -4,13 +4,14 @@ use serde_json::{Value, json};
 
 use crate::app::{self, EditBudget};
 use crate::cli::Failure;
-use crate::config::Config;
+use crate::config::{BudgetConfig, Config};
 use crate::format;
 use crate::model::{Instant, Ru};
 use crate::sync::Forecast;
 
-pub fn of_run(forecast: &Forecast, left: Ru, limit: Ru) -> (Value, String) {
-    let total = forecast.total();
+pub fn of_run(forecast: &Forecast, [left, next]: [Ru; 2], budget: &BudgetConfig) -> (Value, String) {
+    let (total, limit) = (forecast.total(), budget.limit);
+    let windows = 1 + total.saturating_sub(left).get().div_ceil(next.get().max(1));
     let mut text = String::new();
     for of in &forecast.objects {
         let what = if of.whole { "read whole" } else { "changed since the last run" };
@@ -27,7 +28,10 @@ pub fn of_run(forecast: &Forecast, left: Ru, limit: Ru) -> (Value, String) {
             text.push_str(&format!("{what}: {}\n", format::ru(units)));
         }
     }
-    let more = if total > left { "so it goes on in the next" } else { "which is enough" };
+    let more = match windows {
+        1 => "which is enough".into(),
+        _ => format!("so it takes about {windows} windows of {}", format::duration(budget.window)),
+    };
     let n = |units: Ru| format::count(units.get());
     text.push_str(&format!(
         "together about {} RU; {} of {} are left for it in this window, {more}\n",
@@ -37,7 +41,7 @@ pub fn of_run(forecast: &Forecast, left: Ru, limit: Ru) -> (Value, String) {
     ));
     let document = json!({
         "short_lists": forecast.short_lists, "edits": forecast.edits, "objects": forecast.objects,
-        "total": total, "left": left, "limit": limit,
+        "total": total, "left": left, "limit": limit, "windows": windows,
     });
     (document, text)
 }

@@ -74,7 +74,7 @@ fn forecast(config: &Config, job: &Job, json: bool) -> Result<Exit, Failure> {
     };
     let (path, is_there) = (&config.database, config.database.exists());
     let (forecast, left) = runtime.block_on(session::with_mirror(path, is_there, estimate))?;
-    let (document, text) = cost::of_run(&forecast, left, config.budget.limit);
+    let (document, text) = cost::of_run(&forecast, left, &config.budget);
     Ok(output::report(json, &document, || text)?)
 }
 
