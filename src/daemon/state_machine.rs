@@ -227,11 +227,9 @@ impl StateMachine {
         self.hold.filter(|hold| hold.until > now)
     }
 
+    /// When a kind runs next: what a killed run or a pause has left is due before its next tick.
     pub fn next_due(&self, kind: ScheduleKind, now: Instant) -> Option<Instant> {
-        match self.timetable.poll {
-            Some(_) if kind == ScheduleKind::Changes => self.due_at[0].map(|due| due.max(now)),
-            _ => self.timetable.next_tick(kind, now),
-        }
+        self.due_at[kind as usize].map(|due| due.max(now))
     }
 
     fn reloaded(&mut self, timetable: Timetable, now: Instant, effects: &mut Vec<Effect>) {

@@ -146,7 +146,8 @@ impl Daemon {
 
     /// The time of the next change that depends on time alone.
     pub fn wakes_at(&self, now: Instant) -> Option<Instant> {
-        let due = ScheduleKind::ALL.into_iter().filter_map(|kind| self.state.next_due(kind, now));
+        let due =
+            ScheduleKind::ALL.into_iter().filter_map(|kind| self.state.next_due(kind, now)).filter(|at| *at > now);
         due.chain(self.state.wakes_at(now)).min()
     }
 

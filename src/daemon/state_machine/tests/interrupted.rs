@@ -55,6 +55,20 @@ fn daemon_that_is_restarted_for_ever_asks_no_more_often_than_one_that_runs_on() 
     assert_eq!(starts(true, true), (0..120).collect::<Vec<_>>());
 }
 
+/// The status says when the machine starts a run, not when its line ticks.
+#[test]
+fn what_did_not_end_is_said_to_be_due_when_it_starts() {
+    let yesterday = at(0).minus(Duration::from_secs(86_400));
+    let past = PastRuns { unended: [None, Some((at(0), 1)), None], ..past([at(0), yesterday, at(0)]) };
+    let mut state = StateMachine::new(timetable(0.0), past, at(5));
+    let due = ScheduleKind::ALL.map(|kind| state.next_due(kind, at(5)).unwrap());
+    let ticks = ScheduleKind::ALL.map(|kind| state.timetable.next_tick(kind, at(5)).unwrap());
+    assert_eq!((due[0], due[2]), (ticks[0], ticks[2]));
+    assert!(due[1] < ticks[1], "{due:?}, {ticks:?}");
+    assert_eq!(started(&state.on(Input::Tick, due[1].minus(Duration::from_secs(1)))), []);
+    assert_eq!(started(&state.on(Input::Tick, due[1]))[0].0, "verify");
+}
+
 #[test]
 fn what_the_mirror_does_not_store_is_done_after_a_lock_or_a_hold() {
     let full = Job { full: true, ..Job::verify() };
